@@ -14,7 +14,7 @@ import type { ProcessIdentity } from './leases/process-identity.ts';
 import type { BridgeSettings } from './settings.ts';
 
 /** What a process of the bridge does; several processes may have the same role. */
-export const bridgeRoles = ['receive', 'pull', 'push', 'console', 'all'] as const;
+export const bridgeRoles = ['receive', 'pull', 'push', 'intake', 'console', 'all'] as const;
 export type BridgeRole = (typeof bridgeRoles)[number];
 
 export interface BridgeDeps {
@@ -56,7 +56,7 @@ export interface WorkingPart {
 
 /**
  * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` names of flows,
- * those of `suppliers` names of sources, and `alerts` has one key.
+ * those of `suppliers` names of sources, those of `intake` names of intakes, and `alerts` has one key.
  */
 export const lanes = {
   pull: 'pull',
@@ -64,4 +64,5 @@ export const lanes = {
   push: 'push',
   suppliers: 'suppliers',
   alerts: 'alerts',
+  intake: 'intake',
 } as const;

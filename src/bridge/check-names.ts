@@ -1,27 +1,51 @@
-/** The names of sources and flows, and what refers to them. */
+/** The names of sources, flows and intakes, what refers to them, and who owns which suppliers. */
 import { throwIssues } from '#platform/errors.ts';
 import type { BridgeSettings } from './settings.ts';
 
+type Named = Pick<BridgeSettings, 'sources' | 'flows'> & Partial<Pick<BridgeSettings, 'intakes'>>;
+
 /**
- * Throws AppError `invalid` for what the schema cannot see: a source that is not configured, a name that is used twice.
+ * Throws AppError `invalid` for what the schema cannot see: a source that is not configured, a name that is used twice,
+ * two intakes that own the same suppliers.
  */
-export function checkNames({ sources, flows }: Pick<BridgeSettings, 'sources' | 'flows'>): void {
-  const issues = flows.flatMap((flow, index) =>
-    sources.some(({ name }) => name === flow.source)
+export function checkNames({ sources, flows, intakes = [] }: Named): void {
+  const users = [
+    ...flows.map(({ name, source }, index) => ({ path: `bridge.flows[${index}]`, name, source })),
+    ...intakes.map(({ name, source }, index) => ({ path: `bridge.intakes[${index}]`, name, source })),
+  ];
+  const issues = users.flatMap(({ path, source }) =>
+    sources.some(({ name }) => name === source)
       ? []
-      : [
-          {
-            path: `bridge.flows[${index}].source`,
-            message: `names the source "${flow.source}", which is not configured`,
-          },
-        ],
+      : [{ path: `${path}.source`, message: `names the source "${source}", which is not configured` }],
   );
-  for (const [what, names] of [
-    ['sources', sources.map(({ name }) => name)],
-    ['flows', flows.map(({ name }) => name)],
-  ] as const)
-    for (const [index, name] of names.entries())
-      if (names.indexOf(name) !== index)
-        issues.push({ path: `bridge.${what}[${index}].name`, message: `is "${name}", a name that is used twice` });
+  const named = sources.map(({ name }, index) => ({ path: `bridge.sources[${index}]`, name }));
+  // A command names a flow or an intake by its name alone.
+  for (const all of [named, users])
+    for (const [index, { name, path }] of all.entries())
+      if (all.findIndex((each) => each.name === name) !== index)
+        issues.push({ path: `${path}.name`, message: `is "${name}", a name that is used twice` });
+  issues.push(...overlaps(intakes));
   throwIssues(issues, ({ path, message }) => `The configuration is not valid: ${path} ${message}.`);
+}
+
+/** Two intakes of one source need different prefixes or filters: else both would write the same suppliers. */
+function overlaps(intakes: BridgeSettings['intakes']): { path: string; message: string }[] {
+  return intakes.flatMap((intake, index) => {
+    const other = intakes.slice(0, index).find((each) => each.source === intake.source && ownsTheSame(each, intake));
+    if (!other) return [];
+    const message = `and "${other.name}" would own the same suppliers of "${intake.source}"; give each a prefix or a filter (only)`;
+    return [{ path: `bridge.intakes[${index}]`, message }];
+  });
+}
+
+type Intake = BridgeSettings['intakes'][number];
+
+function ownsTheSame(a: Intake, b: Intake): boolean {
+  return (
+    a.prefix === b.prefix && (!isFiltered(a) || !isFiltered(b) || JSON.stringify(a.only) === JSON.stringify(b.only))
+  );
+}
+
+function isFiltered({ only }: Intake): boolean {
+  return Object.keys(only.fields).length > 0 || only.external_id !== undefined;
 }

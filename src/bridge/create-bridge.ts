@@ -1,7 +1,7 @@
 /**
- * The bridge: it receives notifications, pulls feeds into the mirror, and pushes documents through flows. Each of the
- * three parts finds in SQL what is due; signals of the queue only make it faster. A process runs one of the parts or
- * all of them, and several processes may run the same part.
+ * The bridge: it receives notifications, pulls feeds into the mirror, and pushes documents through flows. Its intakes
+ * carry suppliers from the ERPs to the services. Each of the four parts finds in SQL what is due; signals of the queue
+ * only make it faster. A process runs one of the parts or all of them, and several processes may run the same part.
  */
 import { createActionPruning } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -14,13 +14,18 @@ import type { BridgeDeps, BridgeRole, WorkingPart } from './bridge-deps.ts';
 import { checkNames } from './check-names.ts';
 import { openFlows } from './flows/open-flows.ts';
 import { registerFlows } from './flows/register-flows.ts';
+import { type OpenIntake, openIntakes } from './intake/open-intakes.ts';
+import { registerIntakes } from './intake/register-intakes.ts';
+import { startIntake, warnOfFailedIntakeChecks } from './intake/start-intake.ts';
 import { createLeases } from './leases/lease.ts';
 import { createLivenessLock } from './leases/liveness-lock.ts';
 import { migrateBridge } from './migrate-bridge.ts';
 import { openCheckpoint } from './pull/feed/checkpoint-store.ts';
 import { startPull } from './pull/start-pull.ts';
+import { startSupplierLists } from './pull/suppliers/start-supplier-lists.ts';
 import { startPush } from './push/start-push.ts';
 import { startReceive } from './receive/start-receive.ts';
+import { createSourceClients } from './source-clients.ts';
 import { createSampling } from './status/samples.ts';
 import { registerStatusMetrics } from './status/status-metrics.ts';
 import { webhookUrlOf } from './webhooks/webhook-deps.ts';
@@ -69,6 +74,7 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   await migrateBridge(database);
   await checkSealedColumns(database, deps.secrets, bridgeSealedColumns);
   const flows = hasRole('push') ? await openFlows(deps, opened) : [];
+  const intakes: OpenIntake[] = hasRole('intake') ? await openIntakes(deps, opened) : [];
   const liveness = await createLivenessLock({ database, log });
   opened.defer(() => liveness.close());
   const acquireLease = createLeases({ database, liveness, leaseMs: settings.lease_seconds * 1000 });
@@ -78,7 +84,10 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   // A pusher without any configuration does not remove the flows of the pushers that have one.
   if (hasRole('push') && settings.sources.length > 0)
     await registerFlows(database, settings.flows, timestampNow(clock));
-  return { hasRole, acquireLease, flows };
+  if (hasRole('intake') && settings.sources.length > 0)
+    for (const name of await registerIntakes(database, settings.intakes, deps.secrets, timestampNow(clock)))
+      log.info({ intake: name }, 'intake resumed: the settings of its connector have changed');
+  return { hasRole, acquireLease, flows, intakes };
 }
 
 /** Puts everything that it opens on the stack, which closes it in reverse order. */
@@ -88,7 +97,7 @@ async function openBridge(
   graceMs: () => number,
 ): Promise<Omit<Bridge, 'close'>> {
   const { settings, database, signals, clock, log, registry } = deps;
-  const { hasRole, acquireLease, flows } = await prepareBridge(deps, opened);
+  const { hasRole, acquireLease, flows, intakes } = await prepareBridge(deps, opened);
   registerStatusMetrics({ settings, database, clock, registry });
 
   opened.defer(() => signals.close(graceMs()));
@@ -113,6 +122,13 @@ async function openBridge(
   // A process that only receives may have a configuration of sources alone: it would miss what the others know.
   const watchesAlerts = (hasRole('pull') || hasRole('push')) && settings.alerts.channels.length > 0;
   if (watchesAlerts) parts.push(startAlerts(deps, acquireLease, { receives: hasRole('receive') }));
+  if (hasRole('intake')) {
+    parts.push(startIntake(deps, acquireLease, intakes));
+    // Not awaited: a connector that does not answer must not delay the start.
+    void warnOfFailedIntakeChecks(intakes, deps);
+    // Without a puller here, the supplier list that intakes compare with is read by this process.
+    if (!hasRole('pull')) parts.push({ lanes: [startSupplierLists(deps, acquireLease, createSourceClients(deps))] });
+  }
   const receive = hasRole('receive') ? await startReceive({ ...deps, readiness }, opened, graceMs) : undefined;
   if (receive) parts.push(receive);
 

@@ -16,6 +16,12 @@ export const retrySchedules = {
   supplierList: { firstMs: 5_000, mostMs: 15 * 60_000 },
   /** A document that could not be delivered to the ERP. */
   document: { firstMs: 1_000, mostMs: 10 * 60_000 },
+  /** An ERP whose records could not be read. */
+  intakeRead: { firstMs: 5_000, mostMs: 15 * 60_000 },
+  /** A submission that could not be sent, or that was found nowhere. */
+  submission: { firstMs: 5_000, mostMs: 15 * 60_000 },
+  /** A submission that the source has taken and not processed yet. */
+  submissionLook: { firstMs: 1_000, mostMs: 60_000 },
   /** The outcome of an operation that could not be written to the database: tried four times. */
   outcome: { firstMs: 200, mostMs: 2_000 },
   /** A message about alerts that could not be sent. */

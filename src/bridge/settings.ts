@@ -6,6 +6,7 @@ import { rateLimitsRequest } from '#contract/limits.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { alertSettings } from './alerts/alert-settings.ts';
 import { mappingSettings } from './documents/mapping-settings.ts';
+import { intakeSettings } from './intake/intake-settings.ts';
 
 const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and hyphens');
 /** A network in CIDR notation. */
@@ -263,6 +264,7 @@ export const bridgeSettings = z
     action_days: z.int().min(31).default(730).describe('How long the audit log is kept'),
     sources: z.array(source).default([]),
     flows: z.array(flow).default([]),
+    intakes: z.array(intakeSettings).default([]),
   })
   .refine(({ console_login, console_url }) => console_login.openid === undefined || console_url !== undefined, {
     path: ['console_url'],

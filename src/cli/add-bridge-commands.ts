@@ -12,6 +12,7 @@ import { runDoctor } from './commands/bridge-doctor.ts';
 import { runDocumentSchema } from './commands/bridge-document-schema.ts';
 import { type FindOptions, runFind } from './commands/bridge-find.ts';
 import { attemptId, type HistoryOptions, runHistory } from './commands/bridge-history.ts';
+import { runIntakeLink, runIntakePlan, runIntakeRun, runIntakeStatus } from './commands/bridge-intake.ts';
 import { runLag } from './commands/bridge-lag.ts';
 import { runMappingTry } from './commands/bridge-mapping-try.ts';
 import { runPause, runResume } from './commands/bridge-pause.ts';
@@ -60,6 +61,7 @@ export function addBridgeCommands(bridge: Command): void {
     .addOption(time('--to <time>', 'actions before this time'))
     .addOption(new Option('--before <action>', 'actions before this one, which a page prints').argParser(actionId))
     .addOption(limit(50));
+  addIntakeCommands(bridge);
   addFlowCommands(bridge);
   addFeedCommands(bridge);
   addWebhooksCommand(bridge);
@@ -71,6 +73,29 @@ export function addBridgeCommands(bridge: Command): void {
     runDocumentSchema,
   );
   bridge.addHelpText('after', exitCodes);
+}
+
+function addIntakeCommands(bridge: Command): void {
+  const intake = bridge.command('intake').description('suppliers from an ERP to the service');
+  addBridgeSubcommand(
+    intake,
+    'plan [intake]',
+    'show what would be sent to the service now; sends nothing',
+    runIntakePlan,
+  ).addOption(limit(100));
+  addBridgeSubcommand(
+    intake,
+    'run [intake]',
+    'read the ERP, send everything that differs, and exit',
+    runIntakeRun,
+  ).addOption(countOption('--patience <seconds>', 'how long to wait while nothing moves', 60));
+  addBridgeSubcommand(intake, 'status [intake]', 'show what the intakes are doing', runIntakeStatus);
+  addBridgeSubcommand(
+    intake,
+    'link <intake> <number> [external-id]',
+    "say which supplier of the service an ERP's supplier is",
+    runIntakeLink,
+  ).option('--new', 'it is a new one');
 }
 
 /** The words of a command are one text, whether the shell got them in quotation marks or not. */
@@ -137,22 +162,33 @@ function addFlowCommands(bridge: Command): void {
   )
     .option('--event <id...>', 'of these sourcing events (default: those that changed last)')
     .addOption(limit(3));
-  addBridgeSubcommand(bridge, 'pause <flow>', 'deliver nothing of a flow until it is resumed', runPause).option(
-    '--reason <text>',
-    'shown wherever the flow is',
-  );
-  addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow deliver again', runResume).option(
-    '--agree-to-withdrawals',
-    'deliver the many cancellations for which the flow was paused: they are intended',
-  );
-  addBridgeSubcommand(bridge, 'dead-letters', 'show the documents that an ERP refused, and why', runDeadLetters)
+  addBridgeSubcommand(
+    bridge,
+    'pause <flow>',
+    'deliver nothing of a flow or an intake until it is resumed',
+    runPause,
+  ).option('--reason <text>', 'shown wherever the flow is');
+  addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow or intake go on', runResume)
+    .option('--agree-to-withdrawals', 'deliver the many cancellations for which the flow was paused: they are intended')
+    .option('--agree-to-archive', 'archive the many suppliers for which the intake was paused: they are intended');
+  addBridgeSubcommand(
+    bridge,
+    'dead-letters',
+    'show the documents that an ERP refused, and the suppliers that a service refused, and why',
+    runDeadLetters,
+  )
     .option('--flow <name>', 'of this flow only')
     .option('--event <event...>', 'of these sourcing events only: name, reference or id')
     .option('--supplier <supplier...>', 'about these suppliers only: name, external id or id')
     .addOption(limit(50))
     .addOption(new Option('--after <place>', 'the page after this place, which a page prints').argParser(readLastSeen));
-  addBridgeSubcommand(bridge, 'replay', 'write documents of a flow again', runReplay)
-    .requiredOption('--flow <name>', 'the flow')
+  addBridgeSubcommand(
+    bridge,
+    'replay',
+    'write documents of a flow again, or compare suppliers of an intake again',
+    runReplay,
+  )
+    .requiredOption('--flow <name>', 'the flow or the intake')
     .option('--key <key...>', 'the documents with these keys')
     .option('--kind <kind...>', 'documents of these kinds')
     .option('--event <event...>', 'documents of these sourcing events: name, reference or id')

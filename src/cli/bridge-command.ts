@@ -4,6 +4,7 @@
  * attaches to the server that a daemon has started, which keeps running when the command ends.
  */
 import { checkNames } from '#bridge/check-names.ts';
+import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import type { BridgeSettings, FlowSettings, SourceSettings } from '#bridge/settings.ts';
 import { createSourceClients } from '#bridge/source-clients.ts';
@@ -132,6 +133,18 @@ export function findFlow({ flows }: Pick<BridgeSettings, 'flows'>, name: string)
   return find('flow', flows, name);
 }
 
+/** Returns the intake of this name. Throws an AppError `invalid` that lists the configured intakes. */
+export function findIntake({ intakes }: Pick<BridgeSettings, 'intakes'>, name: string): IntakeSettings {
+  return find('intake', intakes, name);
+}
+
+/** Returns whether the name is that of an intake; of a flow otherwise. Throws an AppError `invalid` for neither. */
+export function isIntake({ flows, intakes }: Pick<BridgeSettings, 'flows' | 'intakes'>, name: string): boolean {
+  if (intakes.some((intake) => intake.name === name)) return true;
+  find('flow', intakes.length === 0 ? flows : [...flows, ...intakes], name);
+  return false;
+}
+
 /** Returns the feed of this name. Throws an AppError `invalid` that lists the feeds that this bridge reads. */
 export function findFeed(source: SourceSettings, name: string): FeedName {
   const feed = source.feeds.find((each) => each === name);
@@ -143,7 +156,11 @@ export function findFeed(source: SourceSettings, name: string): FeedName {
   return feed;
 }
 
-function find<Named extends { name: string }>(what: 'source' | 'flow', all: readonly Named[], name: string): Named {
+function find<Named extends { name: string }>(
+  what: 'source' | 'flow' | 'intake',
+  all: readonly Named[],
+  name: string,
+): Named {
   const found = all.find((each) => each.name === name);
   if (found) return found;
   const names = all.map((each) => each.name).join(', ');

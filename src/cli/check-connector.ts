@@ -1,5 +1,6 @@
-/** The connector's own checks of a flow's ERP, for `bridge check` and `bridge doctor`. */
+/** The connector's own checks of a flow's ERP, and of the ERP of an intake, for `bridge check` and `bridge doctor`. */
 import { openFlows } from '#bridge/flows/open-flows.ts';
+import { openIntakes } from '#bridge/intake/open-intakes.ts';
 import type { CheckResult } from '#connector/connector.ts';
 import type { BridgeCommand } from './bridge-command.ts';
 
@@ -15,9 +16,35 @@ export async function checkConnector(
   name: string,
   limitMs = timeLimitMs,
 ): Promise<CheckResult[]> {
-  await using opened = new AsyncDisposableStack();
   const flows = settings.flows.filter((flow) => flow.name === name);
   const deps = { settings: { ...settings, flows }, dataDir: installation.dataDir, log: installation.log, clock };
+  return withinLimit(clock, limitMs, async (opened) =>
+    (await openFlows(deps, opened)).map(
+      ({ session }) =>
+        () =>
+          session.check(),
+    ),
+  );
+}
+
+/** The same of the connector that an intake reads by. */
+export async function checkIntakeConnector(
+  { settings, installation, clock }: BridgeCommand,
+  name: string,
+): Promise<CheckResult[]> {
+  const intakes = settings.intakes.filter((intake) => intake.name === name);
+  const deps = { settings: { ...settings, intakes }, dataDir: installation.dataDir, log: installation.log, clock };
+  return withinLimit(clock, timeLimitMs, async (opened) =>
+    (await openIntakes(deps, opened)).map((intake) => () => intake.check()),
+  );
+}
+
+async function withinLimit(
+  clock: BridgeCommand['clock'],
+  limitMs: number,
+  open: (opened: AsyncDisposableStack) => Promise<(() => Promise<CheckResult[]>)[]>,
+): Promise<CheckResult[]> {
+  await using opened = new AsyncDisposableStack();
   const ended = new AbortController();
   opened.defer(() => ended.abort());
   const late = clock
@@ -25,7 +52,7 @@ export async function checkConnector(
     .then(() => [{ name: 'connector', ok: false, message: `its checks have not ended in ${limitMs / 1_000} s` }]);
   const check = async () => {
     const results: CheckResult[] = [];
-    for (const { session } of await openFlows(deps, opened)) results.push(...(await session.check()));
+    for (const ask of await open(opened)) results.push(...(await ask()));
     return results.length > 0 ? results : [withoutChecks];
   };
   const checked = check();

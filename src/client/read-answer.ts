@@ -90,6 +90,16 @@ function hiddenProblem(body: unknown, contentType = ''): number | undefined {
   return isError && (typeof title === 'string' || typeof detail === 'string') ? status : undefined;
 }
 
+/** The service answered with an error. */
+export class AnswerError extends AppError {
+  readonly status: number;
+
+  constructor(status: number, ...error: ConstructorParameters<typeof AppError>) {
+    super(...error);
+    this.status = status;
+  }
+}
+
 /**
  * The error of an answer with another status than 2xx, with the text of its problem. Its recovery is `retry` (after
  * `afterMs`) for 408, 429 and 5xx, else `halt`: an operator has to act.
@@ -105,7 +115,7 @@ export function errorOfAnswer(
     /** The URL that was requested: where a redirect points to is shown by it. */
     url?: string;
   },
-): AppError {
+): AnswerError {
   const { secrets, afterMs, note = '', sentWith, url } = options;
   const isTransient = status === 429 || status === 408 || status >= 500;
   const recovery: Recovery = isTransient
@@ -116,7 +126,9 @@ export function errorOfAnswer(
   const said = isRedirect(status) ? redirectOf(headers, url) : detailOf(text);
   const detail = secrets.reduce((shown, secret) => shown.replaceAll(secret, '[secret]'), said);
   const hidden = sentWith === undefined ? '' : ` (sent as ${sentWith})`;
-  return new AppError(code, `${what} was answered with ${status}${hidden}${detail.slice(0, 500)}${note}`, { recovery });
+  return new AnswerError(status, code, `${what} was answered with ${status}${hidden}${detail.slice(0, 500)}${note}`, {
+    recovery,
+  });
 }
 
 function codeOf(status: number) {

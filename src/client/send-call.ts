@@ -58,6 +58,8 @@ export interface ApiCall {
   file?: { name: string; contentType: string; bytes: Uint8Array };
   /** A POST with this key may be sent again when there was no answer. */
   idempotencyKey?: string;
+  /** Sent once, whatever happens: the caller decides after a failure. */
+  once?: boolean;
   /** Texts in the body that no error may show, even if the service repeats them. */
   secrets?: readonly string[];
 }
@@ -159,7 +161,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       return { ...answer, body: readJson(answer, { method, what }, hidden) };
     };
     // A POST without a key may have taken effect although there was no answer: only the caller can decide what to do.
-    const canRepeat = method !== 'POST' || idempotencyKey !== undefined;
+    const canRepeat = call.once !== true && (method !== 'POST' || idempotencyKey !== undefined);
     return retried(attempt, canRepeat ? settings.retries : 0, clock, signal);
   };
 }

@@ -3,6 +3,8 @@
  * it changes nothing and shows no secret. The page is plain HTML that reloads itself, without any script that could be
  * out of date.
  */
+
+import { intakeNeedsLook } from '#bridge/intake/intake-status.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import { type BridgeStatus, isChannelFailing, needsLook, readStatus } from '#bridge/status/status.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -51,6 +53,7 @@ export function renderPage(status: BridgeStatus): string {
   )}${figure('Dead letters', dead, dead > 0)}</dl>
 ${alertsSection(status)}
 ${flowsSection(status)}
+${intakesSection(status)}
 ${feedsSection(status)}
 ${backfillsSection(status)}
 ${quotasSection(status)}
@@ -64,7 +67,7 @@ ${deliveredSection(status)}
 
 function headlineOf(status: BridgeStatus): { state: 'bad' | 'busy' | 'good'; headline: string } {
   if (needsLook(status)) return { state: 'bad', headline: 'Needs a look' };
-  const working = [...status.feeds, ...status.flows].some(({ lag }) => !lag.inStep);
+  const working = [...status.feeds, ...status.flows, ...status.intakes].some(({ lag }) => !lag.inStep);
   return working ? { state: 'busy', headline: 'Working' } : { state: 'good', headline: 'In step' };
 }
 
@@ -101,6 +104,21 @@ function flowsSection({ flows }: BridgeStatus): string {
         flow.lag.why,
         flow.pausedReason !== null || flow.circuitUntil !== null || flow.deadLetters > 0 || flow.stuck > 0,
       ),
+    ]),
+  );
+}
+
+function intakesSection({ intakes }: BridgeStatus): string {
+  if (intakes.length === 0) return '';
+  return section(
+    'Intakes',
+    ['Intake', 'Behind by', 'Still to send', 'Dead letters', 'State'],
+    intakes.map((intake) => [
+      intake.intake,
+      lagText(intake.lag.seconds),
+      intake.backlog.suppliers + intake.inSubmissions,
+      intake.deadLetters,
+      sentence(intake.lag.why, intakeNeedsLook(intake)),
     ]),
   );
 }

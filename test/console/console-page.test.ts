@@ -70,6 +70,7 @@ describe('the page', () => {
         { ...feed, source: hostile, feed: hostile, watermark: hostile, lastPull: hostile, warning: hostile, lag },
       ],
       flows: [{ ...flow, flow: hostile, lag }],
+      intakes: [],
       backfills: [{ ...backfill, position: hostile, finished: null, cancelled: null, lastError: hostile }],
       audits: [],
       changes: [],

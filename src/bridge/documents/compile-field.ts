@@ -3,7 +3,7 @@
  * are read, so that they cannot make dead letters later.
  */
 import { PathError, templateParts } from '#connector/document-paths.ts';
-import type { Document, DocumentKind } from '#connector/documents.ts';
+import type { DocumentKind } from '#connector/documents.ts';
 import { fieldForms } from './field-types.ts';
 import { Unmade } from './made-document.ts';
 import { compileMappingPath, type ReadPath } from './mapping-path.ts';
@@ -12,7 +12,7 @@ import type { FullRule, MappingRule } from './mapping-rule.ts';
 export interface CompiledField {
   readonly name: string;
   /** Returns the field's value; undefined when it has none. Throws FieldFault when the value is wrong or missing. */
-  readonly make: (document: Document, line: unknown) => string | undefined;
+  readonly make: (document: unknown, line: unknown) => string | undefined;
 }
 
 /** The value of a field cannot be made of a document; the message says why, and what to do. */
@@ -32,6 +32,14 @@ export function compileField(
   rule: MappingRule,
   inLine: boolean,
 ): CompiledField | SettingsFault {
+  return compileFieldOf(name, rule, (path) => compileMappingPath(kind, path, inLine));
+}
+
+/** Compiles one path of a rule. Throws PathError for a path that leads to nothing. */
+type CompilePath = (path: string) => ReadPath;
+
+/** As `compileField`, for values whose paths `compile` knows: documents, or records of an ERP. */
+export function compileFieldOf(name: string, rule: MappingRule, compile: CompilePath): CompiledField | SettingsFault {
   const full = typeof rule === 'string' ? { from: rule, type: 'text' as const, required: false } : rule;
   const sources = (['from', 'template', 'value'] as const).filter((member) => full[member] !== undefined);
   if (sources.length !== 1 && !(sources.length === 0 && full.default !== undefined))
@@ -40,7 +48,7 @@ export function compileField(
   const fault = faultOfConstants(full);
   if (fault !== undefined) return fault;
   try {
-    const { read, emptiness } = readerOf(kind, full, inLine);
+    const { read, emptiness } = readerOf(full, compile);
     return { name, make: (document, line) => valueOf(full, read(document, line), emptiness) };
   } catch (error) {
     if (error instanceof PathError) return { fault: error.message, at: typeof rule === 'string' ? [] : [source] };
@@ -74,14 +82,14 @@ function readsAs(type: FullRule['type'], text: string): boolean {
 }
 
 /** Returns how the value is read, and in words why it has none when it is undefined. */
-function readerOf(kind: DocumentKind, { from, template, value }: FullRule, inLine: boolean) {
+function readerOf({ from, template, value }: FullRule, compile: CompilePath) {
   if (from !== undefined) {
     const paths = [from].flat();
-    const reads = paths.map((path) => compileMappingPath(kind, path, inLine));
+    const reads = paths.map(compile);
     return { read: firstOf(reads), emptiness: `${paths.join(' and ')} ${paths.length > 1 ? 'are' : 'is'} empty` };
   }
   if (template !== undefined)
-    return { read: templateOf(kind, template, inLine), emptiness: `a part of ${template} is empty` };
+    return { read: templateOf(template, compile), emptiness: `a part of ${template} is empty` };
   return { read: () => value, emptiness: '' };
 }
 
@@ -96,10 +104,8 @@ function firstOf(reads: readonly ReadPath[]): ReadPath {
 }
 
 /** The text of the template is undefined as a whole when one of its paths is empty. */
-function templateOf(kind: DocumentKind, template: string, inLine: boolean): ReadPath {
-  const parts = templateParts(template).map((part) =>
-    typeof part === 'string' ? part : compileMappingPath(kind, part.path, inLine),
-  );
+function templateOf(template: string, compile: CompilePath): ReadPath {
+  const parts = templateParts(template).map((part) => (typeof part === 'string' ? part : compile(part.path)));
   return (document, line) => {
     let text = '';
     for (const part of parts) {

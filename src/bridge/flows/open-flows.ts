@@ -36,28 +36,56 @@ export async function openFlows(
 ): Promise<OpenFlow[]> {
   const results = await Promise.allSettled(
     settings.flows.map(async (flow, index) => {
-      const loaded = await loadConnector(flow.connector);
-      checkKinds(flow, loaded);
-      const secrets = createSecretRedactor(flow.settings);
-      const { redact } = secrets;
-      try {
-        const parsed = readSettings(loaded, flow, index);
-        secrets.addSecretsOf(parsed);
-        const connector = withCapabilities(loaded, parsed);
-        const context = { dataDir: resolve(dataDir), log: connectorLog(log, flow, secrets), clock };
-        const session = createLazySession(async () => loaded.open(parsed, context), { ...timeouts, redact });
-        opened.defer(() => session.close());
-        await session.opening();
-        return { flow, connector, session, secrets };
-      } catch (error) {
-        throw redactedError(error, redact);
-      }
+      const place = { what: 'flow', name: flow.name, path: ['bridge', 'flows', index] } as const;
+      const opening = { ...place, connector: flow.connector, settings: flow.settings };
+      const context = { dataDir: resolve(dataDir), log, clock };
+      return {
+        flow,
+        ...(await openConnector(opening, context, opened, (loaded) => checkKinds(flow, loaded), timeouts)),
+      };
     }),
   );
   return results.map((result) => {
     if (result.status === 'rejected') throw result.reason;
     return result.value;
   });
+}
+
+/** What opens a connector: a flow or an intake. `path` is where it stands in the configuration. */
+interface ConnectorUse {
+  readonly what: 'flow' | 'intake';
+  readonly name: string;
+  readonly path: readonly (string | number)[];
+  readonly connector: string;
+  readonly settings: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Loads and opens one connector, as `openFlows` does; `checkLoaded` throws for a connector that does not fit its use.
+ */
+export async function openConnector(
+  use: ConnectorUse,
+  { dataDir, log, clock }: { dataDir: string; log: Logger; clock: BridgeDeps['clock'] },
+  opened: AsyncDisposableStack,
+  checkLoaded: (loaded: Connector) => void,
+  timeouts: { openMs: number; closeMs: number } = { openMs, closeMs },
+): Promise<Omit<OpenFlow, 'flow'>> {
+  const loaded = await loadConnector(use.connector);
+  checkLoaded(loaded);
+  const secrets = createSecretRedactor(use.settings);
+  const { redact } = secrets;
+  try {
+    const parsed = readSettings(loaded, use);
+    secrets.addSecretsOf(parsed);
+    const connector = withCapabilities(loaded, parsed);
+    const context = { dataDir, log: connectorLog(log, use, secrets), clock };
+    const session = createLazySession(async () => loaded.open(parsed, context), { ...timeouts, redact });
+    opened.defer(() => session.close());
+    await session.opening();
+    return { connector, session, secrets };
+  } catch (error) {
+    throw redactedError(error, redact);
+  }
 }
 
 /** Throws AppError `invalid` when the flow has documents that the connector does not take: they would wait for ever. */
@@ -71,15 +99,15 @@ function checkKinds(flow: FlowSettings, { capabilities }: Connector): void {
  * Returns the parsed settings. Throws AppError `invalid` that names the path of each wrong setting in the
  * configuration, but never a value, which may be a secret.
  */
-function readSettings(loaded: Connector, { name, connector, settings }: FlowSettings, index: number): unknown {
+function readSettings(loaded: Connector, { what, name, path: at, connector, settings }: ConnectorUse): unknown {
   const parsed = loaded.settings.safeParse(settings, { error: messageOf });
   if (parsed.success) return parsed.data;
   const issues = rawIssuesOf(parsed.error.issues).map(({ path, message }) => ({
-    path: pathText(['bridge', 'flows', index, 'settings', ...path]),
+    path: pathText([...at, 'settings', ...path]),
     message: message === 'is not a known field' ? 'is not a known setting' : message,
   }));
   const lines = issues.map(({ path, message }) => `  ${path} ${message}`);
-  const text = `The settings of flow "${name}" are not valid for its connector "${connector}":\n${lines.join('\n')}`;
+  const text = `The settings of ${what} "${name}" are not valid for its connector "${connector}":\n${lines.join('\n')}`;
   throw new AppError('invalid', text, { issues });
 }
 
@@ -92,14 +120,14 @@ function withCapabilities(connector: Connector, settings: unknown): Connector {
 /** Returns the log of a connector: no line of it holds a secret of the connector's settings. */
 function connectorLog(
   log: Logger,
-  { name: flow, connector }: FlowSettings,
+  { what, name, connector }: ConnectorUse,
   { redact, removeSecrets }: SecretRedactor,
 ): ConnectorLog {
   const write =
     (level: 'debug' | 'info' | 'warn' | 'error'): ConnectorLog['info'] =>
     (message, fields = {}) => {
       if (log.isLevelEnabled(level))
-        log[level]({ ...redactedFields(fields, removeSecrets), flow, connector }, redact(message));
+        log[level]({ ...redactedFields(fields, removeSecrets), [what]: name, connector }, redact(message));
     };
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
 }
@@ -183,6 +211,11 @@ function createLazySession(
     },
     lookup: async (documents, signal) =>
       (inner ?? (await within(timeouts.openMs, session()))).lookup(documents, signal),
+    async *read(stream, checkpoint, signal) {
+      const opened = inner ?? (await within(timeouts.openMs, session()));
+      if (!opened.read) throw new ConfigError('The connector declares that it reads, and cannot.');
+      yield* opened.read(stream, checkpoint, signal);
+    },
     close: async () => {
       const closed = opening?.then((opened) => opened.close()).catch(() => undefined);
       await within(timeouts.closeMs, closed ?? Promise.resolve()).catch(() => undefined);

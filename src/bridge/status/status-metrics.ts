@@ -7,6 +7,7 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { Gauge, type Registry } from '#platform/metrics.ts';
 import { alertKinds } from '../alerts/alert.ts';
+import type { IntakeStatus } from '../intake/intake-status.ts';
 import type { BridgeSettings } from '../settings.ts';
 import { type BridgeStatus, type FeedStatus, type FlowStatus, isChannelFailing, readStatus } from './status.ts';
 
@@ -32,6 +33,7 @@ export function registerStatusMetrics(deps: {
   };
   registerFeedMetrics(read, registry);
   registerFlowMetrics(read, registry, clock);
+  registerIntakeMetrics(read, registry);
   const audits = new Gauge({
     name: 'bridge_audit_failures_in_a_row',
     help: 'How often the last audit of the feed stopped without having come further; 0 once it is finished',
@@ -187,6 +189,48 @@ function registerFlowMetrics(read: ReadStatus, registry: Registry, clock: Clock)
     'bridge_flow_circuit_open',
     '1 while too many failures in a row keep the flow from the ERP',
     ({ circuitUntil }) => (circuitUntil !== null && msFromTimestamp(circuitUntil) > clock.nowMs() ? 1 : 0),
+  );
+}
+
+function registerIntakeMetrics(read: ReadStatus, registry: Registry): void {
+  const gauge = (name: string, help: string, valueOf: (intake: IntakeStatus) => number) => {
+    const made = new Gauge({
+      name,
+      help,
+      labelNames: ['intake'] as const,
+      registers: [registry],
+      async collect() {
+        const { intakes } = await read();
+        made.reset();
+        for (const intake of intakes) made.set({ intake: intake.intake }, valueOf(intake));
+      },
+    });
+  };
+  gauge(
+    'bridge_intake_lag_seconds',
+    'How far the service is behind the ERP; infinite until the ERP has been read once',
+    ({ lag }) => lag.seconds ?? Number.POSITIVE_INFINITY,
+  );
+  gauge(
+    'bridge_intake_suppliers_due',
+    'Suppliers that differ from what the service holds',
+    ({ backlog, inSubmissions }) => backlog.suppliers + inSubmissions,
+  );
+  gauge(
+    'bridge_intake_dead_letters',
+    'Suppliers that the service refused, or that are not clear',
+    ({ deadLetters }) => deadLetters,
+  );
+  gauge('bridge_intake_paused', '1 while the intake is paused', ({ pausedReason }) => Number(pausedReason !== null));
+  gauge(
+    'bridge_intake_read_failures_in_a_row',
+    'Reads of the ERP that failed since the last one that did not',
+    ({ readFailures }) => readFailures,
+  );
+  gauge(
+    'bridge_intake_submissions_uncertain',
+    'Open submissions of which it is not known whether the service has them',
+    ({ uncertain }) => uncertain,
   );
 }
 

@@ -7,6 +7,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { Alert } from '../alerts/alert.ts';
 import { type ChannelState, readAlerts, readChannels } from '../alerts/alert-store.ts';
+import { type IntakeStatus, intakeNeedsLook, readIntakeStatuses } from '../intake/intake-status.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import type { BridgeSettings } from '../settings.ts';
 import {
@@ -23,6 +24,7 @@ import { readSourceChanges, type SourceChange } from './source-changes.ts';
 export interface BridgeStatus {
   feeds: FeedStatus[];
   flows: FlowStatus[];
+  intakes: IntakeStatus[];
   backfills: BackfillStatus[];
   /** The last audit of each feed. */
   audits: AuditStatus[];
@@ -152,7 +154,7 @@ const isWaiting = 'd.waiting_since is not null and d.dead_since is null';
 const isCutOff = `(d.intent_id is not null or d.forced or d.uncertain_since is not null) and d.intent_id is not null
   and d.due > $1 and d.error_type = 'unknown' and d.last_error not like 'lookup failed: %'`;
 
-type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'flows' | 'alerts'>>;
+type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'flows' | 'intakes' | 'alerts'>>;
 
 /**
  * Reads the status of the feeds and flows in the settings, including those that no process has started yet, and of
@@ -165,15 +167,17 @@ export async function readStatus(
 ): Promise<BridgeStatus> {
   const feeds = await readFeedStatuses(sql, settings, now);
   const channels = settings.alerts?.channels.map(({ name }) => name) ?? [];
+  const quotas = await readQuotasLeft(sql, settings.sources, now);
   return {
     feeds,
     flows: await readFlows(sql, settings, feeds, now),
+    intakes: await readIntakeStatuses(sql, settings, quotas, now),
     backfills: await readBackfills(sql, now),
     audits: await readAudits(sql, feeds),
     changes: await readSourceChanges(sql, settings, now),
     alerts: channels.length > 0 ? await readAlerts(sql) : [],
     alertChannels: channels.length > 0 ? await readChannels(sql, channels, now) : [],
-    quotas: await readQuotasLeft(sql, settings.sources, now),
+    quotas,
     delivered: await sql.query<DeliveredDocument>(
       `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null
        order by delivered desc limit ${shownMost}`,
@@ -366,20 +370,23 @@ export function isChannelFailing({ lastError, givenUp }: ChannelState): boolean 
 
 /**
  * True when an operator should look: a pull or an audit fails, a watermark stands still, a source no longer sends a
- * field that a flow needs, a flow is paused, a circuit is open, there is a dead letter, a document is stuck (tried many
- * times, or its connector returns answers that cannot be read), an alert is open, or alerts cannot be sent.
+ * field that a flow needs, a flow or an intake is paused, an ERP cannot be read, a circuit is open, there is a dead
+ * letter, a document is stuck (tried many times, or its connector returns answers that cannot be read), an alert is
+ * open, or alerts cannot be sent.
  */
 export function needsLook({
   feeds,
   flows,
+  intakes,
   audits,
   changes,
   alerts,
   alertChannels,
-}: Pick<BridgeStatus, 'feeds' | 'flows' | 'audits' | 'changes' | 'alerts' | 'alertChannels'>): boolean {
+}: Pick<BridgeStatus, 'feeds' | 'flows' | 'intakes' | 'audits' | 'changes' | 'alerts' | 'alertChannels'>): boolean {
   return (
     alerts.length > 0 ||
     alertChannels.some(isChannelFailing) ||
+    intakes.some(intakeNeedsLook) ||
     audits.some(isAuditFailing) ||
     changes.some(({ isMissed }) => isMissed) ||
     feeds.some(({ failures, stalled }) => failures > 0 || stalled) ||

@@ -1,5 +1,5 @@
 /**
- * `bridge check`: tests whether each source and each flow can do what is asked of it. For a source it probes and keeps
+ * `bridge check`: tests whether each source, flow and intake can do what is asked of it. For a source it probes and keeps
  * the source profile of each feed, and looks at the webhook. For a flow it runs the connector's own checks of the ERP.
  * Exit code 1 when a line fails. A `note` is what makes reading slower or dearer, and loses nothing.
  */
@@ -10,7 +10,7 @@ import { readSourceChanges } from '#bridge/status/source-changes.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
-import { checkConnector } from '../check-connector.ts';
+import { checkConnector, checkIntakeConnector } from '../check-connector.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { print, tableOf } from '../output.ts';
 
@@ -28,6 +28,8 @@ export function runCheck(options: BridgeCommandOptions): Promise<number> {
     for (const source of command.settings.sources) lines.push(...(await checkSource(command, source)));
     for (const { name } of command.settings.flows)
       lines.push(...(await checked(`flow ${name}`, 'connector', () => checkConnector(command, name))));
+    for (const { name } of command.settings.intakes)
+      lines.push(...(await checked(`intake ${name}`, 'connector', () => checkIntakeConnector(command, name))));
     const good = lines.every((line) => line.ok);
     print(options, { ok: good, checks: lines }, () =>
       tableOf(

@@ -1,11 +1,15 @@
-/** `bridge dead-letters`: the documents that an ERP refused, with its message. */
+/**
+ * `bridge dead-letters`: the documents that an ERP refused, and the suppliers of intakes that a service refused, with
+ * the message.
+ */
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
 import { type DeadLetter, readDeadLetters } from '#bridge/flows/control-flows.ts';
 import { createObjectUrls } from '#bridge/flows/object-urls.ts';
+import { readIntakeDeadLetters } from '#bridge/intake/control-intakes.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { timestamp } from '#contract/scalars.ts';
-import { type BridgeCommand, type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { type BridgeCommand, type BridgeCommandOptions, isIntake, withBridge } from '../bridge-command.ts';
 import { type SubjectOptions, subjectIds } from '../named-subjects.ts';
 import { print, shortTime, tableOf } from '../output.ts';
 import { referenceText } from './bridge-find.ts';
@@ -34,8 +38,8 @@ export function readLastSeen(text: string): LastSeen {
 export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
   const show = async (command: BridgeCommand) => {
     const { settings, database } = command;
-    if (options.flow !== undefined) findFlow(settings, options.flow);
     const { flow, limit, after } = options;
+    const ofIntake = flow !== undefined && isIntake(settings, flow);
     const sources = settings.sources.map(({ name }) => name);
     const found = await readDeadLetters(database, {
       ...(await subjectIds(command, sources, options)),
@@ -49,8 +53,14 @@ export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
         .slice(0, limit)
         .map(async (letter) => ({ ...letter, url: (await urlOf(letter.flow, letter.reference)) ?? null })),
     );
+    // Those of intakes stand on the first page: they have no event by which they could be chosen.
+    const isChosen = options.event !== undefined || options.supplier !== undefined || after !== undefined;
+    const intakes =
+      isChosen || (flow !== undefined && !ofIntake)
+        ? []
+        : await readIntakeDeadLetters(database, { intake: flow, limit });
     const next = found.length > limit ? placeOf(deadLetters.at(-1)) : null;
-    print(options, { deadLetters, next }, () => {
+    print(options, { deadLetters, intakes, next }, () => {
       const table = tableOf(
         ['flow', 'kind', 'event', 'supplier', 'since', 'error', 'in the ERP as', 'what the ERP said', 'key'],
         deadLetters.map((letter) => [
@@ -66,10 +76,27 @@ export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
         ]),
         after ? 'No further dead letters.' : 'No dead letters.',
       );
+      const parts = intakes.length === 0 || deadLetters.length > 0 ? [table] : [];
+      if (intakes.length > 0)
+        parts.push(
+          tableOf(
+            ['intake', 'in the ERP', 'name', 'at the service', 'since', 'error', 'what was said'],
+            intakes.map((letter) => [
+              letter.intake,
+              letter.erpKey,
+              letter.name,
+              letter.key,
+              shortTime(letter.deadSince),
+              letter.errorType,
+              letter.lastError,
+            ]),
+          ),
+        );
+      const text = parts.join('\n\n');
       const ofFlow = flow === undefined ? '' : ` --flow ${flow}`;
-      return next === null ? table : `${table}\nThere are more: bridge dead-letters${ofFlow} --after ${next}`;
+      return next === null ? text : `${text}\nThere are more: bridge dead-letters${ofFlow} --after ${next}`;
     });
-    return deadLetters.length > 0 ? 1 : 0;
+    return deadLetters.length + intakes.length > 0 ? 1 : 0;
   };
   return withBridge(options, show, { withoutSecrets: true });
 }

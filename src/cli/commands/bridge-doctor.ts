@@ -10,7 +10,7 @@ import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../br
 import { findAlertChannels } from '../doctor/alert-findings.ts';
 import { findMigrations, findProcesses, findSealed, findServer } from '../doctor/database-findings.ts';
 import { type DoctorFinding, fail, ok, warn } from '../doctor/finding.ts';
-import { findConnector, findMapping } from '../doctor/flow-findings.ts';
+import { findConnector, findIntakeConnector, findMapping } from '../doctor/flow-findings.ts';
 import { findCertificate, findDisk, findEndpoint, findVersions } from '../doctor/machine-findings.ts';
 import { findQueue } from '../doctor/queue-findings.ts';
 import { checkSource, findNotifications, findQuotas, findRefusals } from '../doctor/source-findings.ts';
@@ -31,10 +31,11 @@ export async function runDoctor(options: BridgeCommandOptions): Promise<number> 
       fail('configuration', errorText(configuration), 'Correct it: config/bridge.yaml explains every setting.'),
     );
   } else {
-    const { sources, flows } = configuration.bridge;
-    const valid = `valid; sources: ${namesOf(sources)}; flows: ${namesOf(flows)}`;
+    const { sources, flows, intakes } = configuration.bridge;
+    const carried = intakes.length === 0 ? '' : `; intakes: ${namesOf(intakes)}`;
+    const valid = `valid; sources: ${namesOf(sources)}; flows: ${namesOf(flows)}${carried}`;
     findings.push(
-      sources.length > 0 && flows.length > 0
+      sources.length > 0 && flows.length + intakes.length > 0
         ? ok('configuration', valid)
         : warn(
             'configuration',
@@ -72,7 +73,8 @@ async function examine(command: BridgeCommand, findings: DoctorFinding[]): Promi
   }
   for (const flow of settings.flows)
     findings.push(...(await findConnector(command, flow)), await findMapping(command, flow));
-  findings.push(...(await findProcesses(database)));
+  for (const intake of settings.intakes) findings.push(...(await findIntakeConnector(command, intake)));
+  findings.push(...(await findProcesses(database, settings)));
   const status = await readStatus(database, { settings, now: timestampNow(clock) });
   for (const source of settings.sources) findings.push(...findQuotas(status, source));
   findings.push(...findWork(status), ...findAlertChannels(status));

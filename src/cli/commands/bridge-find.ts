@@ -1,7 +1,8 @@
 /** `bridge find`: where the documents are that a person knows by a name, a reference or an id. */
 import { createObjectUrls } from '#bridge/flows/object-urls.ts';
 import type { ShownDocument } from '#bridge/history/document-rows.ts';
-import { withBridge } from '../bridge-command.ts';
+import { type FoundIntakeRecord, findIntakeRecords } from '#bridge/intake/intake-history.ts';
+import { isIntake, withBridge } from '../bridge-command.ts';
 import { eventText, type FindCommandOptions, findForCommand, nothingFound, supplierText } from '../named-subjects.ts';
 import { print, shortTime, tableOf } from '../output.ts';
 
@@ -14,7 +15,12 @@ export interface FindOptions extends FindCommandOptions {
 export function runFind(options: FindOptions, text: string): Promise<number> {
   const find = async (command: Parameters<Parameters<typeof withBridge>[1]>[0]) => {
     const { limit, skip } = options;
-    const { documents, hasMore, subjects } = await findForCommand(command, options, text, { limit, skip });
+    const ofIntake = options.flow !== undefined && isIntake(command.settings, options.flow);
+    const { documents, hasMore, subjects } = ofIntake
+      ? { documents: [], hasMore: false, subjects: [] }
+      : await findForCommand(command, options, text, { limit, skip });
+    const withIntakes = skip === 0 && options.kind === undefined && (options.flow === undefined || ofIntake);
+    const intakes = withIntakes ? await findIntakeRecords(command.database, { text, intake: options.flow, limit }) : [];
     const urlOf = createObjectUrls(command.settings.flows);
     const shown = await Promise.all(
       documents.map(async (document) => ({
@@ -22,14 +28,35 @@ export function runFind(options: FindOptions, text: string): Promise<number> {
         url: (await urlOf(document.flow, document.reference)) ?? null,
       })),
     );
-    print(options, { documents: shown, hasMore, subjects }, () => {
+    print(options, { documents: shown, hasMore, subjects, intakes }, () => {
+      if (shown.length === 0 && intakes.length > 0) return intakesText(intakes);
       if (shown.length === 0) return skip > 0 ? 'No further documents.' : nothingFound(text, subjects);
       const more = hasMore ? [`There are more: --skip ${skip + shown.length}`] : [];
-      return [tableText(shown), ...more, 'Its way there, step by step: bridge history <the same words>'].join('\n');
+      return [
+        tableText(shown),
+        ...(intakes.length > 0 ? ['', intakesText(intakes), ''] : []),
+        ...more,
+        'Its way there, step by step: bridge history <the same words>',
+      ].join('\n');
     });
-    return shown.length === 0 ? 1 : 0;
+    return shown.length + intakes.length === 0 ? 1 : 0;
   };
   return withBridge(options, find, { withoutSecrets: true });
+}
+
+function intakesText(records: readonly FoundIntakeRecord[]): string {
+  return tableOf(
+    ['intake', 'in the ERP', 'name', 'at the service', 'state', 'since', 'why'],
+    records.map(({ intake, erpKey, name, key, state, since, why }) => [
+      intake,
+      erpKey,
+      name,
+      key,
+      state,
+      shortTime(since),
+      why,
+    ]),
+  );
 }
 
 function tableText(documents: readonly (ShownDocument & { url: string | null })[]): string {

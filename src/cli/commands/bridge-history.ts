@@ -6,9 +6,11 @@ import { createObjectUrls } from '#bridge/flows/object-urls.ts';
 import type { ShownDocument } from '#bridge/history/document-rows.ts';
 import { readLatestAttempts } from '#bridge/history/read-attempts.ts';
 import { readTimeline } from '#bridge/history/read-timeline.ts';
+import { type FoundIntakeRecord, findIntakeRecords, readIntakeHistory } from '#bridge/intake/intake-history.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { type BridgeCommand, findFlow, withBridge } from '../bridge-command.ts';
-import { eventText, type FindCommandOptions, findOne, supplierText } from '../named-subjects.ts';
+import { AppError } from '#platform/errors.ts';
+import { type BridgeCommand, findFlow, isIntake, withBridge } from '../bridge-command.ts';
+import { eventText, type FindCommandOptions, findForCommand, findOne, supplierText } from '../named-subjects.ts';
 import { print, shortTime, tableOf } from '../output.ts';
 import { referenceText } from './bridge-find.ts';
 
@@ -29,6 +31,8 @@ export function attemptId(text: string): string {
 export function runHistory(options: HistoryOptions, text: string): Promise<number> {
   if (text === '') return runLatest(options);
   const show = async (command: BridgeCommand) => {
+    const record = await intakeRecordOf(command, options, text);
+    if (record) return showRecord(command, options, record);
     const document = await findOne(command, options, text);
     const { limit, before, from, to } = options;
     const madeOf = await recordsOf(command, document);
@@ -50,6 +54,58 @@ export function runHistory(options: HistoryOptions, text: string): Promise<numbe
     return isWell(document) ? 0 : 1;
   };
   return withBridge(options, show, { withoutSecrets: true });
+}
+
+/**
+ * The record of an intake that the text means: with `--flow` of an intake any that fits, else only one whose number at
+ * the ERP it is, if no document of a flow fits.
+ */
+async function intakeRecordOf(
+  command: BridgeCommand,
+  options: HistoryOptions,
+  text: string,
+): Promise<FoundIntakeRecord | undefined> {
+  const { settings, database } = command;
+  const { flow } = options;
+  if (settings.intakes.length === 0) return undefined;
+  const ofIntake = flow !== undefined && isIntake(settings, flow);
+  if (!ofIntake && (flow !== undefined || options.kind !== undefined)) return undefined;
+  const found = await findIntakeRecords(database, { text, intake: flow, limit: 10 });
+  if (!ofIntake && (await findForCommand(command, options, text, { limit: 1 })).documents.length > 0) return undefined;
+  const exact = found.filter(({ erpKey, key }) => erpKey === text || key === text);
+  const [only, second] = exact.length > 0 ? exact : found;
+  if (!second || (!ofIntake && !only)) return only;
+  const lines = found.map(({ intake, erpKey, name }) => `  ${intake}  ${erpKey}  ${name ?? ''}`);
+  throw new AppError(
+    'invalid',
+    `"${text}" fits several suppliers of intakes; name one by its number:\n${lines.join('\n')}`,
+  );
+}
+
+async function showRecord(
+  { database }: BridgeCommand,
+  options: HistoryOptions,
+  record: FoundIntakeRecord,
+): Promise<number> {
+  const { intake, erpKey, key, name, state, since, why } = record;
+  const entries = await readIntakeHistory(database, { intake, erpKey, limit: options.limit });
+  print(options, { record, entries }, () =>
+    [
+      `supplier ${erpKey}`,
+      `  name            ${name ?? 'not known'}`,
+      `  intake          ${intake}`,
+      `  at the service  ${key ?? 'not known yet'}`,
+      `  state           ${state} since ${shortTime(since)}`,
+      ...(why === null ? [] : [`  why             ${why}`]),
+      '',
+      tableOf(
+        ['time', 'step', 'what'],
+        entries.map(({ at, step, text: what }) => [at.replace(/\d{3}Z$/, 'Z'), step, what]),
+        'Nothing was done with it yet.',
+      ),
+    ].join('\n'),
+  );
+  return state === 'in step' || state === 'left out' ? 0 : 1;
 }
 
 /** The latest attempts of all documents, or of a flow: what the pusher has done lately. */

@@ -1,7 +1,8 @@
-/** `bridge pause` and `bridge resume`: an operator stops a flow, and lets it deliver again. */
+/** `bridge pause` and `bridge resume`: an operator stops a flow or an intake, and lets it go on. */
 import { pauseFlow, resumeFlow } from '#bridge/flows/control-flows.ts';
+import { pauseIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { type BridgeCommandOptions, isIntake, withBridge } from '../bridge-command.ts';
 import { print } from '../output.ts';
 
 export interface PauseOptions extends BridgeCommandOptions {
@@ -10,25 +11,37 @@ export interface PauseOptions extends BridgeCommandOptions {
 
 export interface ResumeOptions extends BridgeCommandOptions {
   agreeToWithdrawals?: boolean;
+  agreeToArchive?: boolean;
 }
 
-/** Pauses a flow: calls that have begun are finished, and no other begins. Feeds are still read; documents wait. */
+/**
+ * Pauses a flow: calls that have begun are finished, and no other begins. Feeds are still read; documents wait. Of an
+ * intake nothing more is submitted; its ERP is still read.
+ */
 export function runPause(options: PauseOptions, flow: string): Promise<number> {
   return withBridge(options, async ({ settings, database, clock, perform }) => {
-    findFlow(settings, flow);
+    const ofIntake = isIntake(settings, flow);
     const reason = options.reason ?? 'paused by an operator';
-    await perform({ what: 'flow.pause', object: `flow ${flow}`, details: { reason } }, () =>
-      pauseFlow(database, flow, reason, timestampNow(clock)),
+    const object = `${ofIntake ? 'intake' : 'flow'} ${flow}`;
+    await perform({ what: 'flow.pause', object, details: { reason } }, () =>
+      (ofIntake ? pauseIntake : pauseFlow)(database, flow, reason, timestampNow(clock)),
     );
     print(options, { flow, paused: true, reason }, () => `${flow} is paused: ${reason}`);
     return 0;
   });
 }
 
-/** Lets a paused flow deliver again. */
+/** Lets a paused flow or intake go on. */
 export function runResume(options: ResumeOptions, flow: string): Promise<number> {
   return withBridge(options, async ({ settings, database, clock, perform }) => {
-    findFlow(settings, flow);
+    if (isIntake(settings, flow)) {
+      const agreedToArchive = { agreeToArchive: options.agreeToArchive === true };
+      await perform({ what: 'flow.resume', object: `intake ${flow}`, details: agreedToArchive }, () =>
+        resumeIntake(database, flow, agreedToArchive, timestampNow(clock)),
+      );
+      print(options, { intake: flow, paused: false, ...agreedToArchive }, () => `${flow} sends again.`);
+      return 0;
+    }
     const agreed = { agreeToWithdrawals: options.agreeToWithdrawals === true };
     await perform({ what: 'flow.resume', object: `flow ${flow}`, details: agreed }, () =>
       resumeFlow(database, flow, agreed, timestampNow(clock)),

@@ -1,9 +1,10 @@
 /** `bridge replay`: writes documents again: one, those that match a filter, or all of a flow. */
 import { replayDocuments } from '#bridge/flows/control-flows.ts';
+import { replayIntake } from '#bridge/intake/control-intakes.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { type BridgeCommand, type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { type BridgeCommand, type BridgeCommandOptions, findFlow, isIntake, withBridge } from '../bridge-command.ts';
 import { confirm } from '../confirm.ts';
 import { subjectIds } from '../named-subjects.ts';
 import { print } from '../output.ts';
@@ -23,6 +24,7 @@ export interface ReplayOptions extends BridgeCommandOptions {
 export function runReplay(options: ReplayOptions): Promise<number> {
   const replay = async (command: BridgeCommand) => {
     const { settings, database, clock, signal, perform } = command;
+    if (isIntake(settings, options.flow)) return replayOfIntake(command, options);
     const { name: flow, source } = findFlow(settings, options.flow);
     const kinds = options.kind?.map(documentKind);
     const isFiltered = [options.key, kinds, options.event, options.supplier, options.dead].some(
@@ -54,6 +56,30 @@ export function runReplay(options: ReplayOptions): Promise<number> {
     return count === 0 ? 1 : 0;
   };
   return withBridge(options, replay, { withoutSecrets: true });
+}
+
+/** Of an intake: the records with these numbers or external ids, or the dead letters, are compared and sent again. */
+async function replayOfIntake(
+  { database, clock, signal, perform }: BridgeCommand,
+  options: ReplayOptions,
+): Promise<number> {
+  const { flow: intake, key: keys, dead = false, all = false } = options;
+  if (options.event || options.supplier || options.kind)
+    throw new AppError('invalid', `"${intake}" is an intake: name suppliers with --key, or use --dead or --all.`);
+  if ((keys !== undefined || dead) === all)
+    throw new AppError('invalid', 'Say what to replay: --key or --dead (both must match), or --all.');
+  const what = all ? `all suppliers of ${intake}` : `these suppliers of ${intake}`;
+  if (keys === undefined && !(await confirm(`Compare ${what} with the service again?`, options, signal))) return 1;
+  const filter = { intake, ...(keys && { keys }), dead };
+  const count = await perform({ what: 'flow.replay', object: `intake ${intake}`, details: filter }, () =>
+    replayIntake(database, filter, timestampNow(clock)),
+  );
+  print(options, { intake, replayed: count }, () =>
+    count === 0
+      ? 'No supplier matches.'
+      : `${count} suppliers are compared again: a process with the role intake sends what differs, or bridge intake run.`,
+  );
+  return count === 0 ? 1 : 0;
 }
 
 function documentKind(name: string): DocumentKind {

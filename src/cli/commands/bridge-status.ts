@@ -22,7 +22,7 @@ export function runStatus(options: BridgeCommandOptions): Promise<number> {
 const changesShown = 10;
 
 function textOf(status: BridgeStatus): string {
-  const { feeds, flows, backfills, audits, changes, deadLetters } = status;
+  const { feeds, flows, intakes, backfills, audits, changes, deadLetters } = status;
   const whys = whysOf(feeds);
   const parts = [
     'Feeds',
@@ -47,6 +47,21 @@ function textOf(status: BridgeStatus): string {
       'No flow is known yet: start the bridge, or use `bridge run`.',
     ),
   ];
+  if (intakes.length > 0)
+    parts.push(
+      '\nIntakes',
+      tableOf(
+        ['intake', 'behind by', 'to send', 'submitted', 'dead letters', 'state'],
+        intakes.map((intake) => [
+          intake.intake,
+          lagText(intake.lag.seconds),
+          intake.backlog.suppliers,
+          intake.inSubmissions,
+          intake.deadLetters,
+          intake.lag.why,
+        ]),
+      ),
+    );
   const open = backfills.filter(({ finished, cancelled }) => finished === null && cancelled === null);
   if (open.length > 0)
     parts.push(

@@ -3,6 +3,7 @@
  */
 import { type LiveProcess, readProcesses } from '#bridge/leases/liveness-lock.ts';
 import { pendingBridgeMigrations } from '#bridge/migrate-bridge.ts';
+import type { BridgeSettings } from '#bridge/settings.ts';
 import { openKey } from '#bridge/webhooks/webhook-store.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -94,15 +95,21 @@ interface HeldLease {
 }
 
 /** The live processes of the bridge, and which of them holds each lease. */
-export async function findProcesses(database: Database): Promise<DoctorFinding[]> {
+export async function findProcesses(
+  database: Database,
+  { intakes }: Pick<BridgeSettings, 'intakes'>,
+): Promise<DoctorFinding[]> {
   const processes = await readProcesses(database);
   const leases = await database.query<HeldLease>(
     `select name, holder, expires < clock_timestamp() as expired from bridge.leases where holder is not null order by name`,
   );
-  return [...processesFindings(processes), ...leases.map((lease) => leaseFinding(lease, processes))];
+  return [
+    ...processesFindings(processes, intakes.length > 0),
+    ...leases.map((lease) => leaseFinding(lease, processes)),
+  ];
 }
 
-function processesFindings(processes: readonly LiveProcess[]): DoctorFinding[] {
+function processesFindings(processes: readonly LiveProcess[], hasIntakes: boolean): DoctorFinding[] {
   if (processes.length === 0)
     return [
       warn(
@@ -114,8 +121,11 @@ function processesFindings(processes: readonly LiveProcess[]): DoctorFinding[] {
   const findings = processes.map(({ name, since, address }) =>
     ok('processes', `${name}${address === null ? '' : ` (${address})`}, connected since ${since.slice(0, 19)}Z`),
   );
-  const roles = new Set(processes.map(({ name }) => /^bridge-(receive|pull|push|console) /.exec(name)?.[1] ?? 'all'));
-  const missing = roles.has('all') ? [] : ['receive', 'pull', 'push'].filter((role) => !roles.has(role));
+  const roles = new Set(
+    processes.map(({ name }) => /^bridge-(receive|pull|push|intake|console) /.exec(name)?.[1] ?? 'all'),
+  );
+  const wanted = ['receive', 'pull', 'push', ...(hasIntakes ? ['intake'] : [])];
+  const missing = roles.has('all') ? [] : wanted.filter((role) => !roles.has(role));
   for (const role of missing)
     findings.push(
       warn('processes', `none has the role ${role}`, `Start one: npm run -s cli -- bridge --role ${role}.`),

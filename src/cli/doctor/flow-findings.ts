@@ -1,19 +1,29 @@
 /** What the doctor finds when it tries the parts of a flow: the connector's checks of its ERP, and the mapping. */
 import { type TriedDocument, tryMapping } from '#bridge/assemble/try-mapping.ts';
+import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
+import type { CheckResult } from '#connector/connector.ts';
 import { errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
-import { checkConnector } from '../check-connector.ts';
+import { checkConnector, checkIntakeConnector } from '../check-connector.ts';
 import { type DoctorFinding, fail, ok } from './finding.ts';
 
 /** One line for each check that failed; one in all when none did. */
 export async function findConnector(command: BridgeCommand, { name }: FlowSettings): Promise<DoctorFinding[]> {
-  const line = `flow ${name}: ERP`;
+  return findChecks(`flow ${name}: ERP`, 'flow', () => checkConnector(command, name));
+}
+
+/** As `findConnector`, for the ERP that an intake reads. */
+export async function findIntakeConnector(command: BridgeCommand, { name }: IntakeSettings): Promise<DoctorFinding[]> {
+  return findChecks(`intake ${name}: ERP`, 'intake', () => checkIntakeConnector(command, name));
+}
+
+async function findChecks(line: string, what: string, check: () => Promise<CheckResult[]>): Promise<DoctorFinding[]> {
   const todo =
-    'Until this works its documents wait, and nothing is lost. Correct what the line names: the ERP itself, the network, ' +
-    'or the settings of the flow (`connector show` explains them).';
+    `Until this works its ${what === 'flow' ? 'documents wait' : 'suppliers are not read'}, and nothing is lost. Correct ` +
+    `what the line names: the ERP itself, the network, or the settings of the ${what} (\`connector show\` explains them).`;
   try {
-    const results = await checkConnector(command, name);
+    const results = await check();
     const failed = results.filter((result) => !result.ok);
     if (failed.length > 0) return failed.map((check) => fail(line, `${check.name}: ${check.message}`, todo));
     return [ok(line, results.map((check) => `${check.name}: ${check.message}`).join('; '))];

@@ -1,4 +1,5 @@
 /** What the doctor finds about the work itself: feeds, flows, dead letters, lag. */
+import { type IntakeStatus, intakeNeedsLook } from '#bridge/intake/intake-status.ts';
 import type { SourceChange } from '#bridge/status/source-changes.ts';
 import {
   type AuditStatus,
@@ -11,14 +12,15 @@ import { auditState, warningsOf, whysOf } from '../feed-words.ts';
 import { lagText } from '../output.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
-/** One finding for each feed and flow, and more for failing audits, late arrivals, warnings and dead letters. */
-export function findWork({ feeds, flows, audits, changes }: BridgeStatus): DoctorFinding[] {
+/** One finding for each feed, flow and intake, and more for failing audits, late arrivals, warnings and dead letters. */
+export function findWork({ feeds, flows, intakes, audits, changes }: BridgeStatus): DoctorFinding[] {
   const whys = whysOf(feeds);
   return [
     ...feeds.flatMap((feed, index) => findFeed(feed, whys[index] ?? feed.lag.why)),
     ...audits.filter(isAuditFailing).map(findAudit),
     ...changes.filter(({ isMissed }) => isMissed).map(findMissed),
     ...flows.flatMap(findFlow),
+    ...intakes.flatMap(findIntake),
   ];
 }
 
@@ -85,6 +87,51 @@ function findFlow(flow: FlowStatus): DoctorFinding[] {
       ),
     );
   return findings;
+}
+
+function findIntake(intake: IntakeStatus): DoctorFinding[] {
+  const name = `intake ${intake.intake}`;
+  const findings = [intakeFinding(name, intake)];
+  if (intake.unreadable > 0)
+    findings.push(
+      warn(
+        `${name}: left out`,
+        `${intake.unreadable} times the ERP sent a record without a number that can be stored`,
+        'The log names the reason. Give these suppliers a number in the ERP.',
+      ),
+    );
+  if (intake.deadLetters > 0)
+    findings.push(
+      fail(
+        `${name}: dead letters`,
+        `${intake.deadLetters} suppliers were refused, or it is not clear which supplier they are`,
+        `See why: bridge dead-letters --flow ${intake.intake}. When the cause is fixed: bridge replay --flow ${intake.intake} --dead.`,
+      ),
+    );
+  return findings;
+}
+
+function intakeFinding(name: string, intake: IntakeStatus): DoctorFinding {
+  const text = `behind by ${lagText(intake.lag.seconds)}: ${intake.lag.why}`;
+  if (intake.pausedReason !== null) {
+    const agree = intake.pausedKind === 'archives' ? ' --agree-to-archive, if they are intended' : '';
+    return fail(
+      name,
+      text,
+      `Look at it: bridge intake plan ${intake.intake}. Then: bridge resume ${intake.intake}${agree}.`,
+    );
+  }
+  if (intake.readFailures > 0)
+    return fail(name, text, 'The error is the ERP’s own; `bridge check` tests it. The intake tries again by itself.');
+  if (intake.stuck)
+    return fail(
+      name,
+      text,
+      `The service has not processed a submission for an hour: ask its operator. bridge intake status ${intake.intake} names it.`,
+    );
+  if (intake.lag.inStep || (intake.deadLetters > 0 && !intakeNeedsLook({ ...intake, deadLetters: 0 })))
+    return ok(name, text);
+  return warn(name, text, 'Look again in a minute; if it grows, look at the processes with the role intake.');
 }
 
 function flowFinding(name: string, flow: FlowStatus): DoctorFinding {

@@ -103,6 +103,7 @@ describe('the status', () => {
     expect(empty).toEqual({
       feeds: [],
       flows: [],
+      intakes: [],
       backfills: [],
       audits: [],
       changes: [],

@@ -4,6 +4,7 @@ import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status/status
 export const noStatus: BridgeStatus = {
   feeds: [],
   flows: [],
+  intakes: [],
   backfills: [],
   audits: [],
   changes: [],

@@ -1,4 +1,4 @@
-/** The workers that pull the supplier lists, of the sources whose settings ask for it. */
+/** The workers that pull the supplier lists, of the sources whose settings ask for it and of those with an intake. */
 
 import { type BridgeDeps, lanes } from '#bridge/bridge-deps.ts';
 import type { AcquireLease } from '#bridge/leases/lease.ts';
@@ -10,6 +10,18 @@ import type { SweptLane } from '#platform/sweep.ts';
 import { createSupplierListPull } from './pull-supplier-list.ts';
 import { openSupplierList, readDueSupplierLists } from './supplier-list-store.ts';
 
+/** How often the list of a source with an intake is read, where its settings do not ask for it. */
+const intakeListSeconds = 24 * 60 * 60;
+
+/** The sources whose list is read, with how often. An intake compares with the list what it is going to send. */
+function listedSources({ sources, intakes }: BridgeDeps['settings']) {
+  const hasIntake = (source: string) => intakes.some((intake) => intake.source === source);
+  return sources.flatMap((source) => {
+    if (source.suppliers) return [source];
+    return hasIntake(source.name) ? [{ ...source, suppliers_poll_seconds: intakeListSeconds }] : [];
+  });
+}
+
 /** Starts the workers; they end with `deps.signals`. Returns the lane in which the sweep finds what is due. */
 export function startSupplierLists(
   deps: BridgeDeps,
@@ -17,7 +29,7 @@ export function startSupplierLists(
   clientOf: ReturnType<typeof createSourceClients>,
 ): SweptLane {
   const { settings, database, signals, clock, log } = deps;
-  const sources = settings.sources.filter(({ suppliers }) => suppliers);
+  const sources = listedSources(settings);
   const pulls = new Map(
     sources.map((source) => {
       const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);

@@ -1,0 +1,56 @@
+/** Which supplier attributes a source is known to have. The API does not list them: suppliers show them. */
+import type { SupplierChange } from '#contract/supplier.ts';
+import { textArray } from '#platform/database/binary-array.ts';
+import type { Sql } from '#platform/database/sql.ts';
+
+/** Returns those of these attributes that no supplier of the source has shown, and that it has not taken before. */
+export async function unseenAttributes(tx: Sql, source: string, names: readonly string[]): Promise<string[]> {
+  const unknown = await notKnown(tx, source, names);
+  if (unknown.length === 0) return [];
+  const shown = new Set<string>();
+  for (let after = ''; ; ) {
+    const rows = await tx.query<{ id: string; body: string }>(
+      `select id, body from bridge.resources where source = $1 and kind = 'supplier-master' and id > $2
+       order by id limit 1000`,
+      [source, after],
+    );
+    for (const { body } of rows) {
+      const { fields } = JSON.parse(body) as { fields?: unknown };
+      if (typeof fields === 'object' && fields !== null) for (const name of Object.keys(fields)) shown.add(name);
+    }
+    const last = rows.at(-1);
+    if (rows.length < 1_000 || !last) break;
+    after = last.id;
+  }
+  const found = unknown.filter((name) => shown.has(name));
+  await learnAttributes(tx, source, found);
+  return unknown.filter((name) => !shown.has(name));
+}
+
+/** Returns the attributes of these changes that no supplier of the source shows. Stores what it finds known. */
+export async function readUnseenInPlan(
+  sql: Sql,
+  source: string,
+  changes: readonly SupplierChange[],
+): Promise<string[]> {
+  return unseenAttributes(sql, source, [...new Set(changes.flatMap(({ fields }) => Object.keys(fields ?? {})))].sort());
+}
+
+async function notKnown(sql: Sql, source: string, names: readonly string[]): Promise<string[]> {
+  const rows = await sql.query<{ name: string }>(
+    `select n.name from unnest($2::text[]) as n (name)
+     where not exists (select from bridge.intake_attributes a where a.source = $1 and a.name = n.name)`,
+    [source, textArray(names)],
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** Stores that the source has these attributes. */
+export async function learnAttributes(tx: Sql, source: string, names: readonly string[]): Promise<void> {
+  if (names.length === 0) return;
+  await tx.query(
+    `insert into bridge.intake_attributes (source, name) select $1, n from unnest($2::text[]) as n
+     on conflict do nothing`,
+    [source, textArray(names)],
+  );
+}

@@ -1,0 +1,221 @@
+/**
+ * The second stage of an intake's work: it links each record to its supplier at the source, and compares what the ERP
+ * wants with what the source holds. It sends nothing, so it also runs while the intake is paused: `plan` and `status`
+ * show what would be sent.
+ */
+import { recordSchemas, type SupplierRecord } from '#connector/records.ts';
+import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import { compareSupplier } from './compare-supplier.ts';
+import { type Echo, readEchoes, readHasFlow } from './flow-echoes.ts';
+import type { IntakeDeps, IntakeWork } from './intake-deps.ts';
+import { readIntake, storeComparedList } from './intake-store.ts';
+import { countRivals, decideMatch, readCandidates } from './match-suppliers.ts';
+import {
+  type ComparisonResult,
+  type DueRecord,
+  heldBySource,
+  linkRecords,
+  markChangedAtSource,
+  readOwners,
+  readToCompare,
+  storeCompared,
+} from './record-store.ts';
+import { faultOfChange } from './wanted-supplier.ts';
+
+type Link = Parameters<typeof linkRecords>[2][number];
+
+const batchRecords = 500;
+/** So often the source may take a version and then not show it. */
+const takenMost = 3;
+/** A call of a flow whose outcome is not known yet may have changed the ERP: so long it is waited for. */
+const intentWaitMs = 5_000;
+
+/**
+ * Compares everything that is to be compared. Does nothing before the ERP was read to its end once, and the supplier
+ * list of the source too: a match could be missed. Rejects with LeaseLost.
+ */
+export async function compareStage(work: IntakeWork): Promise<void> {
+  const { intake, lease, clock, signal } = work;
+  for (;;) {
+    signal.throwIfAborted();
+    const compared = await lease.transaction(async (tx) => {
+      const state = await readIntake(tx, intake);
+      if (!state?.lastRead || !state.listPulled) return 0;
+      const now = timestampNow(clock);
+      if (state.listPulled !== state.comparedList) {
+        const { name, source } = intake;
+        await markChangedAtSource(tx, { intake: name, source, since: state.comparedList }, now);
+        await storeComparedList(tx, name, state.listPulled);
+      }
+      const rows = await readToCompare(tx, intake.name, now, batchRecords);
+      if (rows.length === 0) return 0;
+      const linked = await linkNew(tx, work, rows);
+      const results = await compareRecords(tx, work, linked.records);
+      await storeCompared(tx, intake.name, [...linked.dead, ...results.map(({ compared: result }) => result)], now);
+      return rows.length;
+    });
+    if (compared === 0) return;
+  }
+}
+
+/** Links records that have no supplier yet. Ambiguous ones, and those of another intake, are dead letters. */
+async function linkNew(
+  tx: Sql,
+  { intake }: IntakeDeps,
+  rows: readonly DueRecord[],
+): Promise<{ records: DueRecord[]; dead: ComparisonResult[] }> {
+  const unlinked = rows.filter(({ key }) => key === null);
+  const records = rows.filter(({ key }) => key !== null);
+  if (unlinked.length === 0) return { records, dead: [] };
+  const dead: ComparisonResult[] = [];
+  const links: Link[] = [];
+  const ownKey = (row: DueRecord) => intake.prefix + row.erpKey;
+  const owners = await readOwners(tx, intake.source, unlinked.map(ownKey));
+  const masters = await readMasters(tx, intake.source, unlinked.map(ownKey));
+  const rest: DueRecord[] = [];
+  for (const row of unlinked) {
+    const key = ownKey(row);
+    const owner = owners.get(key);
+    if (owner)
+      dead.push({
+        is: 'dead',
+        erpKey: row.erpKey,
+        type: 'overlap',
+        why: `the supplier ${key} belongs to ${owner.erpKey} of the intake "${owner.intake}"; give one of them a prefix or a filter`,
+      });
+    else if (masters.has(key)) links.push({ erpKey: row.erpKey, key, linked: 'id' });
+    else rest.push(row);
+  }
+  for (const link of await matchRest(tx, intake, rest, dead)) links.push(link);
+  await linkRecords(tx, intake.name, links);
+  const keys = new Map(links.map(({ erpKey, key }) => [erpKey, key]));
+  const found = await readMasters(tx, intake.source, [...keys.values()]);
+  for (const row of unlinked) {
+    const key = keys.get(row.erpKey);
+    if (key === undefined) continue;
+    const master = found.get(key);
+    records.push({
+      ...row,
+      key,
+      master: master?.body ?? null,
+      masterHash: master?.content_hash ?? null,
+      observed: master?.observed ?? null,
+    });
+  }
+  return { records, dead };
+}
+
+async function matchRest(
+  tx: Sql,
+  { name, source, match, prefix }: IntakeDeps['intake'],
+  rest: readonly DueRecord[],
+  dead: ComparisonResult[],
+): Promise<Link[]> {
+  const asNew = ({ erpKey }: DueRecord): Link => ({ erpKey, key: prefix + erpKey, linked: 'new' });
+  if (match.length === 0 || rest.length === 0) return rest.map(asNew);
+  const valuesOf = await readMatchValues(tx, name, rest);
+  const all = [...new Set([...valuesOf.values()].flat())];
+  const candidates = await readCandidates(tx, source, match, new Set(all));
+  const rivals = await countRivals(tx, name, all);
+  const taken = await readOwners(tx, source, [...new Set([...candidates.values()].flat())]);
+  return rest.flatMap((row): Link[] => {
+    const found = decideMatch(valuesOf.get(row.erpKey) ?? [], candidates, rivals, (key) => taken.has(key));
+    if (found.is === 'none') return [asNew(row)];
+    if (found.is === 'one') return [{ erpKey: row.erpKey, key: found.key, linked: 'match' }];
+    const why = `${found.why}; say which it is: bridge intake link ${name} ${row.erpKey} <external id>, or --new`;
+    dead.push({ is: 'dead', erpKey: row.erpKey, type: 'ambiguous', why });
+    return [];
+  });
+}
+
+async function readMatchValues(tx: Sql, intake: string, rows: readonly DueRecord[]): Promise<Map<string, string[]>> {
+  const found = await tx.query<{ erpKey: string; values: string[] }>(
+    `select erp_key as "erpKey", match_values as values from bridge.intake_records
+     where intake = $1 and erp_key = any($2)`,
+    [intake, rows.map(({ erpKey }) => erpKey)],
+  );
+  return new Map(found.map(({ erpKey, values }) => [erpKey, values]));
+}
+
+async function readMasters(tx: Sql, source: string, keys: readonly string[]) {
+  const rows = await tx.query<{ id: string; body: string; content_hash: Buffer; observed: string }>(
+    `select id, body, content_hash, observed from bridge.resources
+     where source = $1 and kind = 'supplier-master' and id = any($2)`,
+    [source, keys],
+  );
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** A record with what its comparison came to, and the change where there is one. */
+export interface ComparedRecord {
+  readonly row: DueRecord;
+  readonly compared: ComparisonResult;
+  readonly change: ReturnType<typeof compareSupplier>;
+  readonly wanted: Parameters<typeof compareSupplier>[0]['wanted'] | undefined;
+}
+
+/** Compares linked records with what the source holds. Changes nothing. */
+export async function compareRecords(
+  sql: Sql,
+  deps: Pick<IntakeDeps, 'intake' | 'wantedOf' | 'clock'>,
+  rows: readonly DueRecord[],
+): Promise<ComparedRecord[]> {
+  const { intake, clock } = deps;
+  const setsBack = !(await readHasFlow(sql, intake.source));
+  const keys = rows.flatMap(({ key }) => key ?? []);
+  const echoes = setsBack ? new Map<string, Echo>() : await readEchoes(sql, intake.source, keys);
+  const nowMs = clock.nowMs();
+  return rows.map((row) => compareOne(deps, row, { setsBack, echo: echoes.get(row.key ?? ''), nowMs }));
+}
+
+function compareOne(
+  { intake, wantedOf }: Pick<IntakeDeps, 'intake' | 'wantedOf'>,
+  row: DueRecord,
+  { setsBack, echo, nowMs }: { setsBack: boolean; echo: Echo | undefined; nowMs: number },
+): ComparedRecord {
+  const { erpKey, key, masterHash } = row;
+  const dead = (type: string, why: string): ComparedRecord => ({
+    row,
+    compared: { is: 'dead', erpKey, type, why },
+    change: undefined,
+    wanted: undefined,
+  });
+  const record = recordSchemas.supplier.safeParse(JSON.parse(row.body));
+  if (!record.success) return dead('data', "The ERP's record cannot be read; correct it there.");
+  const wanted = wantedOf(record.data satisfies SupplierRecord);
+  const confirmed = row.heldAt === null || (row.observed !== null && row.observed > row.heldAt);
+  const same = (base: ComparedRecord['wanted']): ComparedRecord => ({
+    row,
+    compared: { is: 'same', erpKey, base, confirmed, masterHash },
+    change: undefined,
+    wanted: base,
+  });
+  if (wanted.is === 'left-out' || key === null) return same(undefined);
+  if (wanted.is === 'refused') return dead('data', wanted.why);
+  if (echo?.isOpen && nowMs - echo.openSinceMs < 3_600_000) {
+    const due = timestampFromMs(nowMs + intentWaitMs);
+    return { row, compared: { is: 'later', erpKey, due }, change: undefined, wanted: wanted.state };
+  }
+  const held = heldBySource(row);
+  const change = compareSupplier({
+    key,
+    wanted: wanted.state,
+    held,
+    base: row.base === null ? undefined : (JSON.parse(row.base) as typeof wanted.state),
+    echo: echo && echo.deliveredMs >= msFromTimestamp(row.seen) ? echo.state : undefined,
+    setsBack,
+    rules: intake,
+  });
+  if (!change) return same(wanted.state);
+  const fault = faultOfChange(change);
+  if (fault !== undefined) return dead('data', fault);
+  if (row.taken >= takenMost)
+    return dead(
+      'not-kept',
+      `the service took this ${row.taken} times and shows something else; is it changed there by another system?`,
+    );
+  const action = held === undefined ? 'create' : change.archived === true ? 'archive' : 'update';
+  return { row, compared: { is: 'differs', erpKey, action, masterHash }, change, wanted: wanted.state };
+}

@@ -1,0 +1,29 @@
+/** What the parts of one intake's work share. */
+import type { SourceClient } from '#client/source-client.ts';
+import type { Clock } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Logger } from '#platform/log.ts';
+import type { Lease } from '../leases/lease.ts';
+import type { SourceSettings } from '../settings.ts';
+import type { IntakeSettings } from './intake-settings.ts';
+import type { ErpReader } from './read-erp.ts';
+import type { createWanted } from './wanted-supplier.ts';
+
+export interface IntakeDeps {
+  readonly intake: IntakeSettings;
+  readonly source: SourceSettings;
+  readonly reader: ErpReader;
+  readonly client: Pick<SourceClient, 'call'>;
+  readonly wantedOf: ReturnType<typeof createWanted>;
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Counts what became of suppliers: `read`, `taken`, `refused`, `released`. */
+  readonly count: (result: string, number: number) => void;
+}
+
+/** The same, while the lease on the intake is held. */
+export interface IntakeWork extends IntakeDeps {
+  readonly lease: Lease;
+  readonly signal: AbortSignal;
+}

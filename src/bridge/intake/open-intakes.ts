@@ -1,0 +1,54 @@
+/** Opens the connectors of the configured intakes, and what is made of their settings. */
+import { resolve } from 'node:path';
+import { AppError } from '#platform/errors.ts';
+import type { BridgeDeps } from '../bridge-deps.ts';
+import { openConnector } from '../flows/open-flows.ts';
+import type { IntakeSettings } from './intake-settings.ts';
+import { createErpReader, type ErpReader } from './read-erp.ts';
+import { createWanted } from './wanted-supplier.ts';
+
+export interface OpenIntake {
+  readonly intake: IntakeSettings;
+  readonly reader: ErpReader;
+  readonly wantedOf: ReturnType<typeof createWanted>;
+  /** What the connector's own check says. Never rejects. */
+  check(): ReturnType<Awaited<ReturnType<typeof openConnector>>['session']['check']>;
+}
+
+/** A page of an ERP may take longer than a write: it reads up to some thousand rows. */
+const pageMsLeast = 120_000;
+
+/**
+ * Loads and opens the connectors of all intakes; `opened` closes them. Throws AppError `invalid` for settings that
+ * cannot work, and for a connector that does not read the stream.
+ */
+export async function openIntakes(
+  deps: Pick<BridgeDeps, 'settings' | 'dataDir' | 'log' | 'clock'>,
+  opened: AsyncDisposableStack,
+): Promise<OpenIntake[]> {
+  const { settings, dataDir, log, clock } = deps;
+  const found: OpenIntake[] = [];
+  for (const [index, intake] of settings.intakes.entries()) {
+    const place = { what: 'intake', name: intake.name, path: ['bridge', 'intakes', index] } as const;
+    const { connector, session, secrets } = await openConnector(
+      { ...place, connector: intake.connector, settings: intake.settings },
+      { dataDir: resolve(dataDir), log, clock },
+      opened,
+      ({ capabilities }) => {
+        if (capabilities.reads?.includes(intake.stream) !== true)
+          throw new AppError(
+            'invalid',
+            `Intake "${intake.name}": "${intake.connector}" reads no ${intake.stream} records.`,
+          );
+      },
+    );
+    const pageMs = Math.max(pageMsLeast, connector.capabilities.timeoutMs);
+    found.push({
+      intake,
+      reader: createErpReader(session, { pageMs, redact: secrets.redact }),
+      wantedOf: createWanted(intake),
+      check: () => session.check(),
+    });
+  }
+  return found;
+}

@@ -1,0 +1,31 @@
+/** What a command needs to work intakes without a daemon: the same parts, called directly. */
+import type { Signals, Work } from '#platform/queue.ts';
+import { type BridgeDeps, lanes } from '../bridge-deps.ts';
+import { prepareBridge } from '../create-bridge.ts';
+import { startSupplierLists } from '../pull/suppliers/start-supplier-lists.ts';
+import { createSourceClients } from '../source-clients.ts';
+import { intakeDepsOf } from './start-intake.ts';
+
+/**
+ * Prepares the configured intakes as the start of a process with the role `intake` does. `lists` reads the supplier list
+ * of the sources, where it is due.
+ */
+export async function prepareIntakes(deps: Omit<BridgeDeps, 'signals' | 'role'>, opened: AsyncDisposableStack) {
+  const { acquireLease, intakes } = await prepareBridge({ ...deps, role: 'intake' }, opened);
+  let pull: Work | undefined;
+  const signals: Signals = {
+    signal: async () => false,
+    work: (lane, _options, work) => {
+      if (lane === lanes.suppliers) pull = work;
+    },
+    ping: async () => undefined,
+    close: async () => undefined,
+  };
+  const all = { ...deps, signals };
+  const { due } = startSupplierLists(all, acquireLease, createSourceClients(all));
+  const lists = async (signal: AbortSignal) => {
+    for (const source of await due()) await pull?.(source, signal);
+  };
+  const depsOf = intakeDepsOf(all, acquireLease);
+  return intakes.map((intake) => ({ deps: depsOf(intake), lists }));
+}

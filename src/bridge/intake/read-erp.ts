@@ -1,0 +1,169 @@
+/**
+ * Reads a connector's stream page by page. A connector may come from anyone and be plain JavaScript: each page has a
+ * time limit, each record is checked, and a page of unbounded size ends the read.
+ */
+import { z } from 'zod';
+import type { Session } from '#connector/connector.ts';
+import { ConnectorError } from '#connector/errors.ts';
+import { recordSchemas, type SupplierRecord } from '#connector/records.ts';
+import { errorText } from '#platform/errors.ts';
+import { rawIssuesOf } from '#platform/input.ts';
+
+/** A record that cannot be read: the reason, and the ERP's number where it has one. */
+export interface BadRecord {
+  readonly erpKey: string | undefined;
+  readonly why: string;
+  readonly body: unknown;
+}
+
+export interface ErpPage {
+  readonly records: readonly SupplierRecord[];
+  readonly bad: readonly BadRecord[];
+  readonly checkpoint: string;
+}
+
+/** Why a read ended before its end, and what has to happen next. */
+export class ReadFailed extends Error {
+  /** `auth` and `config`: nothing will work until a person acts. */
+  readonly type: 'transient' | 'auth' | 'config';
+  readonly retryAfterMs: number | undefined;
+
+  constructor(type: ReadFailed['type'], message: string, retryAfterMs?: number) {
+    super(message);
+    this.type = type;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+export interface ErpReader {
+  /** Pages since the checkpoint (undefined: everything), until the end. Throws ReadFailed. */
+  read(checkpoint: string | undefined, signal: AbortSignal): AsyncGenerator<ErpPage>;
+}
+
+/** A connector that reads answers a page of a few hundred records; a larger one would fill the memory. */
+const pageRecordsMax = 20_000;
+const checkpointLengthMax = 1_000_000;
+const abortGraceMs = 5_000;
+
+/** `redact` is applied to each text of the connector, so that it may be stored and shown. */
+export function createErpReader(
+  session: Session,
+  { pageMs, redact }: { pageMs: number; redact: (text: string) => string },
+): ErpReader {
+  return {
+    async *read(checkpoint, signal) {
+      const stop = new AbortController();
+      const given = AbortSignal.any([signal, stop.signal]);
+      const pages = openRead(session, checkpoint, given, redact);
+      try {
+        for (;;) {
+          const page = await pageOf(pages, { pageMs, redact, signal });
+          if (page === undefined) return;
+          yield page;
+        }
+      } finally {
+        stop.abort(new Error('the read has ended'));
+        // A connector that does not end must not hold the bridge.
+        const ended = Promise.resolve(pages.return?.()).catch(() => undefined);
+        await within(abortGraceMs, ended).catch(() => undefined);
+      }
+    },
+  };
+}
+
+function openRead(
+  session: Session,
+  checkpoint: string | undefined,
+  signal: AbortSignal,
+  redact: (text: string) => string,
+) {
+  if (!session.read) throw new ReadFailed('config', 'the connector reads nothing');
+  try {
+    return session.read('supplier', checkpoint, signal)[Symbol.asyncIterator]();
+  } catch (error) {
+    throw failureOf(error, redact);
+  }
+}
+
+async function pageOf(
+  pages: AsyncIterator<unknown>,
+  { pageMs, redact, signal }: { pageMs: number; redact: (text: string) => string; signal: AbortSignal },
+): Promise<ErpPage | undefined> {
+  let result: IteratorResult<unknown>;
+  try {
+    result = await within(pageMs, pages.next(), signal);
+  } catch (error) {
+    throw failureOf(error, redact);
+  }
+  if (result.done === true) return undefined;
+  const page = pageForm.safeParse(result.value);
+  if (!page.success) throw new ReadFailed('transient', 'the connector returned a page that cannot be read');
+  const records: SupplierRecord[] = [];
+  const bad: BadRecord[] = [];
+  for (const record of page.data.records) {
+    const read = recordSchemas.supplier.safeParse(record);
+    const hasZero = read.success && JSON.stringify(read.data).includes('\\u0000');
+    if (read.success && !hasZero) records.push(read.data);
+    else
+      bad.push({
+        erpKey: erpKeyOf(record),
+        why: hasZero ? 'it has a zero character' : faultOf(read.error),
+        body: record,
+      });
+  }
+  return { records, bad, checkpoint: page.data.checkpoint };
+}
+
+const pageForm = z.object({
+  records: z.array(z.unknown()).max(pageRecordsMax),
+  checkpoint: z
+    .string()
+    .max(checkpointLengthMax)
+    .refine((text) => !text.includes('\0')),
+});
+
+const keyForm = z.object({
+  external_id: z
+    .string()
+    .min(1)
+    .max(255)
+    .refine((text) => !text.includes('\0') && text.isWellFormed()),
+});
+
+function erpKeyOf(record: unknown): string | undefined {
+  return keyForm.safeParse(record).data?.external_id;
+}
+
+/** Names the member, never a value of it. */
+function faultOf(error: z.ZodError | undefined): string {
+  const [issue] = rawIssuesOf(error?.issues ?? []);
+  return issue === undefined ? 'it cannot be read' : [...issue.path, issue.message].join(' ');
+}
+
+function failureOf(error: unknown, redact: (text: string) => string): ReadFailed {
+  if (error instanceof ReadFailed) return error;
+  const message = redact(errorText(error));
+  if (error instanceof ConnectorError) {
+    if (error.type === 'auth' || error.type === 'config') return new ReadFailed(error.type, message);
+    const retryAfterMs = 'retryAfterMs' in error ? (error.retryAfterMs as number | undefined) : undefined;
+    return new ReadFailed('transient', message, retryAfterMs);
+  }
+  return new ReadFailed('transient', message);
+}
+
+/** Rejects when `promise` has not settled after `ms`, or when the signal aborts; its late answer is dropped. */
+async function within<T>(ms: number, promise: Promise<T>, signal?: AbortSignal): Promise<T> {
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`the ERP sent no page within ${Math.ceil(ms / 1000)} s`)), ms);
+  const onAbort = () => reject(signal?.reason);
+  signal?.addEventListener('abort', onAbort, { once: true });
+  if (signal?.aborted) onAbort();
+  // The late rejection of a read that was given up is nobody's business.
+  promise.catch(() => undefined);
+  try {
+    return await Promise.race([promise, ended]);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', onAbort);
+  }
+}

@@ -1,0 +1,37 @@
+/**
+ * One turn of an intake's work: look after open submissions, read, compare, send. A lease keeps two processes from
+ * working one intake at once; every write is guarded by its fencing token. A kill at any point leaves what the next turn
+ * goes on from.
+ */
+import { timestampNow } from '#platform/clock.ts';
+import { type AcquireLease, LeaseLost } from '../leases/lease.ts';
+import { compareStage } from './compare-stage.ts';
+import type { IntakeDeps } from './intake-deps.ts';
+import { intakesWithDue } from './intake-store.ts';
+import { lookStage } from './look-stage.ts';
+import { readStage } from './read-stage.ts';
+import { sendStage } from './send-stage.ts';
+
+/** Creates the worker of an intake. It rejects only when the database is away. */
+export function createIntakeRun(deps: IntakeDeps & { acquireLease: AcquireLease }) {
+  const { intake, database, clock, acquireLease } = deps;
+  return async (signal: AbortSignal): Promise<void> => {
+    // Checked again after the lease was released: a worker that was woken while it was held did not get it.
+    while (!signal.aborted && (await intakesWithDue(database, [intake], timestampNow(clock))).length > 0) {
+      const lease = await acquireLease(`intake/${intake.name}`);
+      if (!lease) return;
+      try {
+        const work = { ...deps, lease, signal };
+        await lookStage(work);
+        await readStage(work);
+        await compareStage(work);
+        await sendStage(work);
+      } catch (error) {
+        if (error instanceof LeaseLost || signal.aborted) return;
+        throw error;
+      } finally {
+        await lease.release();
+      }
+    }
+  };
+}

@@ -1,0 +1,111 @@
+/** The rows of `bridge.intake_submissions`. One operation a function. */
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '../storable-text.ts';
+
+export interface OpenSubmission {
+  readonly id: string;
+  readonly state: 'intent' | 'sent' | 'uncertain';
+  readonly canary: boolean;
+  readonly suppliers: number;
+  readonly created: Timestamp;
+  readonly ends: Timestamp;
+  readonly posts: number;
+  readonly uuid: string | null;
+  readonly looks: number;
+  readonly nextLook: Timestamp;
+}
+
+const columns = 'id, state, canary, suppliers, created, ends, posts, uuid, looks, next_look as "nextLook"';
+
+/** Returns the submissions that have not ended, the oldest first. */
+export async function readOpenSubmissions(sql: Sql, intake: string): Promise<OpenSubmission[]> {
+  return sql.query<OpenSubmission>(
+    `select ${columns} from bridge.intake_submissions
+     where intake = $1 and state in ('intent', 'sent', 'uncertain') order by created, id`,
+    [intake],
+  );
+}
+
+/** Commits the intent: this POST is about to be made, and ends at `ends` at the latest. */
+export async function insertSubmission(
+  tx: Sql,
+  intent: {
+    id: string;
+    intake: string;
+    source: string;
+    canary: boolean;
+    suppliers: number;
+    now: Timestamp;
+    ends: Timestamp;
+    nextLook: Timestamp;
+  },
+): Promise<void> {
+  const { id, intake, source, canary, suppliers, now, ends, nextLook } = intent;
+  await tx.query(
+    `insert into bridge.intake_submissions (id, intake, source, state, canary, suppliers, created, ends, next_look)
+     values ($1, $2, $3, 'intent', $4, $5, $6, $7, $8)`,
+    [id, intake, source, canary, suppliers, now, ends, nextLook],
+  );
+}
+
+/** Commits the intent to make the POST of a submission again, after it was found nowhere. */
+export async function repeatIntent(
+  tx: Sql,
+  id: string,
+  { ends, nextLook }: { ends: Timestamp; nextLook: Timestamp },
+): Promise<void> {
+  await tx.query(
+    `update bridge.intake_submissions set state = 'intent', posts = posts + 1, ends = $2, next_look = $3, looks = 0
+     where id = $1`,
+    [id, ends, nextLook],
+  );
+}
+
+/** Stores the id that the source has given to the submission. */
+export async function storeSent(tx: Sql, id: string, uuid: string, nextLook: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.intake_submissions set state = 'sent', uuid = $2, next_look = $3, looks = 0, last_error = null
+     where id = $1`,
+    [id, uuid, nextLook],
+  );
+}
+
+/** Stores that it is not known whether the POST took effect. */
+export async function storeUncertain(tx: Sql, id: string, error: string, nextLook: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.intake_submissions set state = 'uncertain', last_error = $2, next_look = $3 where id = $1`,
+    [id, storableText(error), nextLook],
+  );
+}
+
+/** Stores that the outcome is not known yet, and when to look again. */
+export async function storeLook(tx: Sql, id: string, nextLook: Timestamp, error?: string): Promise<void> {
+  await tx.query(
+    `update bridge.intake_submissions
+     set looks = looks + 1, next_look = $2, last_error = coalesce($3, last_error) where id = $1`,
+    [id, nextLook, error === undefined ? null : storableText(error)],
+  );
+}
+
+/** Ends a submission. */
+export async function endSubmission(
+  tx: Sql,
+  id: string,
+  end: { state: 'processed' | 'released'; refused: number; error: string | null; now: Timestamp },
+): Promise<void> {
+  await tx.query(
+    `update bridge.intake_submissions
+     set state = $2, refused = $3, last_error = $4, ended = $5, next_look = null where id = $1`,
+    [id, end.state, end.refused, end.error === null ? null : storableText(end.error), end.now],
+  );
+}
+
+/** Returns those of the source's ids of submissions that are known here. */
+export async function knownSubmissions(sql: Sql, source: string, uuids: readonly string[]): Promise<Set<string>> {
+  const rows = await sql.query<{ uuid: string }>(
+    'select uuid from bridge.intake_submissions where source = $1 and uuid = any($2)',
+    [source, uuids],
+  );
+  return new Set(rows.map(({ uuid }) => uuid));
+}

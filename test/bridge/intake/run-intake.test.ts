@@ -1,0 +1,232 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { linkIntakeRecord, readIntakeDeadLetters, replayIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
+import { findIntakeRecords, readIntakeHistory } from '#bridge/intake/intake-history.ts';
+import { backlogText, readIntakeStatuses } from '#bridge/intake/intake-status.ts';
+import type { SupplierRecord } from '#connector/records.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { createRandom } from '../../simulation/random.ts';
+import { createIntakeWorld, type IntakeWorld, prepareIntake, refusedNames } from './intake-world.ts';
+
+let db: TestDatabase;
+beforeAll(async () => {
+  db = await createTestDatabase();
+});
+
+let world: IntakeWorld;
+const worldOf = async (options: Partial<Parameters<typeof createIntakeWorld>[0]> = {}) => {
+  world = createIntakeWorld({ database: db.database, random: createRandom('run'), ...options });
+  await prepareIntake(db.database, world);
+};
+beforeEach(() => worldOf());
+
+const supplier = (n: number, more: Partial<SupplierRecord> = {}): SupplierRecord => ({
+  external_id: `E-${n}`,
+  name: `Supplier ${n}`,
+  archived: false,
+  fields: { City: 'Rome' },
+  contacts: [],
+  ...more,
+});
+const save = (...numbers: number[]) => numbers.forEach((n) => world.saveErp(supplier(n)));
+
+/** Lets the intake work for two minutes. */
+async function settle() {
+  for (let round = 0; round < 8; round += 1) {
+    await world.run();
+    world.clock.advance(15_000);
+    world.tick();
+  }
+  await world.run();
+}
+
+const resume = (agreeToArchive = false) =>
+  resumeIntake(db.database, 'vendors', { agreeToArchive }, timestampNow(world.clock));
+const status = async () => {
+  const { source, intake, clock } = world;
+  const settings = { sources: source ? [source] : [], intakes: [intake] };
+  const [read] = await readIntakeStatuses(db.database, settings, [], timestampNow(clock));
+  if (!read) throw new Error('no status');
+  return read;
+};
+const deadLetters = () => readIntakeDeadLetters(db.database, { limit: 100 });
+
+test('nothing is sent before the supplier list was read: a supplier that exists could be made twice', async () => {
+  save(1);
+  await settle();
+  expect([world.requests.post, (await status()).lag.why]).toEqual([0, expect.stringContaining('supplier list')]);
+  await world.pullList();
+  await settle();
+  expect(world.held.get('E-1')).toEqual({
+    name: 'Supplier 1',
+    fields: { City: 'Rome' },
+    archived: false,
+    contacts: [],
+  });
+});
+
+test('a service without suppliers gets all at once, and a poll without a change sends it nothing', async () => {
+  await world.pullList();
+  save(1, 2, 3, 4, 5);
+  await settle();
+  // One supplier tries the attribute first, the others follow together.
+  expect([world.held.size, world.requests.post]).toEqual([5, 2]);
+  const { post, get } = world.requests;
+  for (let poll = 0; poll < 5; poll += 1) {
+    world.clock.advance(300_000);
+    await world.run();
+  }
+  expect([world.requests.post, world.requests.get]).toEqual([post, get]);
+  expect((await status()).lag).toMatchObject({ inStep: true, why: 'in step' });
+});
+
+describe('a service that has suppliers already', () => {
+  beforeEach(async () => {
+    world.held.set('E-1', { name: 'Older', fields: { City: 'Rome', Rating: 'A' }, archived: false, contacts: [] });
+    await world.pullList();
+    save(1, 2);
+    await settle();
+  });
+  test('gets nothing before a person has seen what would be sent', async () => {
+    expect(world.requests.post).toBe(0);
+    expect(await status()).toMatchObject({ pausedKind: 'first-run', creates: 1, updates: 1, archives: 0 });
+    await resume();
+    await settle();
+    expect(world.held.get('E-1')).toMatchObject({ name: 'Supplier 1', fields: { City: 'Rome', Rating: 'A' } });
+    expect(world.held.get('E-2')).toMatchObject({ name: 'Supplier 2' });
+  });
+});
+
+test('an attribute that the service does not know stops the intake after one supplier, and names it', async () => {
+  await world.pullList();
+  for (const n of [1, 2, 3]) world.saveErp(supplier(n, { fields: { Colour: 'red' } }));
+  await settle();
+  expect([world.requests.post, world.held.size]).toEqual([1, 0]);
+  const paused = await status();
+  expect([paused.pausedKind, paused.pausedReason]).toEqual(['attributes', expect.stringContaining('Colour')]);
+  await resume();
+  await settle();
+  expect(world.requests.post).toBe(2);
+});
+
+test('a supplier that the service refuses is a dead letter with its words; the others are taken', async () => {
+  await world.pullList();
+  save(1, 2);
+  world.saveErp(supplier(3, { name: refusedNames.bySupplier }));
+  await settle();
+  expect([...world.held.keys()].sort()).toEqual(['E-1', 'E-2']);
+  expect(await deadLetters()).toMatchObject([
+    { intake: 'vendors', erpKey: 'E-3', errorType: 'data', lastError: 'this name is not allowed' },
+  ]);
+  expect(await replayIntake(db.database, { intake: 'vendors', dead: true }, timestampNow(world.clock))).toBe(1);
+  world.saveErp(supplier(3, { name: 'Allowed' }));
+  world.clock.advance(300_000);
+  await settle();
+  expect([world.held.get('E-3')?.name, await deadLetters()]).toEqual(['Allowed', []]);
+  const [found] = await findIntakeRecords(db.database, { text: 'E-3', limit: 5 });
+  expect(found).toMatchObject({ key: 'E-3', name: 'Allowed', state: 'in step', version: 2 });
+  const history = await readIntakeHistory(db.database, { intake: 'vendors', erpKey: 'E-3', limit: 50 });
+  expect(history.filter(({ step }) => step === 'refused')).toHaveLength(1);
+  expect(history.at(-1)).toMatchObject({ step: 'taken' });
+});
+
+test('one supplier for which the service refuses the whole submission does not stop the others', async () => {
+  await world.pullList();
+  save(1, 2, 3, 4, 5, 6);
+  world.saveErp(supplier(7, { name: refusedNames.bySubmission }));
+  await settle();
+  await settle();
+  expect([world.held.size, (await deadLetters()).map(({ erpKey }) => erpKey)]).toEqual([6, ['E-7']]);
+});
+
+test('many archivings at once pause the intake until a person agrees to them', async () => {
+  await worldOf({ intake: { archive: { most: 2, share: 0.1 } } });
+  await world.pullList();
+  save(1, 2, 3, 4, 5);
+  await settle();
+  for (const n of [1, 2, 3]) world.saveErp(supplier(n, { archived: true }));
+  world.clock.advance(300_000);
+  await settle();
+  expect([...world.held.values()].filter(({ archived }) => archived)).toEqual([]);
+  expect(await status()).toMatchObject({ pausedKind: 'archives', archives: 3 });
+  await resume();
+  await settle();
+  expect(await status()).toMatchObject({ pausedKind: 'archives' });
+  await resume(true);
+  await settle();
+  expect([...world.held.values()].filter(({ archived }) => archived)).toHaveLength(3);
+  // What was agreed to was what waited then.
+  for (const n of [4, 5]) world.saveErp(supplier(n, { archived: true }));
+  world.clock.advance(300_000);
+  await settle();
+  expect([...world.held.values()].filter(({ archived }) => archived)).toHaveLength(5);
+});
+
+test('a supplier found by its name is changed and not made again; one that may be two is for a person', async () => {
+  await worldOf({ intake: { match: ['name'] } });
+  world.held.set('S-1', { name: 'SUPPLIER 1', fields: { City: 'Rome' }, archived: false, contacts: [] });
+  for (const key of ['S-2', 'S-3'])
+    world.held.set(key, { name: 'Supplier 2', fields: {}, archived: false, contacts: [] });
+  await world.pullList();
+  save(1, 2);
+  await settle();
+  await resume();
+  await settle();
+  expect([world.held.get('S-1')?.name, world.held.size]).toEqual(['Supplier 1', 3]);
+  expect(await deadLetters()).toMatchObject([{ erpKey: 'E-2', errorType: 'ambiguous' }]);
+  const link = { intake: 'vendors', erpKey: 'E-2', key: 'S-3', prefix: '' };
+  await linkIntakeRecord(db.database, link, timestampNow(world.clock));
+  await settle();
+  expect([world.held.get('S-3')?.fields, world.held.get('S-2')?.fields]).toEqual([{ City: 'Rome' }, {}]);
+  await expect(linkIntakeRecord(db.database, { ...link, erpKey: 'E-1' }, timestampNow(world.clock))).rejects.toThrow(
+    'belongs to E-2',
+  );
+});
+
+test('a supplier that another intake writes is refused, and says whose it is', async () => {
+  await world.pullList();
+  save(1);
+  await settle();
+  await db.database.query(
+    `insert into bridge.intakes (name, source, stream, connector, next_read) values ('other', 'main', 'supplier', 'x', now());
+     update bridge.intake_records set intake = 'other'`,
+  );
+  world.saveErp(supplier(1, { name: 'Mine' }));
+  world.clock.advance(300_000);
+  await settle();
+  const letters = await deadLetters();
+  expect(letters.filter(({ intake }) => intake === 'vendors')).toMatchObject([
+    { errorType: 'overlap', lastError: expect.stringContaining('the intake "other"') },
+  ]);
+});
+
+test('a service that takes a change and never shows it is not asked for ever', async () => {
+  await world.pullList();
+  save(1);
+  await settle();
+  for (let day = 0; day < 10; day += 1) {
+    const held = world.held.get('E-1');
+    if (held) held.name = 'Always another';
+    await world.pullList();
+    world.clock.advance(60_000);
+    await settle();
+  }
+  const posts = world.requests.post;
+  expect(posts).toBeLessThan(7);
+  expect(await deadLetters()).toMatchObject([{ erpKey: 'E-1', errorType: 'not-kept' }]);
+});
+
+test('a prefix keeps the numbers of two ERPs apart, and a filter leaves suppliers out', async () => {
+  await worldOf({ intake: { prefix: 'T-', only: { fields: { City: 'Rome' } } } });
+  await world.pullList();
+  save(1);
+  world.saveErp(supplier(2, { fields: { City: 'Oslo' } }));
+  await settle();
+  expect([...world.held.keys()]).toEqual(['T-E-1']);
+});
+
+test('says how long a backlog takes', () => {
+  expect(backlogText({ suppliers: 12_400, submissions: 13, end: '2030-01-01T14:20:00.000000Z' })).toBe(
+    '12,400 suppliers in 13 submissions, done about 2030-01-01 14:20 UTC',
+  );
+});
