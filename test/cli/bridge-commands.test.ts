@@ -166,7 +166,7 @@ test('a paused flow delivers nothing, and says why; plan shows what waits; a res
 });
 
 test('dead letters are shown with the ERP’s message, and replayed', async () => {
-  expect(await json('dead-letters')).toEqual({ code: 0, value: { deadLetters: [], next: null } });
+  expect(await json('dead-letters')).toEqual({ code: 0, value: { deadLetters: [], intakes: [], next: null } });
   await db.database.query(
     `update bridge.flow_documents
      set dead_since = now(), waiting_since = now(), error_type = 'data', last_error = 'no such vendor', wanted = wanted + 1`,

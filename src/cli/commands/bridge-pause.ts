@@ -23,7 +23,7 @@ export function runPause(options: PauseOptions, flow: string): Promise<number> {
     const ofIntake = isIntake(settings, flow);
     const reason = options.reason ?? 'paused by an operator';
     const object = `${ofIntake ? 'intake' : 'flow'} ${flow}`;
-    await perform({ what: 'flow.pause', object, details: { reason } }, () =>
+    await perform({ what: ofIntake ? 'intake.pause' : 'flow.pause', object, details: { reason } }, () =>
       (ofIntake ? pauseIntake : pauseFlow)(database, flow, reason, timestampNow(clock)),
     );
     print(options, { flow, paused: true, reason }, () => `${flow} is paused: ${reason}`);
@@ -36,7 +36,7 @@ export function runResume(options: ResumeOptions, flow: string): Promise<number>
   return withBridge(options, async ({ settings, database, clock, perform }) => {
     if (isIntake(settings, flow)) {
       const agreedToArchive = { agreeToArchive: options.agreeToArchive === true };
-      await perform({ what: 'flow.resume', object: `intake ${flow}`, details: agreedToArchive }, () =>
+      await perform({ what: 'intake.resume', object: `intake ${flow}`, details: agreedToArchive }, () =>
         resumeIntake(database, flow, agreedToArchive, timestampNow(clock)),
       );
       print(options, { intake: flow, paused: false, ...agreedToArchive }, () => `${flow} sends again.`);

@@ -71,7 +71,7 @@ async function replayOfIntake(
   const what = all ? `all suppliers of ${intake}` : `these suppliers of ${intake}`;
   if (keys === undefined && !(await confirm(`Compare ${what} with the service again?`, options, signal))) return 1;
   const filter = { intake, ...(keys && { keys }), dead };
-  const count = await perform({ what: 'flow.replay', object: `intake ${intake}`, details: filter }, () =>
+  const count = await perform({ what: 'intake.replay', object: `intake ${intake}`, details: filter }, () =>
     replayIntake(database, filter, timestampNow(clock)),
   );
   print(options, { intake, replayed: count }, () =>
