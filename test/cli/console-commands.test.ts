@@ -4,7 +4,9 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { isPassword } from '#console/access/passwords.ts';
+import { bridgeSettings } from '#bridge/settings.ts';
+import { findConsole } from '#cli/doctor/console-findings.ts';
+import { hashPassword, isPassword } from '#console/access/passwords.ts';
 import { findUser } from '#console/access/users.ts';
 import { machineUser } from '#platform/audit-log.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
@@ -81,32 +83,29 @@ describe('console users', () => {
     expect(stderr).toMatch(message);
   });
 
-  test('takes a password from standard input, and refuses a short one', async () => {
+  test('takes a password from standard input', async () => {
     const root = join(import.meta.dirname, '..', '..');
-    const run = async (input: string) => {
-      const child = spawn(
-        join(root, 'node_modules/.bin/node'),
-        ['src/cli/main.ts', 'console', 'users', 'add', 'bert', '--config', config, '--data', folder],
-        { cwd: root, env: { PATH: process.env['PATH'], DATABASE_URL: db.url }, stdio: ['pipe', 'ignore', 'pipe'] },
-      );
-      let stderr = '';
-      child.stderr.on('data', (text) => {
-        stderr += String(text);
-      });
-      child.stdin.end(input);
-      const [code] = (await once(child, 'close')) as [number];
-      return { code, stderr };
-    };
-    expect(await run('too short\n')).toEqual({
-      code: 2,
-      stderr: 'A password must have 12 to 512 characters; this one has 9.\n',
-    });
-    expect((await run('correct horse battery\nanother line')).code).toBe(0);
+    const child = spawn(
+      join(root, 'node_modules/.bin/node'),
+      ['src/cli/main.ts', 'console', 'users', 'add', 'bert', '--config', config, '--data', folder],
+      { cwd: root, env: { PATH: process.env['PATH'], DATABASE_URL: db.url }, stdio: ['pipe', 'ignore', 'inherit'] },
+    );
+    child.stdin.end('correct horse battery\nanother line');
+    expect(await once(child, 'close')).toEqual([0, null]);
     const bert = await findUser(db.database, 'bert');
     expect(await isPassword('correct horse battery', bert?.passwordHash, 'here')).toBe(true);
-    expect((await actions('--object', 'user bert')).map(({ outcome }) => outcome)).toEqual([
-      'allowed',
+  });
+
+  test('refuses a short password, and a second account of the same name', async () => {
+    await expect(hashPassword('too short', 'bert')).rejects.toThrow(
+      'A password must have 12 to 512 characters; this one has 9.',
+    );
+    await command(['console', 'users', 'add', 'dora', '--generate']);
+    const again = await command(['console', 'users', 'add', 'Dora', '--generate']);
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('There is an account "dora" already')]);
+    expect((await actions('--object', 'user dora')).map(({ outcome }) => outcome)).toEqual([
       'failed',
+      'allowed',
       'allowed',
     ]);
   });
@@ -174,6 +173,27 @@ describe('bridge actions', () => {
     const before = /--before (\S+)/.exec(page.stdout)?.[1] ?? '';
     expect(await actions('--what', 'flow', '--before', before)).toMatchObject([
       { what: 'flow.pause', details: { reason: 'month end' } },
+    ]);
+  });
+});
+
+describe('the doctor', () => {
+  const finding = async (settings: Record<string, unknown>) => {
+    const { level, message } = await findConsole(db.database, bridgeSettings.parse(settings));
+    return [level, message];
+  };
+
+  test('says whether people can log in to the console, and whether that is safe', async () => {
+    await db.database.query('delete from bridge.console_users');
+    expect(await finding({})).toEqual(['ok', expect.stringContaining('on this machine alone (127.0.0.1)')]);
+    const open = { console_host: '0.0.0.0' };
+    expect(await finding(open)).toEqual(['fail', 'on 0.0.0.0, and no one could log in: the bridge does not start']);
+    expect(await finding({ ...open, console_pages: false })).toEqual(['warn', expect.stringContaining('/metrics')]);
+    await command(['console', 'users', 'add', 'carl', '--generate']);
+    expect(await finding(open)).toEqual(['warn', expect.stringContaining('without TLS')]);
+    expect(await finding({ ...open, console_url: 'https://console.example' })).toEqual([
+      'ok',
+      'on 0.0.0.0, with a login',
     ]);
   });
 });

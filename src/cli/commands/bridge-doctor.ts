@@ -8,6 +8,7 @@ import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
 import { findAlertChannels } from '../doctor/alert-findings.ts';
+import { findConsole } from '../doctor/console-findings.ts';
 import { findMigrations, findProcesses, findSealed, findServer } from '../doctor/database-findings.ts';
 import { type DoctorFinding, fail, ok, warn } from '../doctor/finding.ts';
 import { findConnector, findIntakeConnector, findMapping } from '../doctor/flow-findings.ts';
@@ -65,7 +66,7 @@ async function examine(command: BridgeCommand, findings: DoctorFinding[]): Promi
   for (const source of settings.sources) findings.push(...(await checkSource(command, source)));
   // The findings below need the tables of this version.
   if (tables.level !== 'ok') return;
-  findings.push(await findSealed(database, installation.secrets));
+  findings.push(await findSealed(database, installation.secrets), await findConsole(database, settings));
   for (const source of settings.sources) {
     findings.push(await findWebhooks(command, source), await findNotifications(command, source));
     const refusals = await findRefusals(command, source);
