@@ -17,7 +17,7 @@ export interface SessionLimits {
   readonly lifeMs: number;
 }
 
-/** A session may be used without a write for so long. */
+/** A session may be used without a write for so long, and never for more than a tenth of the time after which it ends. */
 const noteUseMs = 60_000;
 
 /** An account, as it was when its password was checked. */
@@ -92,7 +92,7 @@ export async function findSession(
   );
   if (!found) return undefined;
   const now = timestampFromMs(nowMs);
-  if (noteUse && found.lastUsed < timestampFromMs(nowMs - noteUseMs))
+  if (noteUse && found.lastUsed < timestampFromMs(nowMs - Math.min(noteUseMs, limits.idleMs / 10)))
     await sql.query('update bridge.console_sessions set last_used = greatest(last_used, $2) where token_hash = $1', [
       hash,
       now,

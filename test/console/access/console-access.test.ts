@@ -166,6 +166,12 @@ describe('a session', () => {
   });
 
   test('ends when it is not used, and lasts while it is, but not for ever', async () => {
+    const short = await startConsole(db, clock, { console_login: { idle_minutes: 1 } });
+    const shortly = await session(short);
+    for (let seconds = 0; seconds < 200; seconds += 50) {
+      clock.advance(50_000);
+      expect(await sees(shortly)).toBe(true);
+    }
     const console = await startConsole(db, clock, { console_login: { idle_minutes: 10, hours: 1 } });
     const idle = await session(console);
     const busy = await session(console);
