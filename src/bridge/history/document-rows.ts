@@ -22,7 +22,7 @@ export interface ShownDocument extends DocumentPlace, Subject, DocumentState {
 }
 
 /** `d`: a row of `bridge.flow_documents`, `f`: its flow. The names are those that the source shows now. */
-const subjectJoins = `
+export const subjectJoins = `
   left join lateral (select name, reference, folded from bridge.subjects s
     where s.source = f.source and s.kind = 'event' and s.id = d.sourcing_event) e on true
   left join lateral (
@@ -36,7 +36,8 @@ const subjectJoins = `
 /** The tables that `documentsFrom` and a filter on names need. */
 export const documentTables = `bridge.flow_documents d join bridge.flows f on f.name = d.flow ${subjectJoins}`;
 
-const columns = `d.flow, d.kind, d.key, f.source, d.sourcing_event as "sourcingEvent", e.name as "eventName",
+/** What `shownDocumentOf` needs of the row. */
+export const shownColumns = `d.flow, d.kind, d.key, f.source, d.sourcing_event as "sourcingEvent", e.name as "eventName",
   nullif(e.reference, '') as "eventReference", coalesce(d.supplier, s.id) as supplier,
   nullif(s.name, '') as "supplierName", nullif(s.reference, '') as "supplierExternalId",
   d.due, d.waiting_since as "waitingSince", d.dead_since as "deadSince", d.attempts, d.error_type as "errorType",
@@ -49,7 +50,7 @@ const columns = `d.flow, d.kind, d.key, f.source, d.sourcing_event as "sourcingE
 const order = `(d.due is null and d.dead_since is null), greatest(d.delivered, d.waiting_since, d.dead_since) desc nulls last,
   d.flow, d.kind, d.key`;
 
-type Row = DocumentPlace & Subject & DocumentFacts & { source: string; pull: string | null };
+export type DocumentRow = DocumentPlace & Subject & DocumentFacts & { source: string; pull: string | null };
 
 /** Reads the documents for which `condition` holds; it may use `d`, `f`, `e` and `s` as `documentTables` names them. */
 export async function readDocuments(
@@ -57,15 +58,16 @@ export async function readDocuments(
   { with: prefix = '', condition, params }: { with?: string; condition: string; params: readonly unknown[] },
   { now, limit, skip = 0 }: { now: Timestamp; limit: number; skip?: number },
 ): Promise<ShownDocument[]> {
-  const rows = await sql.query<Row>(
-    `${prefix} select ${columns} from ${documentTables} where ${condition} order by ${order}
+  const rows = await sql.query<DocumentRow>(
+    `${prefix} select ${shownColumns} from ${documentTables} where ${condition} order by ${order}
      limit ${Math.trunc(limit)} offset ${Math.trunc(skip)}`,
     params,
   );
-  return rows.map((row) => shownOf(row, now));
+  return rows.map((row) => shownDocumentOf(row, now));
 }
 
-function shownOf(row: Row, now: Timestamp): ShownDocument {
+/** Returns the document of a row of `shownColumns`, with its state. */
+export function shownDocumentOf(row: DocumentRow, now: Timestamp): ShownDocument {
   const { flow, kind, key, source, reference, delivered, pull } = row;
   const { sourcingEvent, eventName, eventReference, supplier, supplierName, supplierExternalId } = row;
   const subject = { sourcingEvent, eventName, eventReference, supplier, supplierName, supplierExternalId };

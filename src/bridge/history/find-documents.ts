@@ -15,6 +15,7 @@ import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { readDocuments, type ShownDocument } from './document-rows.ts';
+import { escapeLike, wordsOf } from './search-words.ts';
 import { foldText, type NamedSubject } from './subjects.ts';
 
 export interface FoundDocuments {
@@ -30,11 +31,11 @@ export interface FindPage {
   readonly limit: number;
   readonly skip?: number;
   readonly flow?: string | undefined;
+  /** Only documents of these flows, and the events and suppliers of their sources. */
+  readonly flows?: readonly string[] | undefined;
   readonly kinds?: readonly string[] | undefined;
 }
 
-const wordsMax = 10;
-const wordCharactersMax = 200;
 /** Upper bound of the events and suppliers that one word leads to; the other words filter what they lead to. */
 const subjectsMax = 2_000;
 /** Upper bound of the documents that a word leads to by references and ids. */
@@ -53,10 +54,7 @@ interface WordHits {
 
 /** Throws AppError `invalid` for a text without a word, and `unavailable` when the search takes longer than 15 s. */
 export async function findDocuments(database: Database, text: string, options: FindPage): Promise<FoundDocuments> {
-  const words = [...new Set(text.normalize('NFKC').split(/\s+/).filter(Boolean))];
-  if (words.length === 0) throw new AppError('invalid', 'Say what to find: a name, a reference or an id.');
-  if (words.length > wordsMax || words.some((word) => word.length > wordCharactersMax || word.includes('\0')))
-    throw new AppError('invalid', `At most ${wordsMax} words of ${wordCharactersMax} characters can be looked for.`);
+  const words = wordsOf(text);
   try {
     return await database.transaction(async (tx) => {
       await tx.query(`set local statement_timeout = ${timeLimitMs}`);
@@ -73,7 +71,7 @@ export async function findDocuments(database: Database, text: string, options: F
 async function find(tx: Sql, words: readonly string[], options: FindPage): Promise<FoundDocuments> {
   const hits: WordHits[] = [];
   for (const word of words) hits.push(await readHits(tx, word));
-  const subjects = await readSubjects(tx, words);
+  const subjects = await readSubjects(tx, words, options.flows);
   const leading = leadingOf(hits);
   if (!leading) return { documents: [], hasMore: false, subjects };
   const params: unknown[] = [leading.events, leading.suppliers, leading.direct];
@@ -83,6 +81,7 @@ async function find(tx: Sql, words: readonly string[], options: FindPage): Promi
   };
   const conditions = hits.filter((hit) => hit !== leading).map((hit) => conditionOf(hit, param));
   if (options.flow !== undefined) conditions.push(`d.flow = ${param(options.flow)}`);
+  if (options.flows !== undefined) conditions.push(`d.flow = any(${param(options.flows)})`);
   if (options.kinds !== undefined) conditions.push(`d.kind = any(${param(options.kinds)})`);
   const { limit } = options;
   const found = await readDocuments(
@@ -184,13 +183,18 @@ async function placesOfRecord(tx: Sql, id: string): Promise<string[]> {
 }
 
 /** The events and suppliers that fit any of the words; those that fit most of them first. */
-async function readSubjects(tx: Sql, words: readonly string[]): Promise<FoundDocuments['subjects']> {
+async function readSubjects(
+  tx: Sql,
+  words: readonly string[],
+  flows: readonly string[] | undefined,
+): Promise<FoundDocuments['subjects']> {
   const patterns = words.map((word) => `%${escapeLike(foldText(word))}%`);
   return tx.query<NamedSubject & { source: string }>(
-    `select source, kind, id, name, reference from bridge.subjects s where folded like any($1) or id = any($2)
+    `select source, kind, id, name, reference from bridge.subjects s where (folded like any($1) or id = any($2))
+       and ($3::text[] is null or source in (select source from bridge.flows where name = any($3)))
      order by (select count(*) from unnest($1::text[]) as p where s.folded like p) desc, kind, name, id
      limit ${shownSubjectsMax}`,
-    [patterns, words.map((word) => word.toLowerCase())],
+    [patterns, words.map((word) => word.toLowerCase()), flows ?? null],
   );
 }
 
@@ -210,8 +214,4 @@ export async function findSubjects(
   );
   const exact = rows.filter(({ isExact }) => isExact);
   return exact.length > 0 ? exact : rows;
-}
-
-function escapeLike(text: string): string {
-  return text.replaceAll(/[\\%_]/g, '\\$&');
 }
