@@ -40,8 +40,11 @@ export interface BridgeDeps {
   wrongTokensPerSecond?: number;
   /** Default: the identity of the operating system's process. */
   processIdentity?: ProcessIdentity;
-  /** Adds routes to the console's application; the start fails with its error. */
-  mountConsole?: (application: Application) => void | Promise<void>;
+  /**
+   * Adds routes to the console's application; the start fails with its error. Returns what ends the answers that do not
+   * end by themselves: it is called before the server closes.
+   */
+  mountConsole?: (application: Application) => (() => void) | Promise<() => void>;
   /** Throws the refusal of a request for `/metrics`; default: every request may have them. */
   guardMetrics?: (request: Request) => void;
 }

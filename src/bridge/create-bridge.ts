@@ -114,7 +114,7 @@ async function openBridge(
     trustsProxy: deps.connections?.isTrustedProxy,
     ...(deps.guardMetrics && { guardMetrics: deps.guardMetrics }),
   });
-  await deps.mountConsole?.(page);
+  const endStreams = await deps.mountConsole?.(page);
   page.finish();
   const parts: WorkingPart[] = [];
   if (hasRole('pull')) parts.push(startPull(deps, acquireLease));
@@ -156,6 +156,7 @@ async function openBridge(
   });
   opened.defer(async () => {
     page.beginShutdown();
+    endStreams?.();
     await console.close(graceMs());
   });
 

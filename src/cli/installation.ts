@@ -9,6 +9,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import type { Bridge } from '#bridge/create-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
+import type { ConsoleDeps } from '#console/api/console-call.ts';
 import { systemClock } from '#platform/clock.ts';
 import { loadAdminToken, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
 import { type OpenDatabase, openDatabase } from '#platform/database/open-database.ts';
@@ -260,14 +261,17 @@ export async function startInstalledBridge(
   installation: Installation,
   settings: BridgeSettings,
   role: BridgeRole = 'all',
+  offers: Pick<ConsoleDeps, 'doctor' | 'story'> = {},
 ): Promise<Bridge> {
   const { startBridge } = await import('#bridge/create-bridge.ts');
-  const { mountConsole } = await import('#console/console-page.ts');
+  const { mountConsole, mountStatus } = await import('#console/mount-console.ts');
   const { createConsoleAccess } = await import('#console/access/console-access.ts');
+  const { createSourceClients } = await import('#bridge/source-clients.ts');
   const { configuration, open, outgoing, log, dataDir, secrets } = installation;
   const registry = createRegistry();
   const { database } = open;
   const access = createConsoleAccess({ settings, database, secrets, clock: systemClock, log, registry });
+  const clientOf = createSourceClients({ settings, fetch: outgoing.fetch, clock: systemClock, database, registry });
   return startBridge({
     settings,
     role,
@@ -287,7 +291,20 @@ export async function startInstalledBridge(
     guardMetrics: (request) => access.guardMetrics(request),
     mountConsole: async (application) => {
       await access.mount(application);
-      mountConsole(application, { settings, database, clock: systemClock });
+      if (!settings.console_pages) return mountStatus(application, { settings, database, clock: systemClock });
+      return mountConsole(application, {
+        settings,
+        role,
+        database,
+        clock: systemClock,
+        log,
+        dataDir,
+        fetch: outgoing.fetch,
+        secrets,
+        clientOf,
+        isCurrent: (request) => access.isCurrent(request),
+        ...offers,
+      });
     },
   });
 }

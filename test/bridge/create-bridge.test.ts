@@ -74,7 +74,10 @@ test('the console answers under localhost, an IP address or a name of its settin
   const { deps } = await depsOf({ sources: [source], flows: [flow], console_names: ['bridge.internal'] });
   const bridge = await startBridge({
     ...deps,
-    mountConsole: ({ express }) => void express.get('/status.json', (_request, response) => void response.json({})),
+    mountConsole: ({ express }) => {
+      express.get('/status.json', (_request, response) => void response.json({}));
+      return () => undefined;
+    },
   });
   onTestFinished(() => bridge.close(1_000));
   const port = Number(new URL(bridge.consoleUrl).port);

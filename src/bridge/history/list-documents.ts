@@ -9,8 +9,8 @@ import type { Sql } from '#platform/database/sql.ts';
 import {
   type DocumentPlace,
   type DocumentRow,
-  shownColumns,
   type ShownDocument,
+  shownColumns,
   shownDocumentOf,
   subjectJoins,
 } from './document-rows.ts';

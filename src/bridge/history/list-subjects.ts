@@ -76,7 +76,7 @@ export async function listEvents(
        order by m.modified desc, m.source desc, m.record_id desc limit ${Math.trunc(limit) + 1})
      select p.source, p.record_id as id, coalesce(nullif(s.name, ''), p.record_id) as name,
        coalesce(s.reference, '') as reference, p.body::json ->> 'status' as status,
-       p.body::json ->> 'event_type' as type, p.body::json ->> 'primary_currency' as currency,
+       p.body::json ->> 'type' as type, p.body::json ->> 'primary_currency' as currency,
        coalesce((p.body::json ->> 'is_test')::boolean, false) as "isTest",
        case when json_typeof(p.body::json -> 'suppliers') = 'array' then json_array_length(p.body::json -> 'suppliers')
          else 0 end as suppliers, p.modified, n.*

@@ -4,6 +4,7 @@ import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
 import { flowsConfiguredElsewhere, flowsWithDue } from '../flows/flow-state.ts';
 import type { OpenFlow } from '../flows/open-flows.ts';
+import { advanceReplays } from '../flows/replay-set.ts';
 import { resumeOnSettingsChange } from '../flows/resume-on-settings-change.ts';
 import { createFlowWatch } from '../flows/watch-flows.ts';
 import { createAttemptPruning } from '../history/prune-attempts.ts';
@@ -57,6 +58,7 @@ export async function startPush(
     housekeeping: async () => {
       await watchFlows();
       await warnOfSettings();
+      await signals.signal(lanes.push, await advanceReplays(database, timestampNow(clock)));
       await prune();
     },
   };

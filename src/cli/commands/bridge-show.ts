@@ -1,6 +1,6 @@
 /** `bridge show`: one document, as it is now or as it was sent, and what differs from another version of it. */
-import { documentHash, makeDocuments } from '#bridge/assemble/make-documents.ts';
 import { createObjectUrls } from '#bridge/flows/object-urls.ts';
+import { documentNow } from '#bridge/history/document-now.ts';
 import type { ShownDocument } from '#bridge/history/document-rows.ts';
 import { readVersions, type SentVersion } from '#bridge/history/document-versions.ts';
 import { documentDifferences } from '#bridge/push/plan/document-differences.ts';
@@ -60,15 +60,9 @@ export function runShow(options: ShowOptions, text: string): Promise<number> {
   return withBridge(options, show, { withoutSecrets: true });
 }
 
-async function stateNow({ database, settings }: BridgeCommand, document: ShownDocument): Promise<Shown> {
-  const flow = settings.flows.find(({ name }) => name === document.flow);
-  const what = 'as the mirror makes it now';
-  const none = { what, document: undefined, contentHash: undefined };
-  if (!flow) return { ...none, note: `the flow ${document.flow} is not configured here` };
-  const made = (await makeDocuments(database, flow, [document])).get(`${document.kind} ${document.key}`);
-  if (made?.made !== 'document') return { ...none, note: made?.reason ?? 'it cannot be made' };
-  const note = made.wanted ? {} : { note: 'the ERP should hold nothing of it' };
-  return { what, document: made.document, contentHash: documentHash(made.document), ...note };
+async function stateNow({ database, settings }: BridgeCommand, place: ShownDocument): Promise<Shown> {
+  const { madeOf: _madeOf, ...now } = await documentNow(database, settings, place);
+  return { what: 'as the mirror makes it now', ...now };
 }
 
 function sentAs({ number, sent, document, contentHash }: SentVersion): Shown {

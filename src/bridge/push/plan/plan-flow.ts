@@ -48,11 +48,14 @@ export interface PlanFilter {
   /** Only documents of these events, or about these suppliers: the service's ids. */
   readonly events?: readonly string[] | undefined;
   readonly suppliers?: readonly string[] | undefined;
+  /** Only this document. */
+  readonly document?: { readonly kind: DocumentKind; readonly key: string } | undefined;
 }
 
-/** `$1`: the flow, `$2`: kinds, `$3`: all, `$4`: events, `$5`: suppliers. */
+/** `$1`: the flow, `$2`: kinds, `$3`: all, `$4`: events, `$5`: suppliers, `$6` and `$7`: kind and key. */
 const isPlanned = `flow = $1 and kind = any($2) and ($3 or due is not null)
-  and ($4::text[] is null or sourcing_event = any($4)) and ($5::text[] is null or supplier = any($5))`;
+  and ($4::text[] is null or sourcing_event = any($4)) and ($5::text[] is null or supplier = any($5))
+  and ($6::text is null or (kind, key) = ($6, $7))`;
 
 interface PlannedDocument extends FlowDocument {
   readonly due: Timestamp | null;
@@ -86,11 +89,11 @@ export async function planFlow(
        select ${documentColumns}, due, row_number() over (
          order by array_position($2, kind), withdraws is not distinct from wanted, due, key) as place
        from bridge.flow_documents
-       where ${isPlanned} order by place limit $6 offset $7) d
+       where ${isPlanned} order by place limit $8 offset $9) d
      left join bridge.document_versions v
        on v.flow = $1 and v.kind = d.kind and v.key = d.key and v.content_hash = d."deliveredHash"
-     left join bridge.subjects e on e.source = $8 and e.kind = 'event' and e.id = d."sourcingEvent"
-     left join bridge.subjects s on s.source = $8 and s.kind = 'supplier' and s.id = d.supplier
+     left join bridge.subjects e on e.source = $10 and e.kind = 'event' and e.id = d."sourcingEvent"
+     left join bridge.subjects s on s.source = $10 and s.kind = 'supplier' and s.id = d.supplier
      order by d.place`,
     [...paramsOf(flow.name, kinds, filter), limit, skip, flow.source],
   );
@@ -188,9 +191,9 @@ export async function countPlanned(
 function paramsOf(
   flow: string,
   kinds: readonly DocumentKind[],
-  { all = false, events, suppliers }: PlanFilter,
+  { all = false, events, suppliers, document }: PlanFilter,
 ): unknown[] {
-  return [flow, kinds, all, events ?? null, suppliers ?? null];
+  return [flow, kinds, all, events ?? null, suppliers ?? null, document?.kind ?? null, document?.key ?? null];
 }
 
 /** The differences between what was delivered and what would be written; none for a create and a cancellation. */

@@ -1,0 +1,66 @@
+/**
+ * Dead letters in groups of the same reason: what the ERP said, with numbers and ids left out. "Vendor 4711 is blocked"
+ * and "Vendor 4712 is blocked" are one group.
+ */
+import type { DocumentKind } from '#connector/documents.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/sql.ts';
+
+export interface DeadLetterFilter {
+  readonly flows?: readonly string[] | undefined;
+  readonly kinds?: readonly DocumentKind[] | undefined;
+  /** The reason of a group. */
+  readonly reason?: string | undefined;
+  /** One document. */
+  readonly key?: string | undefined;
+}
+
+export interface DeadLetterGroup {
+  readonly flow: string;
+  readonly kind: DocumentKind;
+  /** Identifies the group within its flow and kind. */
+  readonly reason: string;
+  /** The text of the newest one. */
+  readonly example: string;
+  readonly errorType: string | null;
+  readonly count: number;
+  readonly first: Timestamp;
+  readonly last: Timestamp;
+}
+
+/** `d` is the row of the document. Ids, numbers and quoted texts stand for any other. */
+const reasonOf = `regexp_replace(regexp_replace(coalesce(d.last_error, ''), '[0-9a-f]{8}-[0-9a-f-]{27}|\\m\\w*\\d\\w*\\M', '#', 'gi'),
+  '"[^"]*"', '"#"', 'g')`;
+
+/** The condition on `d` of the dead letters that match, with its parameters from `$<skip + 1>` on. */
+export function deadLetterCondition(
+  { flows, kinds, reason, key }: DeadLetterFilter,
+  skip = 0,
+): { condition: string; params: unknown[] } {
+  const params: unknown[] = [];
+  const param = (value: unknown) => `$${params.push(value) + skip}`;
+  const conditions = [
+    'd.dead_since is not null',
+    ...(flows ? [`d.flow = any(${param(flows)})`] : []),
+    ...(kinds ? [`d.kind = any(${param(kinds)})`] : []),
+    ...(reason === undefined ? [] : [`${reasonOf} = ${param(reason)}`]),
+    ...(key === undefined ? [] : [`d.key = ${param(key)}`]),
+  ];
+  return { condition: conditions.join(' and '), params };
+}
+
+/** Upper bound of the groups that are shown; the largest come first. */
+const groupsMost = 200;
+
+/** Returns the groups of all dead letters that match, the largest first. */
+export function groupDeadLetters(sql: Sql, filter: DeadLetterFilter): Promise<DeadLetterGroup[]> {
+  const { condition, params } = deadLetterCondition(filter);
+  return sql.query<DeadLetterGroup>(
+    `select d.flow, d.kind, ${reasonOf} as reason, count(*)::int as count, min(d.dead_since) as first,
+       max(d.dead_since) as last, (array_agg(coalesce(d.last_error, 'no reason known') order by d.dead_since desc))[1] as example,
+       (array_agg(d.error_type order by d.dead_since desc))[1] as "errorType"
+     from bridge.flow_documents d join bridge.flows f on f.name = d.flow and d.kind = any(f.kinds)
+     where ${condition} group by d.flow, d.kind, reason order by count desc, last desc limit ${groupsMost}`,
+    params,
+  );
+}

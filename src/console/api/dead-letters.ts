@@ -1,0 +1,74 @@
+/** Dead letters in groups, and the replays of one, of a group, or of all that match. */
+import { z } from 'zod';
+import { replayDocuments } from '#bridge/flows/control-flows.ts';
+import { groupDeadLetters } from '#bridge/flows/dead-letter-groups.ts';
+import { advanceReplays, readReplays, startReplay, stopReplay } from '#bridge/flows/replay-set.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import {
+  actionCall,
+  type ConsoleApiDeps,
+  documentKind,
+  documentPlace,
+  flowName,
+  flowsFor,
+  oneOrMore,
+  readCall,
+  requireFlow,
+} from './console-call.ts';
+
+const replaysShown = 5;
+const groupsQuery = z.strictObject({ flow: oneOrMore(flowName), kind: oneOrMore(documentKind) });
+const replayBody = z.strictObject({
+  flows: z.array(flowName).min(1).max(100).optional(),
+  kinds: z.array(documentKind).min(1).optional(),
+  reason: z.string().max(10_000).optional(),
+  /** How many the operator has seen and agreed to. */
+  expected: z.int().min(1),
+  title: z.string().trim().min(1).max(500),
+});
+
+export type DeadLettersAnswer = {
+  groups: Awaited<ReturnType<typeof groupDeadLetters>>;
+  replays: Awaited<ReturnType<typeof readReplays>>;
+};
+export type ReplayStarted = Awaited<ReturnType<typeof startReplay>>;
+
+export const deadLettersCall = ({ database }: ConsoleApiDeps) =>
+  readCall('/api/dead-letters', groupsQuery, async ({ viewer, query }): Promise<DeadLettersAnswer> => {
+    const flows = flowsFor(viewer, query.flow);
+    return {
+      groups: await groupDeadLetters(database, { flows, kinds: query.kind }),
+      replays: await readReplays(database, { limit: replaysShown, flows: flowsFor(viewer, undefined) }),
+    };
+  });
+
+export const replayDeadLettersCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+  actionCall('/api/dead-letters/replay', replayBody, async ({ viewer, body }) => {
+    const { flows, kinds, reason, expected, title } = body;
+    const filter = { flows: flowsFor(viewer, flows), kinds, reason };
+    await recordAction(viewer, 'replay', { title, count: expected, ...filter });
+    const now = timestampNow(clock);
+    const started = await startReplay(database, filter, { title, askedBy: viewer.name, expected }, now);
+    await advanceReplays(database, now);
+    return started;
+  });
+
+export const stopReplayCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+  actionCall('/api/dead-letters/stop', z.strictObject({ id: z.int().min(1) }), async ({ viewer, body: { id } }) => {
+    const [replay] = await readReplays(database, { limit: 1, id, flows: flowsFor(viewer, undefined) });
+    if (!replay) throw new AppError('not-found', `There is no replay ${id} that you may stop.`);
+    await recordAction(viewer, 'stop replay', { id, title: replay.title });
+    await stopReplay(database, id, timestampNow(clock));
+  });
+
+/** One document, dead letter or not. */
+export const replayDocumentCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+  actionCall('/api/document/replay', documentPlace, async ({ viewer, body: { flow, kind, key } }) => {
+    requireFlow(viewer, flow);
+    await recordAction(viewer, 'replay', { flow, kind, key });
+    const replayed = await replayDocuments(database, { flow, kinds: [kind], keys: [key] }, timestampNow(clock));
+    if (replayed === 0)
+      throw new AppError('not-found', 'The document does not exist any more, or its flow takes no such kind.');
+    return { replayed };
+  });

@@ -1,0 +1,50 @@
+/** Feeds: how far they are read and why not further; backfill, audit, read now. */
+import { z } from 'zod';
+import { cancelBackfill, readBackfills, requestAudit, startBackfill } from '#bridge/pull/control-feeds.ts';
+import { feedNames } from '#contract/feed.ts';
+import { timestamp } from '#contract/scalars.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { actionCall, type ConsoleApiDeps, noQuery, readCall, requireAllFlows } from './console-call.ts';
+import { statusFor } from './read-overview.ts';
+
+const feedId = z.strictObject({ source: z.string().min(1).max(100), feed: z.enum(feedNames) });
+
+export type FeedsAnswer = Pick<
+  Awaited<ReturnType<typeof statusFor>>,
+  'feeds' | 'backfills' | 'audits' | 'changes' | 'quotas'
+>;
+
+export const feedsCall = (deps: ConsoleApiDeps) =>
+  readCall('/api/feeds', noQuery, async ({ viewer }): Promise<FeedsAnswer> => {
+    const { feeds, backfills, audits, changes, quotas } = await statusFor(deps, viewer);
+    return { feeds, backfills, audits, changes, quotas };
+  });
+
+export const backfillCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+  actionCall(
+    '/api/feeds/backfill',
+    feedId.extend({ from: timestamp, to: timestamp.optional() }),
+    async ({ viewer, body: { source, feed, from, to } }) => {
+      requireAllFlows(viewer);
+      const now = timestampNow(clock);
+      await recordAction(viewer, 'backfill', { source, feed, from, to: to ?? now });
+      return { id: await startBackfill(database, { source, feed, from, to: to ?? now }, now) };
+    },
+  );
+
+export const cancelBackfillCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+  actionCall('/api/feeds/cancel-backfill', z.strictObject({ id: z.int().min(1) }), async ({ viewer, body: { id } }) => {
+    requireAllFlows(viewer);
+    const [backfill] = await readBackfills(database, [id]);
+    if (!backfill) throw new AppError('not-found', `There is no backfill ${id}.`);
+    await recordAction(viewer, 'cancel backfill', { id, source: backfill.source, feed: backfill.feed });
+    await cancelBackfill(database, id, timestampNow(clock));
+  });
+
+export const auditCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+  actionCall('/api/feeds/audit', feedId, async ({ viewer, body }) => {
+    requireAllFlows(viewer);
+    await recordAction(viewer, 'audit', body);
+    await requestAudit(database, body, timestampNow(clock));
+  });

@@ -1,0 +1,68 @@
+/** The list of documents, with its filters. */
+import { z } from 'zod';
+import { listDocuments, listedStates } from '#bridge/history/list-documents.ts';
+import { decimalText, timestampInQuery } from '#contract/scalars.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { maySeePrices, type Viewer } from '../access/viewer.ts';
+import {
+  type ConsoleApiDeps,
+  documentKind,
+  documentListPlace,
+  flowName,
+  flowsFor,
+  nextOf,
+  oneOrMore,
+  pagePlace,
+  pageRows,
+  readCall,
+  searchText,
+} from './console-call.ts';
+import { withUrls } from './read-overview.ts';
+
+const query = z.strictObject({
+  q: searchText,
+  flow: oneOrMore(flowName),
+  kind: oneOrMore(documentKind),
+  state: z.enum(listedStates).optional(),
+  event: z.string().max(200).optional(),
+  supplier: z.string().max(200).optional(),
+  from: timestampInQuery.optional(),
+  to: timestampInQuery.optional(),
+  min: decimalText.optional(),
+  max: decimalText.optional(),
+  after: pagePlace(documentListPlace),
+});
+
+export type DocumentsAnswer = Awaited<ReturnType<typeof list>>;
+
+async function list(deps: ConsoleApiDeps, viewer: Viewer, asked: z.output<typeof query>) {
+  const { q, flow, kind, state, event, supplier, from, to, min, max, after } = asked;
+  // A filter by amount would tell the amount, by trying.
+  if (!maySeePrices(viewer) && (min !== undefined || max !== undefined))
+    throw new AppError('forbidden', 'Your account sees no prices: it cannot filter by amount.');
+  const { documents, hasMore } = await listDocuments(
+    deps.database,
+    {
+      text: q,
+      flows: flowsFor(viewer, flow),
+      kinds: kind,
+      state,
+      event,
+      supplier,
+      from,
+      to,
+      amountMin: min,
+      amountMax: max,
+    },
+    { now: timestampNow(deps.clock), limit: pageRows, after },
+  );
+  const last = documents.at(-1);
+  return {
+    documents: await withUrls(deps, documents),
+    next: nextOf(last && { changed: last.changed, flow: last.flow, kind: last.kind, key: last.key }, hasMore),
+  };
+}
+
+export const documentsCall = (deps: ConsoleApiDeps) =>
+  readCall('/api/documents', query, ({ viewer, query: asked }) => list(deps, viewer, asked));

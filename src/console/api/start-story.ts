@@ -1,0 +1,11 @@
+/** "Show me": the simulator plays an event at the local service. */
+import { z } from 'zod';
+import { AppError } from '#platform/errors.ts';
+import { actionCall, type ConsoleApiDeps } from './console-call.ts';
+
+export const storyCall = ({ story, recordAction }: ConsoleApiDeps) =>
+  actionCall('/api/story', z.strictObject({}), async ({ viewer }) => {
+    if (!story) throw new AppError('not-found', 'No local service runs in this process: start it with npm start.');
+    await recordAction(viewer, 'play story', {});
+    story.start();
+  });

@@ -1,0 +1,176 @@
+/** The frame around every page: navigation, search, whether all is live, and who looks. */
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'preact-iso';
+import { DeadLettersPage } from './pages/dead-letters.tsx';
+import { DocumentPage } from './pages/document.tsx';
+import { DocumentsPage } from './pages/documents.tsx';
+import { EventPage } from './pages/event.tsx';
+import { EventsPage } from './pages/events.tsx';
+import { OverviewPage } from './pages/overview.tsx';
+import { SearchPage } from './pages/search.tsx';
+import { SupplierPage } from './pages/supplier.tsx';
+import { SuppliersPage } from './pages/suppliers.tsx';
+import { PageHead } from './parts/basics.tsx';
+import { SearchBox } from './parts/search-box.tsx';
+import { sessionEnded } from './state/api.ts';
+import { liveState, paused, startLive } from './state/live.ts';
+import { zone } from './state/times.ts';
+import { loadViewer, viewer } from './state/viewer.ts';
+
+const groups: readonly (readonly [title: string, pages: readonly (readonly [path: string, name: string])[]])[] = [
+  [
+    'Look',
+    [
+      ['/', 'Overview'],
+      ['/documents', 'Documents'],
+      ['/events', 'Events'],
+      ['/suppliers', 'Suppliers'],
+      ['/dead-letters', 'Dead letters'],
+    ],
+  ],
+];
+
+export function App() {
+  useEffect(() => {
+    startLive();
+    void loadViewer();
+  }, []);
+  return (
+    <LocationProvider>
+      <a class="skip" href="#page">
+        Skip to the page
+      </a>
+      <Header />
+      <div class="frame">
+        <Navigation />
+        <main id="page" tabindex={-1}>
+          <SessionEnded />
+          <ErrorBoundary>
+            <Router>
+              <Route path="/" component={OverviewPage} />
+              <Route path="/search" component={SearchPage} />
+              <Route path="/documents" component={DocumentsPage} />
+              <Route path="/documents/:flow/:kind/:key" component={DocumentPage} />
+              <Route path="/events" component={EventsPage} />
+              <Route path="/events/:source/:id" component={EventPage} />
+              <Route path="/suppliers" component={SuppliersPage} />
+              <Route path="/suppliers/:source/:id" component={SupplierPage} />
+              <Route path="/dead-letters" component={DeadLettersPage} />
+              <Route default component={NotFound} />
+            </Router>
+          </ErrorBoundary>
+        </main>
+      </div>
+    </LocationProvider>
+  );
+}
+
+function Header() {
+  const [open, setOpen] = useState(false);
+  const { url } = useLocation();
+  useEffect(() => setOpen(false), [url]);
+  useEffect(() => {
+    document.documentElement.classList.toggle('menu-open', open);
+  }, [open]);
+  return (
+    <header class="top">
+      <button
+        type="button"
+        class="menu-button"
+        aria-expanded={open}
+        aria-controls="menu"
+        onClick={() => setOpen(!open)}
+      >
+        <span class="visually-hidden">Menu</span>
+        <span aria-hidden="true">☰</span>
+      </button>
+      <a class="brand" href="/">
+        <img src="/favicon.svg" alt="" width="22" height="22" />
+        sourcing-bridge
+      </a>
+      <SearchBox />
+      <div class="top-controls">
+        <button
+          type="button"
+          class={`live ${liveState.value}`}
+          aria-pressed={paused.value}
+          title={paused.value ? 'The page stands still' : 'The page follows what happens'}
+          onClick={() => {
+            paused.value = !paused.value;
+          }}
+        >
+          {liveState.value === 'live' ? 'Live' : liveState.value === 'paused' ? 'Paused' : 'Asking'}
+        </button>
+        <button
+          type="button"
+          class="plain zone"
+          title="Show times in the zone of this browser, or in UTC"
+          aria-pressed={zone.value === 'utc'}
+          onClick={() => {
+            zone.value = zone.value === 'utc' ? 'local' : 'utc';
+          }}
+        >
+          {zone.value === 'utc' ? 'UTC' : 'Local time'}
+        </button>
+        {viewer.value ? (
+          <span class="who" title={`Role: ${viewer.value.role}`}>
+            {viewer.value.name}
+          </span>
+        ) : null}
+      </div>
+    </header>
+  );
+}
+
+function Navigation() {
+  const { path } = useLocation();
+  const isHere = (to: string) => (to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`));
+  return (
+    <nav id="menu" aria-label="Pages">
+      {groups.map(([title, pages]) => (
+        <section key={title}>
+          <h2>{title}</h2>
+          <ul>
+            {pages.map(([to, name]) => (
+              <li key={to}>
+                <a href={to} aria-current={isHere(to) ? 'page' : undefined}>
+                  {name}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </section>
+      ))}
+    </nav>
+  );
+}
+
+/** What was shown stays, until the person has logged in again. */
+function SessionEnded() {
+  const link = useRef<HTMLAnchorElement>(null);
+  const { url } = useLocation();
+  useEffect(() => {
+    if (sessionEnded.value) link.current?.focus();
+  }, [sessionEnded.value]);
+  if (!sessionEnded.value) return null;
+  return (
+    <p class="failure" role="alert">
+      Your session has ended.{' '}
+      <a ref={link} href={`/login?then=${encodeURIComponent(url)}`} target="_self">
+        Log in again
+      </a>
+    </p>
+  );
+}
+
+function NotFound() {
+  return (
+    <>
+      <PageHead title="There is no such page" />
+      <p>
+        <a href="/">To the overview</a>
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,219 @@
+/** Dead letters, grouped by what the ERP said; replay of one, of a group, or of all. */
+import { useState } from 'preact/hooks';
+import type { DeadLettersAnswer, ReplayStarted } from '#console/api/dead-letters.ts';
+import type { DocumentsAnswer } from '#console/api/list-documents-call.ts';
+import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
+import { keyOfRow, kindNames, titleOf } from '../parts/document-row.tsx';
+import { ChoiceFilter } from '../parts/filter-bar.tsx';
+import { documentPath, documentsPath } from '../parts/paths.ts';
+import { useFilters } from '../parts/use-filters.ts';
+import { post } from '../state/api.ts';
+import { useAnswer } from '../state/use-answer.ts';
+import { mayOperate, viewer } from '../state/viewer.ts';
+
+type Group = DeadLettersAnswer['groups'][number];
+type Replay = DeadLettersAnswer['replays'][number];
+
+/** What is about to be replayed: shown in the dialog, and sent with the number that was agreed to. */
+interface Choice {
+  readonly title: string;
+  readonly count: number;
+  readonly filter: { flows?: readonly string[]; kinds?: readonly string[]; reason?: string };
+}
+
+export function DeadLettersPage() {
+  const filters = useFilters();
+  const { flow, kind } = filters.values;
+  const { answer, error, busy, reload } = useAnswer<DeadLettersAnswer>('/api/dead-letters', { flow, kind });
+  const [choice, setChoice] = useState<Choice>();
+  const total = (answer?.groups ?? []).reduce((sum, { count }) => sum + count, 0);
+  const all: Choice = {
+    title: `All dead letters${flow ? ` of the flow ${flow}` : ''}${kind ? ` of the kind ${kindNames[kind] ?? kind}` : ''}`,
+    count: total,
+    filter: { ...(flow ? { flows: [flow] } : {}), ...(kind ? { kinds: [kind] } : {}) },
+  };
+  return (
+    <>
+      <PageHead title="Dead letters">{total > 0 ? <Mark tone="bad">{total}</Mark> : null}</PageHead>
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <ChoiceFilter
+          filters={filters}
+          name="flow"
+          label="Flow"
+          choices={(viewer.value?.flowNames ?? []).map((name) => [name, name])}
+        />
+        <ChoiceFilter filters={filters} name="kind" label="Kind" choices={Object.entries(kindNames)} />
+        {mayOperate() && total > 0 ? (
+          <button type="button" class="secondary" onClick={() => setChoice(all)}>
+            Replay all {total}
+          </button>
+        ) : null}
+      </form>
+      <Failure error={error} />
+      {answer === undefined && error === undefined ? <Loading /> : null}
+      {answer ? <Replays replays={answer.replays} reload={reload} /> : null}
+      {answer && total === 0 ? (
+        <Empty>No dead letter: every document is delivered, or will be tried again by itself.</Empty>
+      ) : null}
+      <div class="groups" aria-busy={busy}>
+        {(answer?.groups ?? []).map((group) => (
+          <GroupCard key={`${group.flow} ${group.kind} ${group.reason}`} group={group} choose={setChoice} />
+        ))}
+      </div>
+      {choice ? (
+        <ReplayDialog
+          choice={choice}
+          close={() => setChoice(undefined)}
+          done={() => {
+            setChoice(undefined);
+            reload();
+          }}
+        />
+      ) : null}
+    </>
+  );
+}
+
+function GroupCard({ group, choose }: { group: Group; choose: (choice: Choice) => void }) {
+  const [open, setOpen] = useState(false);
+  const { flow, kind, reason, example, count, first, last, errorType } = group;
+  const kindName = kindNames[kind] ?? kind;
+  return (
+    <section class="card group">
+      <div class="group-head">
+        <span class="count">{count}</span>
+        <div class="group-text">
+          <h2>{example}</h2>
+          <p class="under">
+            {kindName} · {flow}
+            {errorType ? ` · ${errorType}` : ''} · first <Time at={first} />
+            {count > 1 ? (
+              <>
+                , last <Time at={last} />
+              </>
+            ) : null}
+          </p>
+        </div>
+        <div class="group-actions">
+          <button type="button" class="plain" aria-expanded={open} onClick={() => setOpen(!open)}>
+            {open ? 'Hide' : 'Show'}
+          </button>
+          {mayOperate() ? (
+            <button
+              type="button"
+              class="secondary"
+              onClick={() =>
+                choose({
+                  title: `${kindName} documents of the flow ${flow} that were refused with: ${example}`,
+                  count,
+                  filter: { flows: [flow], kinds: [kind], reason },
+                })
+              }
+            >
+              Replay {count === 1 ? 'it' : `these ${count}`}
+            </button>
+          ) : null}
+        </div>
+      </div>
+      {open ? <Members group={group} /> : null}
+    </section>
+  );
+}
+
+/** The documents of the group, by their ERP's words. */
+function Members({ group: { flow, kind, example } }: { group: Group }) {
+  const { answer, error } = useAnswer<DocumentsAnswer>('/api/documents', { flow, kind, state: 'dead letter' });
+  if (!answer) return error === undefined ? <Loading /> : <Failure error={error} />;
+  const documents = answer.documents.filter(({ why }) => alike(why ?? '', example));
+  return (
+    <>
+      <ul class="members">
+        {documents.map((row) => (
+          <li key={keyOfRow(row)}>
+            <a href={documentPath(row)}>{titleOf(row)}</a>
+            <span>{row.kind === 'supplier' ? row.supplierExternalId : row.supplierName}</span>
+            <span class="under">{row.why}</span>
+          </li>
+        ))}
+      </ul>
+      {answer.next ? (
+        <a href={documentsPath({ flow, kind, state: 'dead letter' })}>All dead letters of this flow and kind</a>
+      ) : null}
+    </>
+  );
+}
+
+/** As the server groups: numbers, ids and quoted texts stand for any other. */
+function alike(one: string, other: string): boolean {
+  const shape = (text: string) =>
+    text.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}|\b\w*\d\w*\b/gi, '#').replaceAll(/"[^"]*"/g, '"#"');
+  return shape(one) === shape(other);
+}
+
+function ReplayDialog({ choice, close, done }: { choice: Choice; close: () => void; done: () => void }) {
+  const { title, count, filter } = choice;
+  return (
+    <Dialog title={count === 1 ? 'Replay 1 document?' : `Replay ${count} documents?`} close={close}>
+      <p>{title}</p>
+      <p class="quiet">
+        Exactly these {count} are replayed, also when others begin to match. Each is made anew from what the source says
+        now; the ERP is asked what it holds before anything is written, so no object is made twice. You can stop it.
+      </p>
+      <div class="actions end">
+        <button type="button" class="plain" onClick={close}>
+          Cancel
+        </button>
+        <ActionButton
+          kind="primary"
+          action={async () => {
+            await post<ReplayStarted>('/api/dead-letters/replay', { ...filter, expected: count, title });
+            done();
+          }}
+        >
+          Replay {count}
+        </ActionButton>
+      </div>
+    </Dialog>
+  );
+}
+
+function Replays({ replays, reload }: { replays: readonly Replay[]; reload: () => void }) {
+  if (replays.length === 0) return null;
+  return (
+    <section class="replays" aria-label="Replays">
+      <h2>Replays</h2>
+      {replays.map((replay) => {
+        const { id, title, total, delivered, refused, waiting, handedOver, askedBy, asked, stopped, finished } = replay;
+        const through = delivered + refused;
+        const isOpen = stopped === null && (finished === null || waiting > 0);
+        return (
+          <div key={id} class="replay">
+            <div class="replay-text">
+              <span class="clip" title={title}>
+                {title}
+              </span>
+              <span class="under">
+                {askedBy}, <Time at={asked} />
+                {stopped ? `, stopped after ${handedOver}` : ''}
+              </span>
+            </div>
+            <progress max={total} value={through} aria-label={`Progress of replay ${id}`} />
+            <span class="replay-numbers">
+              {through} of {total} through{refused > 0 ? `, ${refused} refused again` : ''}
+            </span>
+            {isOpen && finished === null && mayOperate() ? (
+              <ActionButton
+                action={async () => {
+                  await post('/api/dead-letters/stop', { id });
+                  reload();
+                }}
+              >
+                Stop
+              </ActionButton>
+            ) : null}
+          </div>
+        );
+      })}
+    </section>
+  );
+}

@@ -1,0 +1,69 @@
+/** The list of documents, by name, amount, state, flow and time. */
+import type { DocumentsAnswer } from '#console/api/list-documents-call.ts';
+import { Empty, PageHead } from '../parts/basics.tsx';
+import { documentColumns, keyOfRow, kindNames } from '../parts/document-row.tsx';
+import { ChoiceFilter, DayFilter, TextFilter } from '../parts/filter-bar.tsx';
+import { PagesOf } from '../parts/pages-of.tsx';
+import { Table } from '../parts/table.tsx';
+import { useFilters } from '../parts/use-filters.ts';
+import { viewer } from '../state/viewer.ts';
+
+const states = ['delivered', 'waiting', 'dead letter', 'held', 'cancelled', 'nothing'];
+
+export function DocumentsPage() {
+  const filters = useFilters();
+  const seesPrices = viewer.value?.seesPrices !== false;
+  return (
+    <>
+      <PageHead title="Documents" />
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <TextFilter filters={filters} name="q" label="Name or ERP number" />
+        <ChoiceFilter filters={filters} name="state" label="State" choices={states.map((state) => [state, state])} />
+        <ChoiceFilter filters={filters} name="kind" label="Kind" choices={Object.entries(kindNames)} />
+        <ChoiceFilter
+          filters={filters}
+          name="flow"
+          label="Flow"
+          choices={(viewer.value?.flowNames ?? []).map((flow) => [flow, flow])}
+        />
+        <DayFilter filters={filters} name="from" label="Changed from" />
+        <DayFilter filters={filters} name="to" label="before" />
+        {seesPrices ? (
+          <>
+            <TextFilter filters={filters} name="min" label="Amount from" kind="text" />
+            <TextFilter filters={filters} name="max" label="to" kind="text" />
+          </>
+        ) : null}
+        <button type="button" class="plain" disabled={Object.keys(filters.values).length === 0} onClick={filters.clear}>
+          Clear
+        </button>
+      </form>
+      <DocumentList parameters={filters.values} />
+    </>
+  );
+}
+
+/** The documents that match, also on the pages of an event and of a supplier. */
+export function DocumentList({ parameters }: { parameters: Readonly<Record<string, string>> }) {
+  return (
+    <PagesOf<DocumentsAnswer, DocumentsAnswer['documents'][number]>
+      path="/api/documents"
+      parameters={parameters}
+      rowsOf={({ documents }) => documents}
+    >
+      {(rows, { busy }) =>
+        rows.length === 0 ? (
+          <Empty>No document matches.</Empty>
+        ) : (
+          <Table
+            label="Documents"
+            columns={documentColumns({ amounts: viewer.value?.seesPrices !== false })}
+            rows={rows}
+            keyOf={keyOfRow}
+            busy={busy}
+          />
+        )
+      }
+    </PagesOf>
+  );
+}

@@ -1,0 +1,208 @@
+/** The small parts that every page is made of. */
+import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { agoText, timeText, zone } from '../state/times.ts';
+
+const nowMs = signal(Date.now());
+setInterval(() => {
+  nowMs.value = Date.now();
+}, 10_000);
+
+/** A time in the reader's zone; the pointer over it shows UTC to the microsecond, and how long ago that was. */
+export function Time({ at, ago = false }: { at: string | null | undefined; ago?: boolean }) {
+  if (!at) return <span class="quiet">–</span>;
+  const full = `${at} (UTC), ${agoText(at, nowMs.value)}`;
+  return (
+    <time dateTime={at} title={full}>
+      {ago ? agoText(at, nowMs.value) : timeText(at, zone.value)}
+    </time>
+  );
+}
+
+export type Tone = 'good' | 'busy' | 'bad' | 'still';
+
+/** A state in words, with a mark that needs no colour. */
+export function Mark({ tone, children }: { tone: Tone; children: ComponentChildren }) {
+  return <span class={`mark ${tone}`}>{children}</span>;
+}
+
+const tones: Record<string, Tone> = {
+  delivered: 'good',
+  waiting: 'busy',
+  'under way': 'busy',
+  'dead letter': 'bad',
+  held: 'still',
+  cancelled: 'still',
+  nothing: 'still',
+};
+
+export function StateMark({ state }: { state: string }) {
+  return <Mark tone={tones[state] ?? 'still'}>{state}</Mark>;
+}
+
+export function Failure({ error }: { error: string | undefined }) {
+  if (error === undefined) return null;
+  return (
+    <p class="failure" role="alert">
+      {error}
+    </p>
+  );
+}
+
+export function Loading({ what = 'Loading' }: { what?: string }) {
+  return <p class="quiet loading">{what} …</p>;
+}
+
+export function Empty({ children }: { children: ComponentChildren }) {
+  return <p class="empty">{children}</p>;
+}
+
+export function CopyButton({ text, what }: { text: string; what: string }) {
+  const [copied, setCopied] = useState(false);
+  const copy = () => {
+    void navigator.clipboard?.writeText(text).then(() => {
+      setCopied(true);
+      setTimeout(() => setCopied(false), 1_500);
+    });
+  };
+  return (
+    <button type="button" class="copy" onClick={copy} aria-label={`Copy ${what}`}>
+      {copied ? 'copied' : 'copy'}
+    </button>
+  );
+}
+
+/** Ids, which are shown on demand only. */
+export function Ids({ ids }: { ids: Readonly<Record<string, string | null | undefined>> }) {
+  const id = useId().replaceAll(':', '');
+  const known = Object.entries(ids).filter((entry): entry is [string, string] => Boolean(entry[1]));
+  if (known.length === 0) return null;
+  return (
+    <span class="ids">
+      <button type="button" class="plain" popovertarget={id}>
+        ids
+      </button>
+      <div id={id} popover="auto" class="card ids-list">
+        <dl>
+          {known.map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>
+                <code>{value}</code> <CopyButton text={value} what={name} />
+              </dd>
+            </div>
+          ))}
+        </dl>
+      </div>
+    </span>
+  );
+}
+
+/** A reference of the ERP, as a link into it where the connector knows one. */
+export function Reference({ reference, url }: { reference: string | null; url: string | null }) {
+  if (reference === null || reference === '') return <span class="quiet">–</span>;
+  if (url === null)
+    return (
+      <span class="reference" title={reference}>
+        {reference}
+      </span>
+    );
+  return (
+    <a class="reference" href={url} target="_blank" rel="noreferrer" title={`${reference}: open it in the ERP`}>
+      {reference}
+      <span aria-hidden="true"> ↗</span>
+    </a>
+  );
+}
+
+/** A dialog over the page. Escape and Cancel close it. */
+export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId().replaceAll(':', '');
+  useEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => shown?.close();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby={id} onClose={close}>
+      <h2 id={id}>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** A button whose work may take a while, and may fail: it says so beside itself. */
+export function ActionButton({
+  action,
+  children,
+  kind = 'secondary',
+  disabled = false,
+}: {
+  action: () => Promise<unknown>;
+  children: ComponentChildren;
+  kind?: 'primary' | 'secondary' | 'danger';
+  disabled?: boolean;
+}) {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<string>();
+  const run = async () => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await action();
+    } catch (caught) {
+      setError(caught instanceof Error ? caught.message : String(caught));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <span class="action">
+      <button type="button" class={kind} disabled={busy || disabled} aria-busy={busy} onClick={() => void run()}>
+        {children}
+      </button>
+      {error === undefined ? null : (
+        <span class="failure" role="alert">
+          {error}
+        </span>
+      )}
+    </span>
+  );
+}
+
+/** The title of a page, which the browser's tab shows too. The tests and screen readers find the page by it. */
+export function PageHead({ title, children }: { title: string; children?: ComponentChildren }) {
+  useEffect(() => {
+    document.title = `${title} – sourcing-bridge`;
+  }, [title]);
+  return (
+    <div class="page-head">
+      <h1>{title}</h1>
+      {children}
+    </div>
+  );
+}
+
+export function Tabs<Name extends string>({
+  names,
+  chosen,
+  choose,
+  label,
+}: {
+  names: readonly Name[];
+  chosen: Name;
+  choose: (name: Name) => void;
+  label: string;
+}) {
+  return (
+    <div class="tabs" role="group" aria-label={label}>
+      {names.map((name) => (
+        <button type="button" key={name} aria-pressed={name === chosen} onClick={() => choose(name)}>
+          {name}
+        </button>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,22 @@
+/** The addresses of the application's pages. */
+import { queryOf } from '../state/api.ts';
+
+export function documentPath({ flow, kind, key }: { flow: string; kind: string; key: string }): string {
+  return `/documents/${encodeURIComponent(flow)}/${encodeURIComponent(kind)}/${encodeURIComponent(key)}`;
+}
+
+export function eventPath(source: string, id: string): string {
+  return `/events/${encodeURIComponent(source)}/${encodeURIComponent(id)}`;
+}
+
+export function supplierPath(source: string, id: string): string {
+  return `/suppliers/${encodeURIComponent(source)}/${encodeURIComponent(id)}`;
+}
+
+export function flowPath(flow: string): string {
+  return `/flows/${encodeURIComponent(flow)}`;
+}
+
+export function documentsPath(filters: Readonly<Record<string, string | undefined>>): string {
+  return `/documents${queryOf(filters)}`;
+}
