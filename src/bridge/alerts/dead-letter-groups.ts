@@ -20,8 +20,11 @@ const groupsMax = 10;
 /** The oldest ones of a flow that are looked at. */
 const lettersMax = 5_000;
 
-/** `order 4711 is closed` and `order 4712 is closed` are the same words; so are texts that hold different ids. */
-const sameWords = `left(regexp_replace(regexp_replace(lower(coalesce(d.last_error, '')),
+/**
+ * SQL on the row `d`: `order 4711 is closed` and `order 4712 is closed` are the same words; so are texts that hold
+ * different ids.
+ */
+export const sameWords = `left(regexp_replace(regexp_replace(lower(coalesce(d.last_error, '')),
   '[0-9a-f]{8}-[0-9a-f-]{27}', '#', 'g'), '[0-9]+', '#', 'g'), 500)`;
 
 /**

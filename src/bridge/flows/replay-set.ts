@@ -14,7 +14,7 @@ import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { DocumentPlace } from '../history/document-rows.ts';
-import { type DeadLetterFilter, deadLetterCondition } from './dead-letter-groups.ts';
+import { type DeadLetterFilter, deadLetterCondition } from './dead-letter-reasons.ts';
 
 export interface Replay {
   readonly id: number;

@@ -1,7 +1,7 @@
 /** Dead letters in groups, and the replays of one, of a group, or of all that match. */
 import { z } from 'zod';
 import { replayDocuments } from '#bridge/flows/control-flows.ts';
-import { groupDeadLetters } from '#bridge/flows/dead-letter-groups.ts';
+import { readRefusalGroups } from '#bridge/flows/dead-letter-reasons.ts';
 import { advanceReplays, readReplays, startReplay, stopReplay } from '#bridge/flows/replay-set.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -29,7 +29,7 @@ const replayBody = z.strictObject({
 });
 
 export type DeadLettersAnswer = {
-  groups: Awaited<ReturnType<typeof groupDeadLetters>>;
+  groups: Awaited<ReturnType<typeof readRefusalGroups>>;
   replays: Awaited<ReturnType<typeof readReplays>>;
 };
 export type ReplayStarted = Awaited<ReturnType<typeof startReplay>>;
@@ -38,7 +38,7 @@ export const deadLettersCall = ({ database }: ConsoleApiDeps) =>
   readCall('/api/dead-letters', groupsQuery, async ({ viewer, query }): Promise<DeadLettersAnswer> => {
     const flows = flowsFor(viewer, query.flow);
     return {
-      groups: await groupDeadLetters(database, { flows, kinds: query.kind }),
+      groups: await readRefusalGroups(database, { flows, kinds: query.kind }),
       replays: await readReplays(database, { limit: replaysShown, flows: flowsFor(viewer, undefined) }),
     };
   });

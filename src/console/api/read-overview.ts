@@ -1,7 +1,7 @@
 /** The first page: is all well, the way through with the state of each part, and what happened last. */
 
 import { listDocuments } from '#bridge/history/list-documents.ts';
-import { needsLook } from '#bridge/status/status.ts';
+import { type BridgeStatus, needsLook } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { maySeeFlow, type Viewer } from '../access/viewer.ts';
 import { type ConsoleApiDeps, flowsFor, noQuery, readCall, sourcesFor } from './console-call.ts';
@@ -35,13 +35,14 @@ async function readOverview(deps: ConsoleApiDeps, viewer: Viewer) {
 }
 
 /** The status, with only the flows that the viewer may see and the feeds of their sources. */
-export async function statusFor(deps: ConsoleApiDeps, viewer: Viewer) {
+export async function statusFor(deps: ConsoleApiDeps, viewer: Viewer): Promise<BridgeStatus> {
   const status = await deps.status();
   if (viewer.flows === 'all') return status;
   const sources = sourcesFor(viewer, deps.settings);
   const ofFlow = ({ flow }: { flow: string }) => maySeeFlow(viewer, flow);
   const ofSource = ({ source }: { source: string }) => sources.includes(source);
   return {
+    ...status,
     feeds: status.feeds.filter(ofSource),
     flows: status.flows.filter(ofFlow),
     backfills: status.backfills.filter(ofSource),
@@ -51,6 +52,8 @@ export async function statusFor(deps: ConsoleApiDeps, viewer: Viewer) {
     delivered: status.delivered.filter(ofFlow),
     waiting: status.waiting.filter(ofFlow),
     deadLetters: status.deadLetters.filter(ofFlow),
+    alerts: status.alerts.filter(({ subject }) => subject.startsWith('flow ') && ofFlow({ flow: subject.slice(5) })),
+    alertChannels: [],
   };
 }
 

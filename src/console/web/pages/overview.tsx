@@ -137,8 +137,13 @@ function Verdict({ answer: { needsLook, status } }: { answer: OverviewAnswer }) 
   );
 }
 
-function troublesOf({ feeds, flows, audits, changes }: Status): { text: string; path: string }[] {
+function troublesOf({ feeds, flows, audits, changes, alertChannels }: Status): { text: string; path: string }[] {
   return [
+    ...alertChannels.flatMap(({ channel, lastError, givenUp }) =>
+      lastError !== null || givenUp > 0
+        ? [{ text: `Alerts do not arrive at ${channel}: ${lastError ?? 'messages were given up'}`, path: '/doctor' }]
+        : [],
+    ),
     ...flows.flatMap(({ flow, pausedReason, circuitUntil, deadLetters, stuck, lastError }) => [
       ...(pausedReason !== null ? [{ text: `The flow ${flow} is paused: ${pausedReason}`, path: flowPath(flow) }] : []),
       ...(circuitUntil !== null

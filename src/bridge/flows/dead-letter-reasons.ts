@@ -5,6 +5,7 @@
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { sameWords } from '../alerts/dead-letter-groups.ts';
 
 export interface DeadLetterFilter {
   readonly flows?: readonly string[] | undefined;
@@ -15,7 +16,7 @@ export interface DeadLetterFilter {
   readonly key?: string | undefined;
 }
 
-export interface DeadLetterGroup {
+export interface RefusalGroup {
   readonly flow: string;
   readonly kind: DocumentKind;
   /** Identifies the group within its flow and kind. */
@@ -28,10 +29,6 @@ export interface DeadLetterGroup {
   readonly last: Timestamp;
 }
 
-/** `d` is the row of the document. Ids, numbers and quoted texts stand for any other. */
-const reasonOf = `regexp_replace(regexp_replace(coalesce(d.last_error, ''), '[0-9a-f]{8}-[0-9a-f-]{27}|\\m\\w*\\d\\w*\\M', '#', 'gi'),
-  '"[^"]*"', '"#"', 'g')`;
-
 /** The condition on `d` of the dead letters that match, with its parameters from `$<skip + 1>` on. */
 export function deadLetterCondition(
   { flows, kinds, reason, key }: DeadLetterFilter,
@@ -43,7 +40,7 @@ export function deadLetterCondition(
     'd.dead_since is not null',
     ...(flows ? [`d.flow = any(${param(flows)})`] : []),
     ...(kinds ? [`d.kind = any(${param(kinds)})`] : []),
-    ...(reason === undefined ? [] : [`${reasonOf} = ${param(reason)}`]),
+    ...(reason === undefined ? [] : [`${sameWords} = ${param(reason)}`]),
     ...(key === undefined ? [] : [`d.key = ${param(key)}`]),
   ];
   return { condition: conditions.join(' and '), params };
@@ -53,10 +50,10 @@ export function deadLetterCondition(
 const groupsMost = 200;
 
 /** Returns the groups of all dead letters that match, the largest first. */
-export function groupDeadLetters(sql: Sql, filter: DeadLetterFilter): Promise<DeadLetterGroup[]> {
+export function readRefusalGroups(sql: Sql, filter: DeadLetterFilter): Promise<RefusalGroup[]> {
   const { condition, params } = deadLetterCondition(filter);
-  return sql.query<DeadLetterGroup>(
-    `select d.flow, d.kind, ${reasonOf} as reason, count(*)::int as count, min(d.dead_since) as first,
+  return sql.query<RefusalGroup>(
+    `select d.flow, d.kind, ${sameWords} as reason, count(*)::int as count, min(d.dead_since) as first,
        max(d.dead_since) as last, (array_agg(coalesce(d.last_error, 'no reason known') order by d.dead_since desc))[1] as example,
        (array_agg(d.error_type order by d.dead_since desc))[1] as "errorType"
      from bridge.flow_documents d join bridge.flows f on f.name = d.flow and d.kind = any(f.kinds)
