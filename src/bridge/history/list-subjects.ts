@@ -56,7 +56,7 @@ function countsJoin(column: string, id: string): string {
 }
 
 /** Returns a page of events, those that changed last at the service first. `id` and `status` restrict it further. */
-export async function listEvents(
+export async function findEventPage(
   sql: Sql,
   filter: SubjectFilter & { id?: string | undefined; status?: string | undefined },
   { limit, after }: { limit: number; after?: EventPlace | undefined },
@@ -89,7 +89,7 @@ export async function listEvents(
 }
 
 /** Returns a page of suppliers by name. */
-export async function listSuppliers(
+export async function findSupplierPage(
   sql: Sql,
   filter: SubjectFilter & { id?: string | undefined },
   { limit, after }: { limit: number; after?: SupplierPlace | undefined },

@@ -1,10 +1,11 @@
 /** The pushing part of a process: one worker for each flow, which brings the flow's ERP in step. */
+import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
 import { flowsConfiguredElsewhere, flowsWithDue } from '../flows/flow-state.ts';
 import type { OpenFlow } from '../flows/open-flows.ts';
-import { advanceReplays } from '../flows/replay-set.ts';
+import { advanceReplays, pruneReplays } from '../flows/replay-set.ts';
 import { resumeOnSettingsChange } from '../flows/resume-on-settings-change.ts';
 import { createFlowWatch } from '../flows/watch-flows.ts';
 import { createAttemptPruning } from '../history/prune-attempts.ts';
@@ -14,6 +15,8 @@ import type { FlowSettings } from '../settings.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
 import { createFlowPush } from './push-flow.ts';
+
+const dayMs = 24 * 60 * 60 * 1000;
 
 /**
  * Starts the workers; they end with `deps.signals`. The flows must have been registered before. Rejects when the
@@ -60,6 +63,7 @@ export async function startPush(
       await warnOfSettings();
       await signals.signal(lanes.push, await advanceReplays(database, timestampNow(clock)));
       await prune();
+      await pruneReplays(database, timestampFromMs(clock.nowMs() - deps.settings.attempt_days * dayMs));
     },
   };
 }

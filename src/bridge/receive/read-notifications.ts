@@ -3,7 +3,7 @@ import { feedNames } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 
-export interface ReceivedNotification {
+export interface LoggedNotification {
   readonly id: number;
   readonly source: string;
   readonly trigger: string;
@@ -21,10 +21,10 @@ export interface ReceivedNotification {
 export function readNotifications(
   sql: Sql,
   { sources, before, limit }: { sources: readonly string[]; before: number | undefined; limit: number },
-): Promise<ReceivedNotification[]> {
+): Promise<LoggedNotification[]> {
   const rows = 'i.id, i.source, i.trigger, i.feed, i.body, i.received';
   const page = `and ($3::bigint is null or i.id < $3) order by i.id desc limit ${Math.trunc(limit)}`;
-  return sql.query<ReceivedNotification>(
+  return sql.query<LoggedNotification>(
     `select p.*, a.answered, a.pull from (
        select i.* from unnest($1::text[]) as s (name) cross join unnest($2::text[]) as f (name) cross join lateral (
          select ${rows} from bridge.inbox i where i.source = s.name and i.feed = f.name ${page}) i

@@ -1,6 +1,6 @@
 /** The lists of events and of suppliers. */
 import { z } from 'zod';
-import { listEvents, listSuppliers } from '#bridge/history/list-subjects.ts';
+import { findEventPage, findSupplierPage } from '#bridge/history/list-subjects.ts';
 import { timestamp } from '#contract/scalars.ts';
 import type { Viewer } from '../access/viewer.ts';
 import {
@@ -38,7 +38,7 @@ async function events(
   { q, id, status, source, after }: z.output<typeof eventQuery>,
 ) {
   const sources = sourcesFor(viewer, settings).filter((name) => source === undefined || name === source);
-  const { events: rows, hasMore } = await listEvents(
+  const { events: rows, hasMore } = await findEventPage(
     database,
     { sources, flows: flowsFor(viewer, undefined), text: q, id, status },
     { limit: pageRows, after },
@@ -53,7 +53,7 @@ async function suppliers(
   { q, id, source, after }: z.output<typeof supplierQuery>,
 ) {
   const sources = sourcesFor(viewer, settings).filter((name) => source === undefined || name === source);
-  const { suppliers: rows, hasMore } = await listSuppliers(
+  const { suppliers: rows, hasMore } = await findSupplierPage(
     database,
     { sources, flows: flowsFor(viewer, undefined), text: q, id },
     { limit: pageRows, after },

@@ -3,14 +3,21 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'preact-iso';
 import { DeadLettersPage } from './pages/dead-letters.tsx';
+import { DoctorPage } from './pages/doctor.tsx';
 import { DocumentPage } from './pages/document.tsx';
 import { DocumentsPage } from './pages/documents.tsx';
 import { EventPage } from './pages/event.tsx';
 import { EventsPage } from './pages/events.tsx';
+import { FeedsPage } from './pages/feeds.tsx';
+import { FlowPage } from './pages/flow.tsx';
+import { FlowsPage } from './pages/flows.tsx';
 import { OverviewPage } from './pages/overview.tsx';
+import { QuotasPage } from './pages/quotas.tsx';
 import { SearchPage } from './pages/search.tsx';
+import { SettingsPage } from './pages/settings.tsx';
 import { SupplierPage } from './pages/supplier.tsx';
 import { SuppliersPage } from './pages/suppliers.tsx';
+import { WebhooksPage } from './pages/webhooks.tsx';
 import { PageHead } from './parts/basics.tsx';
 import { SearchBox } from './parts/search-box.tsx';
 import { sessionEnded } from './state/api.ts';
@@ -27,6 +34,22 @@ const groups: readonly (readonly [title: string, pages: readonly (readonly [path
       ['/events', 'Events'],
       ['/suppliers', 'Suppliers'],
       ['/dead-letters', 'Dead letters'],
+    ],
+  ],
+  [
+    'Steer',
+    [
+      ['/flows', 'Flows'],
+      ['/feeds', 'Feeds'],
+      ['/webhooks', 'Webhooks'],
+      ['/quotas', 'Quotas'],
+    ],
+  ],
+  [
+    'This bridge',
+    [
+      ['/doctor', 'Doctor'],
+      ['/settings', 'Settings'],
     ],
   ],
 ];
@@ -57,6 +80,13 @@ export function App() {
               <Route path="/suppliers" component={SuppliersPage} />
               <Route path="/suppliers/:source/:id" component={SupplierPage} />
               <Route path="/dead-letters" component={DeadLettersPage} />
+              <Route path="/flows" component={FlowsPage} />
+              <Route path="/flows/:flow" component={FlowPage} />
+              <Route path="/feeds" component={FeedsPage} />
+              <Route path="/webhooks" component={WebhooksPage} />
+              <Route path="/quotas" component={QuotasPage} />
+              <Route path="/doctor" component={DoctorPage} />
+              <Route path="/settings" component={SettingsPage} />
               <Route default component={NotFound} />
             </Router>
           </ErrorBoundary>

@@ -142,7 +142,7 @@ export function ActionButton({
 }: {
   action: () => Promise<unknown>;
   children: ComponentChildren;
-  kind?: 'primary' | 'secondary' | 'danger';
+  kind?: 'primary' | 'secondary' | 'danger' | 'plain';
   disabled?: boolean;
 }) {
   const [busy, setBusy] = useState(false);

@@ -95,7 +95,7 @@ function plot(
     {
       width: Math.max(120, box.clientWidth),
       height: heightPx,
-      padding: [6, 14, 0, 0],
+      padding: [6, 20, 0, 0],
       cursor: { show: false },
       legend: { show: false },
       ...(utc && { tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') }),

@@ -1,7 +1,7 @@
 /** A list that is loaded page by page. While only the first page is shown, it is kept live. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { get, messageOf, type Parameters, queryOf } from '../state/api.ts';
+import { failureText, get, type Parameters, queryText } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { Failure, Loading } from './basics.tsx';
 
@@ -24,7 +24,7 @@ export function PagesOf<Answer extends { next: string | number | null }, Row>({
   const [loading, setLoading] = useState(false);
   const [failed, setFailed] = useState<string>();
   const first = useAnswer<Answer>(path, parameters, { live: more.length === 0 });
-  const key = queryOf(parameters);
+  const key = queryText(parameters);
   useEffect(() => {
     setMore([]);
     setFailed(undefined);
@@ -39,7 +39,7 @@ export function PagesOf<Answer extends { next: string | number | null }, Row>({
       const page = await get<Answer>(path, { ...parameters, [place]: next });
       setMore((pages) => [...pages, page]);
     } catch (error) {
-      setFailed(messageOf(error));
+      setFailed(failureText(error));
     } finally {
       setLoading(false);
     }

@@ -1,5 +1,5 @@
 /** The addresses of the application's pages. */
-import { queryOf } from '../state/api.ts';
+import { queryText } from '../state/api.ts';
 
 export function documentPath({ flow, kind, key }: { flow: string; kind: string; key: string }): string {
   return `/documents/${encodeURIComponent(flow)}/${encodeURIComponent(kind)}/${encodeURIComponent(key)}`;
@@ -18,5 +18,5 @@ export function flowPath(flow: string): string {
 }
 
 export function documentsPath(filters: Readonly<Record<string, string | undefined>>): string {
-  return `/documents${queryOf(filters)}`;
+  return `/documents${queryText(filters)}`;
 }

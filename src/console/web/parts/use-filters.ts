@@ -1,6 +1,6 @@
 /** The filters of a list, which stand in the address of the page: a link shows the same list. */
 import { useLocation } from 'preact-iso';
-import { queryOf } from '../state/api.ts';
+import { queryText } from '../state/api.ts';
 
 export interface Filters {
   readonly values: Readonly<Record<string, string>>;
@@ -13,7 +13,7 @@ export function useFilters(): Filters {
   const { query: values, path, route } = useLocation();
   return {
     values,
-    set: (name, value) => route(`${path}${queryOf({ ...values, [name]: value })}`, true),
+    set: (name, value) => route(`${path}${queryText({ ...values, [name]: value })}`, true),
     clear: () => route(path, true),
   };
 }

@@ -18,7 +18,7 @@ export const sessionEnded = signal(false);
 export type Parameters = Readonly<Record<string, string | number | readonly string[] | null | undefined>>;
 
 /** Writes a query, without parameters that are empty. */
-export function queryOf(parameters: Parameters): string {
+export function queryText(parameters: Parameters): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
     if (value === undefined || value === null || value === '') continue;
@@ -29,7 +29,7 @@ export function queryOf(parameters: Parameters): string {
 }
 
 export function get<Answer>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<Answer> {
-  return call<Answer>(`${path}${queryOf(parameters)}`, signal ? { signal } : {});
+  return call<Answer>(`${path}${queryText(parameters)}`, signal ? { signal } : {});
 }
 
 export function post<Answer>(path: string, body: object = {}): Promise<Answer> {
@@ -51,6 +51,6 @@ async function call<Answer>(url: string, init: RequestInit): Promise<Answer> {
   throw new CallError(response.status, problem.detail ?? problem.title ?? `The bridge answered ${response.status}.`);
 }
 
-export function messageOf(error: unknown): string {
+export function failureText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

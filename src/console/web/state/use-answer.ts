@@ -1,9 +1,9 @@
 /** What a page shows of a call: the answer, kept while a newer one is loaded, or why there is none. */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { get, messageOf, type Parameters, queryOf } from './api.ts';
+import { failureText, get, type Parameters, queryText } from './api.ts';
 import { tick } from './live.ts';
 
-export interface Answered<Answer> {
+export interface LoadedAnswer<Answer> {
   readonly answer: Answer | undefined;
   /** Why the newest call failed; the answer before it may still be there. */
   readonly error: string | undefined;
@@ -16,8 +16,8 @@ export function useAnswer<Answer>(
   path: string | undefined,
   parameters: Parameters = {},
   { live = true }: { live?: boolean } = {},
-): Answered<Answer> {
-  const key = path === undefined ? undefined : `${path}${queryOf(parameters)}`;
+): LoadedAnswer<Answer> {
+  const key = path === undefined ? undefined : `${path}${queryText(parameters)}`;
   const [shown, show] = useState<{
     key: string | undefined;
     answer?: Answer;
@@ -41,7 +41,7 @@ export function useAnswer<Answer>(
       },
       (error: unknown) => {
         if (number === latest.current && !stop.signal.aborted)
-          show((before) => ({ ...before, key, error: messageOf(error), busy: false }));
+          show((before) => ({ ...before, key, error: failureText(error), busy: false }));
       },
     );
     return () => stop.abort();

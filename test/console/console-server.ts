@@ -1,0 +1,72 @@
+/** The console alone, on its own database, for tests: the application, its API and its pages, with a viewer of choice. */
+import { join } from 'node:path';
+import { createSourceClients } from '#bridge/source-clients.ts';
+import type { Viewer } from '#console/access/viewer.ts';
+import type { ConsoleStory } from '#console/api/console-call.ts';
+import { mountConsole } from '#console/mount-console.ts';
+import { systemClock } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
+import { createApplication } from '#platform/http/application.ts';
+import { listen } from '#platform/http/server.ts';
+import { silentLogger } from '#platform/log.ts';
+import { Registry } from '#platform/metrics.ts';
+import { createSecretBox } from '#platform/secrets.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
+import { testOutgoing } from '../harness/test-certificates.ts';
+import { seededSettings } from './seed-console.ts';
+
+export const operator: Viewer = { name: 'Ada', role: 'operator', flows: 'all' };
+
+export interface ConsoleServer {
+  readonly url: string;
+  /** Who asks from now on; undefined: a session that has ended. */
+  viewer: Viewer | undefined;
+  /** What was recorded in the audit log. */
+  readonly actions: { viewer: string; action: string; detail: unknown }[];
+  /** How many times the page asked for this path. */
+  readonly asked: Map<string, number>;
+}
+
+/** Starts it on a free port; it is closed after the file. */
+export async function startConsole(
+  database: Database,
+  { story }: { story?: ConsoleStory } = {},
+): Promise<ConsoleServer> {
+  const registry = new Registry();
+  const application = createApplication({ log: silentLogger, registry, readiness: {} });
+  const { fetch } = testOutgoing();
+  const clientOf = createSourceClients({ settings: seededSettings, fetch, clock: systemClock, database, registry });
+  const state: Omit<ConsoleServer, 'url'> = { viewer: operator, actions: [], asked: new Map() };
+  application.express.use((request, response, next) => {
+    state.asked.set(request.path, (state.asked.get(request.path) ?? 0) + 1);
+    if (state.viewer) response.locals.viewer = state.viewer;
+    else if (request.path.startsWith('/api/'))
+      throw new AppError('unauthorized', 'Your session has ended. Log in again.');
+    next();
+  });
+  const close = mountConsole(application, {
+    settings: seededSettings,
+    database,
+    clock: systemClock,
+    log: silentLogger,
+    dataDir: join(await scratchFolder(), 'data'),
+    fetch,
+    secrets: createSecretBox(Buffer.alloc(32, 7)),
+    clientOf,
+    doctor: async () => [
+      { name: 'database', level: 'ok', message: 'PostgreSQL answers in 1 ms' },
+      { name: 'source main: clock', level: 'warn', message: 'the clocks differ by 4 s', todo: 'Set the clock by NTP.' },
+    ],
+    story,
+    recordAction: async ({ name }, action, detail) => void state.actions.push({ viewer: name, action, detail }),
+  });
+  application.finish();
+  const server = await listen(application.express, { host: '127.0.0.1', port: 0 });
+  closeAfterFile(async () => {
+    close();
+    await server.close(0);
+  });
+  return Object.assign(state, { url: server.url });
+}
