@@ -61,7 +61,8 @@ export async function startPush(
     housekeeping: async () => {
       await watchFlows();
       await warnOfSettings();
-      await signals.signal(lanes.push, await advanceReplays(database, timestampNow(clock)));
+      const replayed = await advanceReplays(database, timestampNow(clock));
+      if (replayed.length > 0) await signals.signal(lanes.push, replayed);
       await prune();
       await pruneReplays(database, timestampFromMs(clock.nowMs() - deps.settings.attempt_days * dayMs));
     },
