@@ -23,7 +23,6 @@ export const webPages = [
   'doctor',
   'settings',
   'actions',
-  'login',
 ] as const;
 
 /**

@@ -8,6 +8,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { readActions } from '#platform/audit-log.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import { chromiumPath, sayWithoutChromium } from './chromium.ts';
 import { type ConsoleServer, operator, startConsole } from './console-server.ts';
@@ -223,10 +224,13 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
       `select key from bridge.flow_documents where flow = 'sap' and due <= now() and dead_since is null`,
     );
     expect(due).toHaveLength(4);
-    expect(server.actions.at(-1)).toMatchObject({
-      viewer: 'Ada',
-      action: 'replay',
-      detail: { count: 4, flows: ['sap'] },
+    const [action] = await readActions(db.database, 'bridge', { limit: 1 });
+    const title = expect.stringMatching(/^Award documents of the flow sap that were refused with: Vendor /);
+    expect(action).toMatchObject({
+      who: { kind: 'user', name: 'Ada' },
+      what: 'documents.replay',
+      outcome: 'allowed',
+      details: { count: 4, flows: ['sap'], title },
     });
     // What the pusher does when the ERP takes them.
     await db.database.query(
@@ -261,7 +265,14 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     await page.locator('main .failure', { hasText: 'Year-end closing (Ada)' }).waitFor();
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByRole('button', { name: 'Pause', exact: true }).waitFor();
-    expect(server.actions.slice(-2).map(({ action }) => action)).toEqual(['pause', 'resume']);
+    const done = await readActions(db.database, 'bridge', { limit: 2, what: 'flow' });
+    expect(done.map(({ what, object }) => `${what} ${object}`)).toEqual([
+      'flow.resume flow sap',
+      'flow.pause flow sap',
+    ]);
+    await open('/actions', 'Actions');
+    await page.getByText('reason: Year-end closing').waitFor();
+    expect(await violations()).toEqual([]);
   });
 
   test('a mapping is tried on real documents, and its differences are shown; nothing is stored', async () => {
@@ -312,7 +323,7 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     await page.getByLabel('State').selectOption('delivered');
     const link = page.getByRole('link', { name: 'Log in again' });
     await link.waitFor();
-    expect(await link.getAttribute('href')).toBe('/login?then=%2Fdocuments%3Fstate%3Ddelivered');
+    expect(await link.getAttribute('href')).toBe('/login?next=%2Fdocuments%3Fstate%3Ddelivered');
     expect(await page.locator('tbody tr').count()).toBeGreaterThan(0);
   });
 });

@@ -6,6 +6,7 @@ import { flowsCall, pauseCall, resumeCall, tryMappingCall } from './flows.ts';
 import { documentsCall } from './list-documents-call.ts';
 import { eventsCall, suppliersCall } from './list-subjects-call.ts';
 import { planCall } from './plan-documents.ts';
+import { actionsCall } from './read-actions.ts';
 import { chartsCall } from './read-charts.ts';
 import { doctorCall } from './read-doctor.ts';
 import { documentCall, versionCall } from './read-document.ts';
@@ -55,6 +56,7 @@ export function consoleApi(deps: ConsoleApiDeps): ConsoleEndpoint[] {
     resumeCall,
     doctorCall,
     settingsCall,
+    actionsCall,
     storyCall,
   ].map((make) => make(deps));
 }

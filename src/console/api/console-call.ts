@@ -2,6 +2,7 @@
  * What the calls of the console's JSON API have in common: who asks, what they may see, how lists are paged. A handler
  * only reads its input and calls the function that the command line calls, too.
  */
+import type { Request } from 'express';
 import { z } from 'zod';
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import type { ObjectUrls } from '#bridge/flows/object-urls.ts';
@@ -10,6 +11,7 @@ import type { BridgeStatus } from '#bridge/status/status.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { timestamp } from '#contract/scalars.ts';
+import type { ActionSubject } from '#platform/audit-log.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
@@ -47,25 +49,34 @@ export interface ConsoleDeps {
   readonly clientOf: (source: string) => SourceClient;
   readonly doctor?: (() => Promise<readonly ConsoleFinding[]>) | undefined;
   readonly story?: ConsoleStory | undefined;
-  /** Notes in the audit log what an operator is about to do. */
-  readonly recordAction: (viewer: Viewer, action: string, detail: Readonly<Record<string, unknown>>) => Promise<void>;
+  /** Whether the session of an answer that is still being sent has not ended meanwhile. */
+  readonly isCurrent: (request: Request) => Promise<boolean>;
 }
 
 /** What handlers use beside the deps: shared by all viewers of a process. */
 export interface ConsoleApiDeps extends ConsoleDeps {
+  /** Notes in the audit log what an operator is about to do: before it is done, or it is not done. */
+  readonly note: (caller: ConsoleCaller, subject: ActionSubject) => Promise<void>;
   readonly status: () => Promise<BridgeStatus>;
   readonly urlOf: ObjectUrls;
 }
 
-export type ConsoleEndpoint = Endpoint<Viewer>;
+/** Who asks, and from where. */
+export interface ConsoleCaller extends Viewer {
+  readonly from: string | null;
+  /** What was noted for this request: should it fail, that is noted, too. */
+  readonly noted: ActionSubject[];
+}
+
+export type ConsoleEndpoint = Endpoint<ConsoleCaller>;
 
 /** A call that only reads. */
 export function readCall<Query extends z.ZodType>(
   path: string,
   query: Query,
-  handle: (call: { viewer: Viewer; query: z.output<Query> }) => Promise<unknown>,
+  handle: (call: { viewer: ConsoleCaller; query: z.output<Query> }) => Promise<unknown>,
 ): ConsoleEndpoint {
-  return endpoint<Viewer, z.ZodUndefined, Query>({
+  return endpoint<ConsoleCaller, z.ZodUndefined, Query>({
     method: 'GET',
     path,
     scope: 'viewer',
@@ -82,9 +93,9 @@ export function readCall<Query extends z.ZodType>(
 export function actionCall<Body extends z.ZodType>(
   path: string,
   body: Body,
-  handle: (call: { viewer: Viewer; body: z.output<Body> }) => Promise<unknown>,
+  handle: (call: { viewer: ConsoleCaller; body: z.output<Body> }) => Promise<unknown>,
 ): ConsoleEndpoint {
-  return endpoint<Viewer, Body>({
+  return endpoint<ConsoleCaller, Body>({
     method: 'POST',
     path,
     scope: 'operator',

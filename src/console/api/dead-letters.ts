@@ -43,30 +43,30 @@ export const deadLettersCall = ({ database }: ConsoleApiDeps) =>
     };
   });
 
-export const replayDeadLettersCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+export const replayDeadLettersCall = ({ database, clock, note }: ConsoleApiDeps) =>
   actionCall('/api/dead-letters/replay', replayBody, async ({ viewer, body }) => {
     const { flows, kinds, reason, expected, title } = body;
     const filter = { flows: flowsFor(viewer, flows), kinds, reason };
-    await recordAction(viewer, 'replay', { title, count: expected, ...filter });
+    await note(viewer, { what: 'documents.replay', object: null, details: { title, count: expected, ...filter } });
     const now = timestampNow(clock);
     const started = await startReplay(database, filter, { title, askedBy: viewer.name, expected }, now);
     await advanceReplays(database, now);
     return started;
   });
 
-export const stopReplayCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+export const stopReplayCall = ({ database, clock, note }: ConsoleApiDeps) =>
   actionCall('/api/dead-letters/stop', z.strictObject({ id: z.int().min(1) }), async ({ viewer, body: { id } }) => {
     const [replay] = await readReplays(database, { limit: 1, id, flows: flowsFor(viewer, undefined) });
     if (!replay) throw new AppError('not-found', `There is no replay ${id} that you may stop.`);
-    await recordAction(viewer, 'stop replay', { id, title: replay.title });
+    await note(viewer, { what: 'documents.stop-replay', object: `replay ${id}`, details: { title: replay.title } });
     await stopReplay(database, id, timestampNow(clock));
   });
 
 /** One document, dead letter or not. */
-export const replayDocumentCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+export const replayDocumentCall = ({ database, clock, note }: ConsoleApiDeps) =>
   actionCall('/api/document/replay', documentPlace, async ({ viewer, body: { flow, kind, key } }) => {
     requireFlow(viewer, flow);
-    await recordAction(viewer, 'replay', { flow, kind, key });
+    await note(viewer, { what: 'documents.replay', object: `flow ${flow}`, details: { kind, key } });
     const replayed = await replayDocuments(database, { flow, kinds: [kind], keys: [key] }, timestampNow(clock));
     if (replayed === 0)
       throw new AppError('not-found', 'The document does not exist any more, or its flow takes no such kind.');

@@ -21,30 +21,34 @@ export const feedsCall = (deps: ConsoleApiDeps) =>
     return { feeds, backfills, audits, changes, quotas };
   });
 
-export const backfillCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+export const backfillCall = ({ database, clock, note }: ConsoleApiDeps) =>
   actionCall(
     '/api/feeds/backfill',
     feedId.extend({ from: timestamp, to: timestamp.optional() }),
     async ({ viewer, body: { source, feed, from, to } }) => {
       requireAllFlows(viewer);
       const now = timestampNow(clock);
-      await recordAction(viewer, 'backfill', { source, feed, from, to: to ?? now });
+      await note(viewer, {
+        what: 'backfill.start',
+        object: `feed ${source}/${feed}`,
+        details: { from, to: to ?? now },
+      });
       return { id: await startBackfill(database, { source, feed, from, to: to ?? now }, now) };
     },
   );
 
-export const cancelBackfillCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+export const cancelBackfillCall = ({ database, clock, note }: ConsoleApiDeps) =>
   actionCall('/api/feeds/cancel-backfill', z.strictObject({ id: z.int().min(1) }), async ({ viewer, body: { id } }) => {
     requireAllFlows(viewer);
     const [backfill] = await readBackfills(database, [id]);
     if (!backfill) throw new AppError('not-found', `There is no backfill ${id}.`);
-    await recordAction(viewer, 'cancel backfill', { id, source: backfill.source, feed: backfill.feed });
+    await note(viewer, { what: 'backfill.cancel', object: `backfill ${id}` });
     await cancelBackfill(database, id, timestampNow(clock));
   });
 
-export const auditCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+export const auditCall = ({ database, clock, note }: ConsoleApiDeps) =>
   actionCall('/api/feeds/audit', feedId, async ({ viewer, body }) => {
     requireAllFlows(viewer);
-    await recordAction(viewer, 'audit', body);
+    await note(viewer, { what: 'audit.request', object: `feed ${body.source}/${body.feed}` });
     await requestAudit(database, body, timestampNow(clock));
   });

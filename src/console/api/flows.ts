@@ -89,24 +89,24 @@ export const tryMappingCall = (deps: ConsoleApiDeps) =>
     ({ viewer, body: { flow, mapping, limit } }) => tryNewMapping(deps, requireFlow(viewer, flow), mapping, limit),
   );
 
-export const pauseCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+export const pauseCall = ({ database, clock, note }: ConsoleApiDeps) =>
   actionCall(
     '/api/flows/pause',
     z.strictObject({ flow: flowName, reason: z.string().trim().min(1).max(500) }),
     async ({ viewer, body: { flow, reason } }) => {
       requireFlow(viewer, flow);
-      await recordAction(viewer, 'pause', { flow, reason });
+      await note(viewer, { what: 'flow.pause', object: `flow ${flow}`, details: { reason } });
       await pauseFlow(database, flow, `${reason} (${viewer.name})`, timestampNow(clock));
     },
   );
 
-export const resumeCall = ({ database, clock, recordAction }: ConsoleApiDeps) =>
+export const resumeCall = ({ database, clock, note }: ConsoleApiDeps) =>
   actionCall(
     '/api/flows/resume',
     z.strictObject({ flow: flowName, agreeToWithdrawals: z.boolean().default(false) }),
     async ({ viewer, body: { flow, agreeToWithdrawals } }) => {
       requireFlow(viewer, flow);
-      await recordAction(viewer, 'resume', { flow, agreeToWithdrawals });
+      await note(viewer, { what: 'flow.resume', object: `flow ${flow}`, details: { agreeToWithdrawals } });
       await resumeFlow(database, flow, { agreeToWithdrawals }, timestampNow(clock));
     },
   );

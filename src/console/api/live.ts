@@ -20,8 +20,17 @@ export interface LiveStream {
   close(): void;
 }
 
-export function createLiveStream({ status, clock }: { status: () => Promise<BridgeStatus>; clock: Clock }): LiveStream {
-  const streams = new Set<Response>();
+export function createLiveStream({
+  status,
+  clock,
+  isCurrent,
+}: {
+  status: () => Promise<BridgeStatus>;
+  clock: Clock;
+  /** Whether the session of a stream has not ended. */
+  isCurrent: (request: Request) => Promise<boolean>;
+}): LiveStream {
+  const streams = new Map<Response, Request>();
   let seen = '';
   let number = 0;
   let looking: Promise<void> | undefined;
@@ -38,6 +47,7 @@ export function createLiveStream({ status, clock }: { status: () => Promise<Brid
         tell(`event: changed\nid: ${number}\ndata: ${number}\n\n`);
       } else if (quietMs >= heartbeatMs) {
         quietMs = 0;
+        await endOld();
         tell('event: alive\ndata: 0\n\n');
       }
       await clock.sleep(lookMs, closing.signal).catch(() => undefined);
@@ -46,8 +56,12 @@ export function createLiveStream({ status, clock }: { status: () => Promise<Brid
     looking = undefined;
   }
 
+  async function endOld(): Promise<void> {
+    for (const [response, request] of streams) if (!(await isCurrent(request).catch(() => true))) response.end();
+  }
+
   function tell(event: string): void {
-    for (const response of streams) send(response, event);
+    for (const response of streams.keys()) send(response, event);
   }
 
   return {
@@ -63,14 +77,14 @@ export function createLiveStream({ status, clock }: { status: () => Promise<Brid
       // nginx holds answers back, unless it is told not to.
       response.setHeader('X-Accel-Buffering', 'no');
       response.flushHeaders();
-      streams.add(response);
+      streams.set(response, request);
       response.on('close', () => streams.delete(response));
       send(response, 'retry: 5000\nevent: alive\ndata: 0\n\n');
       looking ??= look();
     },
     close() {
       closing.abort();
-      for (const response of streams) response.end();
+      for (const response of streams.keys()) response.end();
       streams.clear();
     },
   };

@@ -35,7 +35,10 @@ async function readOverview(deps: ConsoleApiDeps, viewer: Viewer) {
 }
 
 /** The status, with only the flows that the viewer may see and the feeds of their sources. */
-export async function statusFor(deps: ConsoleApiDeps, viewer: Viewer): Promise<BridgeStatus> {
+export async function statusFor(
+  deps: Pick<ConsoleApiDeps, 'settings' | 'status'>,
+  viewer: Viewer,
+): Promise<BridgeStatus> {
   const status = await deps.status();
   if (viewer.flows === 'all') return status;
   const sources = sourcesFor(viewer, deps.settings);

@@ -3,9 +3,9 @@ import { z } from 'zod';
 import { AppError } from '#platform/errors.ts';
 import { actionCall, type ConsoleApiDeps } from './console-call.ts';
 
-export const storyCall = ({ story, recordAction }: ConsoleApiDeps) =>
+export const storyCall = ({ story, note }: ConsoleApiDeps) =>
   actionCall('/api/story', z.strictObject({}), async ({ viewer }) => {
     if (!story) throw new AppError('not-found', 'No local service runs in this process: start it with npm start.');
-    await recordAction(viewer, 'play story', {});
+    await note(viewer, { what: 'story.play', object: null });
     story.start();
   });

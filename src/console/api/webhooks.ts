@@ -94,7 +94,7 @@ export const registerWebhookCall = (deps: ConsoleApiDeps) =>
           'The port of the webhook endpoint is not fixed (bridge.port is 0): name the URL.',
         );
       const url = body.url ?? webhookUrlOf(deps.settings, body.source);
-      await deps.recordAction(viewer, 'register webhook', { source: body.source, url });
+      await deps.note(viewer, { what: 'webhook.register', object: `source ${body.source}`, details: { url } });
       return registerWebhook(webhookDeps(deps, body.source), { name: body.name, url });
     },
   );
@@ -102,14 +102,14 @@ export const registerWebhookCall = (deps: ConsoleApiDeps) =>
 export const rotateWebhooksCall = (deps: ConsoleApiDeps) =>
   actionCall('/api/webhooks/rotate', z.strictObject({ source }), async ({ viewer, body }) => {
     requireAllFlows(viewer);
-    await deps.recordAction(viewer, 'rotate webhooks', body);
+    await deps.note(viewer, { what: 'webhook.rotate', object: `source ${body.source}` });
     return rotateWebhooks(webhookDeps(deps, body.source));
   });
 
 export const testWebhooksCall = (deps: ConsoleApiDeps) =>
   actionCall('/api/webhooks/test', z.strictObject({ source }), async ({ viewer, body }): Promise<WebhookTestAnswer> => {
     requireAllFlows(viewer);
-    await deps.recordAction(viewer, 'test webhooks', body);
+    await deps.note(viewer, { what: 'webhook.test', object: `source ${body.source}` });
     const signal = AbortSignal.timeout(2 * testMs);
     const testing = { ...webhookDeps(deps, body.source), fetch: deps.fetch };
     return { tested: await testWebhooks(testing, { uuid: undefined, timeoutMs: testMs, signal }) };

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'preact-iso';
+import { ActionsPage } from './pages/actions.tsx';
 import { DeadLettersPage } from './pages/dead-letters.tsx';
 import { DoctorPage } from './pages/doctor.tsx';
 import { DocumentPage } from './pages/document.tsx';
@@ -20,7 +21,7 @@ import { SuppliersPage } from './pages/suppliers.tsx';
 import { WebhooksPage } from './pages/webhooks.tsx';
 import { PageHead } from './parts/basics.tsx';
 import { SearchBox } from './parts/search-box.tsx';
-import { sessionEnded } from './state/api.ts';
+import { logOut, sessionEnded } from './state/api.ts';
 import { liveState, paused, startLive } from './state/live.ts';
 import { zone } from './state/times.ts';
 import { loadViewer, viewer } from './state/viewer.ts';
@@ -50,6 +51,7 @@ const groups: readonly (readonly [title: string, pages: readonly (readonly [path
     [
       ['/doctor', 'Doctor'],
       ['/settings', 'Settings'],
+      ['/actions', 'Actions'],
     ],
   ],
 ];
@@ -86,6 +88,7 @@ export function App() {
               <Route path="/webhooks" component={WebhooksPage} />
               <Route path="/quotas" component={QuotasPage} />
               <Route path="/doctor" component={DoctorPage} />
+              <Route path="/actions" component={ActionsPage} />
               <Route path="/settings" component={SettingsPage} />
               <Route default component={NotFound} />
             </Router>
@@ -144,9 +147,14 @@ function Header() {
           {zone.value === 'utc' ? 'UTC' : 'Local time'}
         </button>
         {viewer.value ? (
-          <span class="who" title={`Role: ${viewer.value.role}`}>
-            {viewer.value.name}
-          </span>
+          <>
+            <span class="who" title={`Role: ${viewer.value.role}`}>
+              {viewer.value.name}
+            </span>
+            <button type="button" class="plain" onClick={() => void logOut()}>
+              Log out
+            </button>
+          </>
         ) : null}
       </div>
     </header>
@@ -187,7 +195,7 @@ function SessionEnded() {
   return (
     <p class="failure" role="alert">
       Your session has ended.{' '}
-      <a ref={link} href={`/login?then=${encodeURIComponent(url)}`} target="_self">
+      <a ref={link} href={`/login?next=${encodeURIComponent(url)}`} target="_self">
         Log in again
       </a>
     </p>

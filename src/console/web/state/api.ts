@@ -15,6 +15,17 @@ export class CallError extends Error {
 /** True once a call was refused because the session has ended. */
 export const sessionEnded = signal(false);
 
+/** Only a page of the console can send it: see refuse-forgery.ts. */
+const consoleHeader = 'X-Console-Request';
+
+/** Ends the session, and leads to the login. */
+export async function logOut(): Promise<void> {
+  await fetch('/logout', { method: 'POST', redirect: 'manual', headers: { [consoleHeader]: '1' } }).catch(
+    () => undefined,
+  );
+  location.assign('/login');
+}
+
 export type Parameters = Readonly<Record<string, string | number | readonly string[] | null | undefined>>;
 
 /** Writes a query, without parameters that are empty. */
@@ -33,7 +44,7 @@ export function get<Answer>(path: string, parameters: Parameters = {}, signal?: 
 }
 
 export function post<Answer>(path: string, body: object = {}): Promise<Answer> {
-  const headers = { 'Content-Type': 'application/json' };
+  const headers = { 'Content-Type': 'application/json', [consoleHeader]: '1' };
   return call<Answer>(path, { method: 'POST', headers, body: JSON.stringify(body) });
 }
 

@@ -1,0 +1,65 @@
+/** The audit log: who did what when. */
+import type { ActionsAnswer } from '#console/api/read-actions.ts';
+import { Empty, Mark, PageHead, Time } from '../parts/basics.tsx';
+import { ChoiceFilter, TextFilter } from '../parts/filter-bar.tsx';
+import { PagesOf } from '../parts/pages-of.tsx';
+import { Table } from '../parts/table.tsx';
+import { useFilters } from '../parts/use-filters.ts';
+
+type Row = ActionsAnswer['actions'][number];
+
+export function ActionsPage() {
+  const filters = useFilters();
+  return (
+    <>
+      <PageHead title="Actions" />
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <TextFilter filters={filters} name="name" label="Who" />
+        <TextFilter filters={filters} name="what" label="What, like flow or flow.pause" />
+        <ChoiceFilter
+          filters={filters}
+          name="outcome"
+          label="Outcome"
+          choices={['allowed', 'failed', 'refused'].map((outcome) => [outcome, outcome])}
+        />
+      </form>
+      <PagesOf<ActionsAnswer, Row>
+        path="/api/actions"
+        parameters={filters.values}
+        place="before"
+        rowsOf={({ actions }) => actions}
+      >
+        {(rows, { busy }) =>
+          rows.length === 0 ? (
+            <Empty>Nothing was done yet, here or by the command line.</Empty>
+          ) : (
+            <Table
+              label="Actions"
+              busy={busy}
+              rows={rows}
+              keyOf={({ id }) => id}
+              columns={[
+                { name: 'When', kind: 'time', cell: ({ when }) => <Time at={when} /> },
+                { name: 'Who', cell: ({ who }) => (who.kind === 'user' ? who.name : `${who.name} (${who.kind})`) },
+                { name: 'What', cell: ({ what }) => what },
+                { name: 'On', kind: 'wide', cell: ({ object }) => object ?? '' },
+                { name: 'Details', kind: 'wide', cell: ({ details }) => detailsText(details) },
+                {
+                  name: 'Outcome',
+                  cell: ({ outcome }) => <Mark tone={outcome === 'allowed' ? 'good' : 'bad'}>{outcome}</Mark>,
+                },
+                { name: 'From', cell: ({ from }) => from ?? '' },
+              ]}
+            />
+          )
+        }
+      </PagesOf>
+    </>
+  );
+}
+
+function detailsText(details: Readonly<Record<string, unknown>>): string {
+  return Object.entries(details)
+    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join(' · ');
+}
