@@ -48,6 +48,7 @@ export async function statusFor(
     ...status,
     feeds: status.feeds.filter(ofSource),
     flows: status.flows.filter(ofFlow),
+    intakes: [],
     backfills: status.backfills.filter(ofSource),
     audits: status.audits.filter(ofSource),
     changes: status.changes.filter(ofSource),

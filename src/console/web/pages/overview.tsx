@@ -137,8 +137,20 @@ function Verdict({ answer: { needsLook, status } }: { answer: OverviewAnswer }) 
   );
 }
 
-function troublesOf({ feeds, flows, audits, changes, alertChannels }: Status): { text: string; path: string }[] {
+function troublesOf({
+  feeds,
+  flows,
+  intakes,
+  audits,
+  changes,
+  alertChannels,
+}: Status): { text: string; path: string }[] {
   return [
+    ...intakes.flatMap(({ intake, pausedReason, deadLetters, readFailures, stuck, lag }) =>
+      pausedReason !== null || deadLetters > 0 || readFailures > 0 || stuck
+        ? [{ text: `The intake ${intake}: ${lag.why}`, path: '/flows' }]
+        : [],
+    ),
     ...alertChannels.flatMap(({ channel, lastError, givenUp }) =>
       lastError !== null || givenUp > 0
         ? [{ text: `Alerts do not arrive at ${channel}: ${lastError ?? 'messages were given up'}`, path: '/doctor' }]
