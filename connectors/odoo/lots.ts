@@ -1,5 +1,5 @@
 /** The lots of an award or of bids in Odoo's values: product, unit, quantity, price and day. */
-import { type AwardLine, DataError, Decimal, type QuotationLine } from 'sourcing-bridge/connector';
+import { type AwardLine, DataError, Decimal, type QuotationLine, readDecimal } from 'sourcing-bridge/connector';
 import type { Product, ProductName, ReferenceData, Unit } from './reference-data.ts';
 import type { Settings } from './settings.ts';
 import { exactNumber, odooTime, plainOf } from './values.ts';
@@ -108,7 +108,7 @@ function wantedLine(
 /** Odoo rounds a quantity to its unit's rounding (0.01 by default) without a word. */
 function fitted(quantity: string, unit: Unit | undefined, { rounding }: Settings): string {
   const step = new Decimal(unit && unit.rounding > 0 ? plainOf(unit.rounding) : '0.01');
-  const value = new Decimal(quantity);
+  const value = readDecimal(quantity, 'the quantity');
   if (value.modulo(step).isZero()) return quantity;
   if (rounding === 'half-up')
     return value.dividedBy(step).toDecimalPlaces(0, Decimal.ROUND_HALF_UP).times(step).toFixed();

@@ -4,9 +4,9 @@
  * people and values that are only in Odoo stay, because the connector cannot tell who added them.
  */
 import {
+  type ConnectorError,
   DataError,
   type Found,
-  LockedError,
   type SupplierDocument,
   TransientError,
   type Unclear,
@@ -70,20 +70,20 @@ export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendor
       else task.error = result;
     }
     // Each has values of its own, and a contact that was there before may have no external id to load it by.
+    let stop: ConnectorError | undefined;
     for (const task of due(tasks)) {
-      if (!task.held || Object.keys(task.values).length === 0 || signal.aborted) continue;
+      if (!task.held || Object.keys(task.values).length === 0) continue;
+      task.error = stop ?? (signal.aborted ? new TransientError('stopped before it was sent') : undefined);
+      if (task.error) continue;
       try {
         const args = { ids: [task.held.id], vals: task.values };
         await odoo.change(partnerModel, 'write', args, z.literal(true), signal);
       } catch (error) {
         task.error = asConnectorError(error);
-        if (!['data', 'conflict', 'locked'].includes(task.error.type)) break;
+        // Every other one would meet it, too.
+        if (['auth', 'config', 'rate-limited', 'transient'].includes(task.error.type)) stop = task.error;
       }
     }
-    if (signal.aborted)
-      for (const task of due(tasks))
-        if (task.held && Object.keys(task.values).length > 0)
-          task.error = new LockedError('stopped before it was sent');
     await archive(tasks, true, signal);
     await archive(tasks, false, signal);
     for (const { operation } of tasks) vendors.forget(operation.document.key);

@@ -12,6 +12,7 @@ import { benchDeliveries } from './deliveries.ts';
 import { benchFeedPage } from './feed-page.ts';
 import { printGoals } from './goals.ts';
 import { benchHttpConnector } from './http-connector.ts';
+import { benchOdooConnector } from './odoo-connector.ts';
 import { benchPostgresConnector } from './postgres-connector.ts';
 import { benchPullGrowth } from './pull-growth.ts';
 import { benchPullRecords } from './pull-records.ts';
@@ -34,6 +35,7 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   'push-history': benchPushHistory,
   'postgres-connector': benchPostgresConnector,
   'tryton-connector': benchTrytonConnector,
+  'odoo-connector': benchOdooConnector,
   'http-connector': benchHttpConnector,
   scale: benchScale,
 };

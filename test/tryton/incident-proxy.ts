@@ -1,7 +1,7 @@
 /**
- * A proxy between a connector and Tryton that calls the test when a chosen request passes. The test can then kill
- * either side at the worst moments: while Tryton works, and after Tryton has committed but before the connector has the
- * answer.
+ * A proxy between a connector and Tryton, or another ERP, that calls the test when a chosen request passes. The test can
+ * then kill either side at the worst moments: while the ERP works, and after it has committed but before the connector
+ * has the answer.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from 'node:http';
@@ -10,7 +10,7 @@ import { closeAfterFile } from '../harness/after-file.ts';
 
 /** What to do with the next matching request. Each function is called once, and the proxy waits for it. */
 export interface Incident {
-  /** Matches the method, such as `model.purchase.purchase.create`. */
+  /** Matches the method, such as `model.purchase.purchase.create`; without one, the path, such as `/json/2/…/load`. */
   readonly method: RegExp;
   /** Called when the request is on its way to Tryton. */
   readonly during?: () => Promise<void>;
@@ -34,7 +34,7 @@ export async function startIncidentProxy(target: string): Promise<IncidentProxy>
 
   async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(request);
-    const matched = waiting?.incident.method.test(methodIn(body)) ? waiting : undefined;
+    const matched = waiting?.incident.method.test(methodIn(body) || (request.url ?? '')) ? waiting : undefined;
     if (matched) waiting = undefined;
     try {
       // There is no answer if the server is killed in the meantime.

@@ -6,20 +6,13 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { z } from 'zod';
-import type { SourceClient } from '#client/source-client.ts';
-import { Decimal } from '#contract/decimal.ts';
-import { listEnvelope } from '#contract/list.ts';
-import { systemClock } from '#platform/clock.ts';
-import { errorText } from '#platform/errors.ts';
-import { playStory } from '#service/simulator/play-story.ts';
 import { readUnfinished } from '../faults/awards-in-sql.ts';
+import { awardsAtDesk, lineText, type Purchases, startStory } from '../faults/endless-story.ts';
 import { createSource, ledgerConfiguration } from '../faults/ledger-bridge.ts';
 import { openClient } from '../faults/players.ts';
 import { createInstallation, lineOf, until, useEmbedded } from '../faults/program-process.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
 import { type SupervisedProgram, superviseProgram } from '../faults/supervised-program.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
 import { freePort } from '../harness/free-port.ts';
 import { type IncidentProxy, startIncidentProxy } from './incident-proxy.ts';
 import { describeTryton, startTestTryton } from './tryton-in-tests.ts';
@@ -32,9 +25,6 @@ const eventsAtLeast = 4;
 /** Upper bounds for a very busy machine: each wait ends as soon as its condition holds. */
 const faultWaitMs = 180_000;
 const idleWaitMs = 240_000;
-
-/** By `<event>/<supplier>`: the purchases, each a list of lines `<lot>: <quantity> at <unit price>`. */
-type Purchases = Record<string, string[][]>;
 
 describeTryton('a simulated story with a flow into Tryton', () => {
   test(`after ${kills} kills of the bridge and of Tryton each award is exactly one purchase`, {
@@ -59,7 +49,7 @@ describeTryton('a simulated story with a flow into Tryton', () => {
     const client = await openClient(baseUrl, source.apiKey);
 
     await useEmbedded(dataDir, async (url) => {
-      const players = startStory(client);
+      const players = startStory(client, seed);
       const failure = () => bridge.failure ?? players.failure;
       const random = seededRandom(seed);
       const injected: string[] = [];
@@ -143,62 +133,6 @@ function flowInto(url: string, database: string): object {
   };
 }
 
-interface Story {
-  readonly events: number;
-  readonly failure: string | undefined;
-  /** Starts no further event; resolves when the current one is played to its end. */
-  finish(): Promise<void>;
-}
-
-/** The sixth plot is a Dutch auction. Its bids are volumes with prices, which a flow with columns does not take. */
-const isDutch = (number: number) => number % 8 === 6;
-
-function startStory(client: SourceClient): Story {
-  const finishing = new AbortController();
-  const stop = new AbortController();
-  let events = 0;
-  let failure: unknown;
-  async function play(): Promise<void> {
-    for (let number = 1; !finishing.signal.aborted; number += 1) {
-      if (isDutch(number)) continue;
-      await playStory({
-        client,
-        clock: systemClock,
-        seed: seed + number,
-        events: 1,
-        firstEvent: number,
-        suppliers: 5,
-        lots: 6,
-        pauseMs: 50,
-        print: () => undefined,
-        signal: stop.signal,
-      });
-      events += 1;
-    }
-  }
-  const playing = play().catch((error: unknown) => {
-    failure = error;
-  });
-  closeAfterFile(async () => {
-    finishing.abort();
-    stop.abort();
-    await playing;
-  });
-  return {
-    get events() {
-      return events;
-    },
-    get failure() {
-      return failure === undefined ? undefined : `The story failed: ${errorText(failure)}`;
-    },
-    finish: async () => {
-      finishing.abort();
-      await playing;
-      if (failure !== undefined) throw failure;
-    },
-  };
-}
-
 type Fault = readonly [string, () => Promise<void>];
 
 /** Each fault resolves when it is over. The first four happen while purchases are created, the others at any change. */
@@ -230,41 +164,6 @@ function faultsBetween(parts: {
     ['Tryton, around a change', () => proxy.next({ method: changes, during: () => killTryton(300) })],
   ];
 }
-
-const values = z.record(z.string(), z.string().nullable());
-const deskEvent = z.looseObject({
-  status: z.string(),
-  lots: z.array(z.looseObject({ name: z.string(), values })),
-  bids: z.array(z.looseObject({ lot: z.string(), supplier: z.string(), values: values.nullable() })),
-  scenarios: z.array(
-    z.looseObject({
-      awarded: z.boolean(),
-      awards: z.array(z.looseObject({ lot: z.string(), supplier: z.string(), share_awarded: z.string() })),
-    }),
-  ),
-});
-
-/** The purchases that should exist, computed from the buyers' screens. */
-async function awardsAtDesk(client: SourceClient): Promise<Purchases> {
-  const lines = new Map<string, string[]>();
-  const list = await client.call({ method: 'GET', path: '/desk/events?page_size=1000' }, listEnvelope);
-  for (const { id } of list.result) {
-    const event = await client.call({ method: 'GET', path: `/desk/events/${String(id)}` }, deskEvent);
-    if (event.status !== 'CLOSED') continue;
-    for (const { lot, supplier, share_awarded: share } of event.scenarios.find(({ awarded }) => awarded)?.awards ??
-      []) {
-      const volume = event.lots.find(({ name }) => name === lot)?.values['Annual Volume'];
-      const bid = event.bids.find((candidate) => candidate.lot === lot && candidate.supplier === supplier);
-      const quantity = new Decimal(volume ?? '').times(share);
-      const key = `${String(id)}/${supplier}`;
-      lines.set(key, [...(lines.get(key) ?? []), lineText(lot, quantity.toFixed(), bid?.values?.['Unit Price'] ?? '')]);
-    }
-  }
-  return Object.fromEntries([...lines].map(([key, texts]) => [key, [texts.sort()]]));
-}
-
-const lineText = (lot: string, quantity: string, unitPrice: string) =>
-  `${lot}: ${new Decimal(quantity).toFixed()} at ${new Decimal(unitPrice).toFixed()}`;
 
 /** The purchases that are not cancelled, and the keys that several purchases have, whatever their state. */
 async function purchasesIn(reader: TrytonClient): Promise<{ held: Purchases; duplicates: string[] }> {

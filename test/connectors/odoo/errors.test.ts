@@ -157,3 +157,34 @@ test('check names the group that a user without rights needs', async () => {
     expect.stringContaining('Purchase / User'),
   );
 });
+
+test('when the key is refused in the middle of a batch of suppliers, none that was not written counts as written', async () => {
+  const erp = await startErp();
+  const session = await openSession(erp);
+  const supplier = (key: string, name: string) =>
+    operation('create', {
+      kind: 'supplier',
+      key,
+      external_id: key,
+      name,
+      archived: false,
+      attributes: [],
+      contacts: [],
+    });
+  const keys = ['S-1', 'S-2', 'S-3'];
+  await session.write(
+    keys.map((key) => supplier(key, key)),
+    never,
+  );
+  // The search, their people, the first contact, the second one.
+  erp.refuseOnce(3);
+  const renamed = keys.map((key) => supplier(key, `${key} renamed`));
+  const outcomes = await session.write(renamed, never);
+  expect(outcomes).toMatchObject([
+    { status: 'updated' },
+    { status: 'retry', error: { type: 'auth' } },
+    { status: 'retry', error: { type: 'auth' } },
+  ]);
+  const names = erp.rows.all('res.partner').flatMap(({ ref, name }) => (keys.includes(String(ref)) ? [name] : []));
+  expect(names).toEqual(['S-1 renamed', 'S-2', 'S-3']);
+});

@@ -41,6 +41,9 @@ function compileLeaf(rows: Rows, model: string, path: string, operator: string, 
   }
   if (field.type === 'one2many' || field.type === 'many2many')
     return (row) => idsIn(rows, model, row, name).some((id) => compare(id, operator, value));
+  const like = likes[operator]?.(textOf(value));
+  if (like) return (row) => typeof row[name] === 'string' && like.test(row[name]);
+  if (operator === 'not like') return (row) => !pattern(`%${textOf(value)}%`, '').test(textOf(row[name]));
   return (row) => compare(row[name] ?? false, operator, value);
 }
 
@@ -64,14 +67,6 @@ function compare(held: unknown, operator: string, value: unknown): boolean {
       return (value as unknown[]).includes(held);
     case 'not in':
       return !(value as unknown[]).includes(held);
-    case '=like':
-      return typeof held === 'string' && pattern(String(value), '').test(held);
-    case 'like':
-      return typeof held === 'string' && pattern(`%${String(value)}%`, '').test(held);
-    case 'not like':
-      return typeof held !== 'string' || !pattern(`%${String(value)}%`, '').test(held);
-    case 'ilike':
-      return typeof held === 'string' && pattern(`%${String(value)}%`, 'i').test(held);
     case '>':
       return held !== false && (held as never) > (value as never);
     case '>=':
@@ -84,6 +79,13 @@ function compare(held: unknown, operator: string, value: unknown): boolean {
       throw valueError(`Invalid operator ${operator}`);
   }
 }
+
+/** The operators that compare with a pattern, which is compiled once for a search. */
+const likes: Readonly<Record<string, (value: string) => RegExp>> = {
+  '=like': (value) => pattern(value, ''),
+  like: (value) => pattern(`%${value}%`, ''),
+  ilike: (value) => pattern(`%${value}%`, 'i'),
+};
 
 /** A LIKE pattern of SQL as a regular expression. */
 function pattern(like: string, flags: string): RegExp {

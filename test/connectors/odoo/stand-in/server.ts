@@ -49,7 +49,7 @@ export async function startStandIn(options: StandInOptions = {}) {
   /** By external id: the number of the commit that changed it last. */
   const changedIn = new Map<string, number>();
   const running = new Set<Promise<void>>();
-  let refusals = 0;
+  let refused: number | undefined;
   let commits = 0;
   let requests = 0;
 
@@ -105,8 +105,7 @@ export async function startStandIn(options: StandInOptions = {}) {
         return void response.writeHead(404, { 'content-type': 'text/html; charset=utf-8' }).end(notFoundPage);
       const [, model = '', method = ''] = /^\/json\/2\/([\w.]+)\/(\w+)$/.exec(request.url ?? '') ?? [];
       if (request.method !== 'POST' || model === '') throw notFound('Did you mean POST /json/2/<model>/<method>?');
-      const isRefused = refusals > 0;
-      if (isRefused) refusals -= 1;
+      const isRefused = requests === refused;
       const user = isRefused
         ? undefined
         : keys.get(/^bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? '');
@@ -146,9 +145,9 @@ export async function startStandIn(options: StandInOptions = {}) {
     workFor: (ms: number) => {
       workMs = ms;
     },
-    /** The next call is refused, as when the key has expired and a person then makes a new one. */
-    refuseOnce: () => {
-      refusals += 1;
+    /** One call is refused, the next or one after it, as when the key has expired and a person then makes a new one. */
+    refuseOnce: (after = 0) => {
+      refused = requests + after + 1;
     },
     /** Calls that have arrived so far. */
     get requests() {
