@@ -51,6 +51,8 @@ interface Submission {
   readonly key: string;
   readonly suppliers: readonly SupplierChange[];
   readonly receivedMs: number;
+  /** It is processed so long after it came, at the earliest. */
+  readonly takesMs: number;
   processedMs: number | undefined;
   errors: Record<string, string[]>;
   summary: { header: string; messages: string[] }[];
@@ -167,11 +169,19 @@ export function createIntakeWorld(options: {
   function submit(suppliers: readonly SupplierChange[], key: string): Submission {
     const known = idempotent ? submissions.find((each) => each.key === key) : undefined;
     if (known) return known;
+    // What may have arrived is looked for before it is sent again, so no supplier is on its way twice.
+    const open = new Set(
+      submissions
+        .flatMap((each) => (each.processedMs === undefined ? each.suppliers : []))
+        .map((each) => each.external_id),
+    );
+    for (const { external_id: id } of suppliers) if (open.has(id)) violations.push(`${id} is on its way twice`);
     const made: Submission = {
       uuid: random.uuid(),
       key,
       suppliers: structuredClone(suppliers),
       receivedMs: clock.nowMs(),
+      takesMs: chaos.post > 0 ? random.whole(2_000, 90_000) : 2_000,
       processedMs: undefined,
       errors: {},
       summary: [],
@@ -188,7 +198,7 @@ export function createIntakeWorld(options: {
     }
     for (const submission of submissions) {
       if (submission.processedMs !== undefined) continue;
-      if (submission.receivedMs + 2_000 > clock.nowMs()) break;
+      if (submission.receivedMs + submission.takesMs > clock.nowMs()) break;
       apply(submission);
     }
   }
