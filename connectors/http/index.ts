@@ -67,6 +67,7 @@ export default defineConnector({
     visibleAfterMs: Math.ceil(given.visible_seconds * 1_000),
     idempotency: idempotencyOf(given),
   }),
+  urlOf: (reference, { object_url }) => object_url?.replaceAll('{reference}', () => encodeURIComponent(reference)),
   async open(given, context) {
     const { clock } = context;
     const answers = compileAnswers(given, () => clock.nowMs());

@@ -143,6 +143,16 @@ export const settingsSchema = z.strictObject({
     .string()
     .optional()
     .describe('For example Idempotency-Key: sent with each request that creates, amends or cancels'),
+  object_url: z
+    .string()
+    .regex(
+      /^https?:\/\/[^\s/@{}]+\/[^\s]*\{reference\}[^\s]*$/,
+      'must be a URL with {reference} in its path or after it',
+    )
+    .optional()
+    .describe(
+      'Where a person sees an object: https://erp.example.com/orders/{reference}. Shown beside the reference by find, history, show, status and dead-letters',
+    ),
   check_path: z.string().default('').describe('The path that `check` reads'),
   concurrency: z.int().min(1).max(64).default(4).describe('The largest number of requests at once'),
   timeout_seconds: seconds.default(30).describe('The time limit of one request'),

@@ -162,7 +162,13 @@ test('a paused flow delivers nothing, and says why; plan shows what waits; a res
   expect((await json('resume', 'erp')).code).toBe(0);
   expect((await json('run')).code).toBe(0);
   const after = await json('plan');
-  expect([after.code, after.value.plans]).toEqual([0, [{ flow: 'erp', changes: [], documents: 0 }]]);
+  expect([after.code, after.value.plans]).toEqual([0, [{ flow: 'erp', changes: [], documents: 0, registered: true }]]);
+  const [{ kinds } = { kinds: [] }] = await db.database.query<{ kinds: string[] }>('select kinds from bridge.flows');
+  await db.database.query(`update bridge.flows set kinds = '{}'`);
+  const unknown = await bridge('plan', 'erp');
+  expect([unknown.code, unknown.stdout]).toEqual([1, expect.stringContaining('This flow is not registered yet')]);
+  await db.database.query('update bridge.flows set kinds = $1', [kinds]);
+  expect((await json('plan', 'erp')).code).toBe(0);
 });
 
 test('dead letters are shown with the ERP’s message, and replayed', async () => {

@@ -142,3 +142,9 @@ export async function flowsConfiguredElsewhere(sql: Sql, flows: readonly FlowSet
   );
   return rows.map(({ name }) => name);
 }
+
+/** Returns the names of the flows with which a process has begun, and that are still configured. */
+export async function registeredFlows(sql: Sql): Promise<ReadonlySet<string>> {
+  const rows = await sql.query<{ name: string }>("select name from bridge.flows where kinds <> '{}'");
+  return new Set(rows.map(({ name }) => name));
+}

@@ -149,10 +149,12 @@ const count = `select count(*)::int from ${ofFlow}`;
 const isWaiting = 'd.waiting_since is not null and d.dead_since is null';
 /**
  * The document waits for the effect of a call that was cut off (`wait-for-effect.ts`), and not because its lookup
- * failed. The first half is the condition of a partial index.
+ * failed, which its last attempt says. The first half is the condition of a partial index.
  */
 const isCutOff = `(d.intent_id is not null or d.forced or d.uncertain_since is not null) and d.intent_id is not null
-  and d.due > $1 and d.error_type = 'unknown' and d.last_error not like 'lookup failed: %'`;
+  and d.due > $1 and d.error_type = 'unknown'
+  and (select a.step from bridge.attempts a where a.key = d.key and a.flow = d.flow and a.kind = d.kind
+       order by a.id desc limit 1) is distinct from 'look up'`;
 
 type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'flows' | 'intakes' | 'alerts'>>;
 

@@ -10,18 +10,22 @@ import { feedOf } from './bridge-checkpoint.ts';
  * result.
  */
 export function runAudit(options: BridgeCommandOptions, name: string | undefined): Promise<number> {
-  return withBridge(options, async (command) => {
-    requireSource(command.settings);
-    const feeds =
-      name === undefined
-        ? command.settings.sources.flatMap((source) => source.feeds.map((feed) => ({ source: source.name, feed })))
-        : [feedOf(command, name)];
-    for (const feed of feeds)
-      await command.perform({ what: 'audit.request', object: `feed ${feed.source}/${feed.feed}` }, () =>
-        requestAudit(command.database, feed, timestampNow(command.clock)),
-      );
-    const names = feeds.map(({ source, feed }) => `${source}/${feed}`);
-    print(options, { asked: names }, () => `An audit is requested for ${names.join(', ')}.`);
-    return 0;
-  });
+  return withBridge(
+    options,
+    async (command) => {
+      requireSource(command.settings);
+      const feeds =
+        name === undefined
+          ? command.settings.sources.flatMap((source) => source.feeds.map((feed) => ({ source: source.name, feed })))
+          : [feedOf(command, name)];
+      for (const feed of feeds)
+        await command.perform({ what: 'audit.request', object: `feed ${feed.source}/${feed.feed}` }, () =>
+          requestAudit(command.database, feed, timestampNow(command.clock)),
+        );
+      const names = feeds.map(({ source, feed }) => `${source}/${feed}`);
+      print(options, { asked: names }, () => `An audit is requested for ${names.join(', ')}.`);
+      return 0;
+    },
+    { withoutSecrets: true },
+  );
 }

@@ -20,49 +20,61 @@ const pollMs = 500;
  * A process with the role pull does the work. With `--wait` this waits for it, and exits with 1 when it was cancelled.
  */
 export function runBackfill(options: BackfillOptions): Promise<number> {
-  return withBridge(options, async (command) => {
-    const { settings, database, clock } = command;
-    const source = findSource(settings, options.source);
-    const feed = findFeed(source, options.feed);
-    if (options.from >= options.to) throw new AppError('invalid', '--from must be before --to.');
-    const range = { source: source.name, feed, from: options.from, to: options.to };
-    const details = { from: range.from, to: range.to };
-    const id = await command.perform({ what: 'backfill.start', object: `feed ${source.name}/${feed}`, details }, () =>
-      startBackfill(database, range, timestampNow(clock)),
-    );
-    const backfill = options.wait ? await waitFor(command, id) : await readOne(command, id);
-    print(options, backfill, () => textOf([backfill]));
-    return options.wait && backfill.finished === null ? 1 : 0;
-  });
+  return withBridge(
+    options,
+    async (command) => {
+      const { settings, database, clock } = command;
+      const source = findSource(settings, options.source);
+      const feed = findFeed(source, options.feed);
+      if (options.from >= options.to) throw new AppError('invalid', '--from must be before --to.');
+      const range = { source: source.name, feed, from: options.from, to: options.to };
+      const details = { from: range.from, to: range.to };
+      const id = await command.perform({ what: 'backfill.start', object: `feed ${source.name}/${feed}`, details }, () =>
+        startBackfill(database, range, timestampNow(clock)),
+      );
+      const backfill = options.wait ? await waitFor(command, id) : await readOne(command, id);
+      print(options, backfill, () => textOf([backfill]));
+      return options.wait && backfill.finished === null ? 1 : 0;
+    },
+    { withoutSecrets: true },
+  );
 }
 
 /** Lists the open backfills and the latest finished ones. */
 export function runBackfillList(options: BridgeCommandOptions): Promise<number> {
-  return withBridge(options, async ({ database }) => {
-    const backfills = await readBackfills(database);
-    print(options, { backfills }, () => textOf(backfills));
-    return 0;
-  });
+  return withBridge(
+    options,
+    async ({ database }) => {
+      const backfills = await readBackfills(database);
+      print(options, { backfills }, () => textOf(backfills));
+      return 0;
+    },
+    { withoutSecrets: true },
+  );
 }
 
 /** Stops a backfill; the records that it has read stay in the mirror. Exit code 1 when there is nothing to cancel. */
 export function runBackfillCancel(options: BridgeCommandOptions, number: string): Promise<number> {
-  return withBridge(options, async (command) => {
-    const { database, clock } = command;
-    const id = Number(number);
-    if (!/^\d{1,15}$/.test(number))
-      throw new AppError(
-        'invalid',
-        `"${number}" is not the number of a backfill: bridge backfill list shows the numbers.`,
+  return withBridge(
+    options,
+    async (command) => {
+      const { database, clock } = command;
+      const id = Number(number);
+      if (!/^\d{1,15}$/.test(number))
+        throw new AppError(
+          'invalid',
+          `"${number}" is not the number of a backfill: bridge backfill list shows the numbers.`,
+        );
+      const before = await readOne(command, id);
+      await command.perform({ what: 'backfill.cancel', object: `backfill ${id}` }, () =>
+        cancelBackfill(database, id, timestampNow(clock)),
       );
-    const before = await readOne(command, id);
-    await command.perform({ what: 'backfill.cancel', object: `backfill ${id}` }, () =>
-      cancelBackfill(database, id, timestampNow(clock)),
-    );
-    const after = await readOne(command, id);
-    print(options, after, () => textOf([after]));
-    return before.finished === null && after.cancelled !== null ? 0 : 1;
-  });
+      const after = await readOne(command, id);
+      print(options, after, () => textOf([after]));
+      return before.finished === null && after.cancelled !== null ? 0 : 1;
+    },
+    { withoutSecrets: true },
+  );
 }
 
 async function readOne({ database }: BridgeCommand, id: number): Promise<Backfill> {

@@ -21,16 +21,20 @@ export interface CheckpointOptions extends BridgeCommandOptions {
 
 /** Shows the checkpoints of all feeds, or of the feed `<source>/<feed>`. */
 export function runCheckpointGet(options: BridgeCommandOptions, name: string | undefined): Promise<number> {
-  return withBridge(options, async (command) => {
-    requireSource(command.settings);
-    const wanted = name === undefined ? undefined : feedOf(command, name);
-    const all = await readCheckpoints(command);
-    const checkpoints = all.filter(
-      ({ source, feed }) => wanted === undefined || (source === wanted.source && feed === wanted.feed),
-    );
-    print(options, { checkpoints }, () => textOf(checkpoints));
-    return 0;
-  });
+  return withBridge(
+    options,
+    async (command) => {
+      requireSource(command.settings);
+      const wanted = name === undefined ? undefined : feedOf(command, name);
+      const all = await readCheckpoints(command);
+      const checkpoints = all.filter(
+        ({ source, feed }) => wanted === undefined || (source === wanted.source && feed === wanted.feed),
+      );
+      print(options, { checkpoints }, () => textOf(checkpoints));
+      return 0;
+    },
+    { withoutSecrets: true },
+  );
 }
 
 /**
@@ -38,42 +42,50 @@ export function runCheckpointGet(options: BridgeCommandOptions, name: string | u
  * records in between are not read.
  */
 export function runCheckpointSet(options: CheckpointOptions, name: string, time: string): Promise<number> {
-  return withBridge(options, async (command) => {
-    const feed = feedOf(command, name);
-    const watermark = parseTimestamp(time);
-    if (watermark === undefined)
-      throw new AppError('invalid', `"${time}" is not a time: it must be like 2030-12-31T23:59:59Z.`);
-    const current = (await readCheckpoints(command)).find(
-      (checkpoint) => checkpoint.source === feed.source && checkpoint.feed === feed.feed,
-    );
-    const skips = current !== undefined && (current.watermark === null || current.watermark < watermark);
-    const from = current?.watermark ?? 'the beginning';
-    const question = `Changes in ${name} between ${from} and ${watermark} will not be read. Go on?`;
-    if (skips && !(await confirm(question, options, command.signal))) return 1;
-    const subject = {
-      what: 'checkpoint.set',
-      object: `feed ${name}`,
-      details: { watermark, before: current?.watermark },
-    };
-    const message = await command.perform(subject, () =>
-      setCheckpoint(command.database, feed, watermark, timestampNow(command.clock)),
-    );
-    print(options, { ...feed, watermark }, () => message);
-    return 0;
-  });
+  return withBridge(
+    options,
+    async (command) => {
+      const feed = feedOf(command, name);
+      const watermark = parseTimestamp(time);
+      if (watermark === undefined)
+        throw new AppError('invalid', `"${time}" is not a time: it must be like 2030-12-31T23:59:59Z.`);
+      const current = (await readCheckpoints(command)).find(
+        (checkpoint) => checkpoint.source === feed.source && checkpoint.feed === feed.feed,
+      );
+      const skips = current !== undefined && (current.watermark === null || current.watermark < watermark);
+      const from = current?.watermark ?? 'the beginning';
+      const question = `Changes in ${name} between ${from} and ${watermark} will not be read. Go on?`;
+      if (skips && !(await confirm(question, options, command.signal))) return 1;
+      const subject = {
+        what: 'checkpoint.set',
+        object: `feed ${name}`,
+        details: { watermark, before: current?.watermark },
+      };
+      const message = await command.perform(subject, () =>
+        setCheckpoint(command.database, feed, watermark, timestampNow(command.clock)),
+      );
+      print(options, { ...feed, watermark }, () => message);
+      return 0;
+    },
+    { withoutSecrets: true },
+  );
 }
 
 /** Reads the feed from its beginning again. The mirror keeps its records, and the ERP gets only the differences. */
 export function runCheckpointReset(options: CheckpointOptions, name: string): Promise<number> {
-  return withBridge(options, async (command) => {
-    const feed = feedOf(command, name);
-    if (!(await confirm(`Read all of ${name} again?`, options, command.signal))) return 1;
-    const message = await command.perform({ what: 'checkpoint.reset', object: `feed ${name}` }, () =>
-      resetFeed(command.database, feed, timestampNow(command.clock)),
-    );
-    print(options, { ...feed, watermark: null }, () => message);
-    return 0;
-  });
+  return withBridge(
+    options,
+    async (command) => {
+      const feed = feedOf(command, name);
+      if (!(await confirm(`Read all of ${name} again?`, options, command.signal))) return 1;
+      const message = await command.perform({ what: 'checkpoint.reset', object: `feed ${name}` }, () =>
+        resetFeed(command.database, feed, timestampNow(command.clock)),
+      );
+      print(options, { ...feed, watermark: null }, () => message);
+      return 0;
+    },
+    { withoutSecrets: true },
+  );
 }
 
 /** Reads `<source>/<feed>`. Throws an AppError `invalid` that lists the configured sources or feeds. */

@@ -13,17 +13,21 @@ export interface MappingTryOptions extends BridgeCommandOptions {
  * made.
  */
 export function runMappingTry(options: MappingTryOptions, name: string): Promise<number> {
-  return withBridge(options, async ({ settings, database }) => {
-    const flow = findFlow(settings, name);
-    const tried = await tryMapping(database, flow, {
-      limit: options.limit,
-      ...(options.event && { events: options.event }),
-    });
-    print(options, { flow: name, documents: tried }, () =>
-      tried.length === 0 ? 'The mirror holds no records for this flow yet.' : tried.map(textOf).join('\n'),
-    );
-    return tried.some(({ result }) => result === 'rejected') ? 1 : 0;
-  });
+  return withBridge(
+    options,
+    async ({ settings, database }) => {
+      const flow = findFlow(settings, name);
+      const tried = await tryMapping(database, flow, {
+        limit: options.limit,
+        ...(options.event && { events: options.event }),
+      });
+      print(options, { flow: name, documents: tried }, () =>
+        tried.length === 0 ? 'The mirror holds no records for this flow yet.' : tried.map(textOf).join('\n'),
+      );
+      return tried.some(({ result }) => result === 'rejected') ? 1 : 0;
+    },
+    { withoutSecrets: true },
+  );
 }
 
 function textOf({ kind, key, result, reason, document }: TriedDocument): string {

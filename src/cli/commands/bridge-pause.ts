@@ -19,34 +19,42 @@ export interface ResumeOptions extends BridgeCommandOptions {
  * intake nothing more is submitted; its ERP is still read.
  */
 export function runPause(options: PauseOptions, flow: string): Promise<number> {
-  return withBridge(options, async ({ settings, database, clock, perform }) => {
-    const ofIntake = isIntake(settings, flow);
-    const reason = options.reason ?? 'paused by an operator';
-    const object = `${ofIntake ? 'intake' : 'flow'} ${flow}`;
-    await perform({ what: ofIntake ? 'intake.pause' : 'flow.pause', object, details: { reason } }, () =>
-      (ofIntake ? pauseIntake : pauseFlow)(database, flow, reason, timestampNow(clock)),
-    );
-    print(options, { flow, paused: true, reason }, () => `${flow} is paused: ${reason}`);
-    return 0;
-  });
+  return withBridge(
+    options,
+    async ({ settings, database, clock, perform }) => {
+      const ofIntake = isIntake(settings, flow);
+      const reason = options.reason ?? 'paused by an operator';
+      const object = `${ofIntake ? 'intake' : 'flow'} ${flow}`;
+      await perform({ what: ofIntake ? 'intake.pause' : 'flow.pause', object, details: { reason } }, () =>
+        (ofIntake ? pauseIntake : pauseFlow)(database, flow, reason, timestampNow(clock)),
+      );
+      print(options, { flow, paused: true, reason }, () => `${flow} is paused: ${reason}`);
+      return 0;
+    },
+    { withoutSecrets: true },
+  );
 }
 
 /** Lets a paused flow or intake go on. */
 export function runResume(options: ResumeOptions, flow: string): Promise<number> {
-  return withBridge(options, async ({ settings, database, clock, perform }) => {
-    if (isIntake(settings, flow)) {
-      const agreedToArchive = { agreeToArchive: options.agreeToArchive === true };
-      await perform({ what: 'intake.resume', object: `intake ${flow}`, details: agreedToArchive }, () =>
-        resumeIntake(database, flow, agreedToArchive, timestampNow(clock)),
+  return withBridge(
+    options,
+    async ({ settings, database, clock, perform }) => {
+      if (isIntake(settings, flow)) {
+        const agreedToArchive = { agreeToArchive: options.agreeToArchive === true };
+        await perform({ what: 'intake.resume', object: `intake ${flow}`, details: agreedToArchive }, () =>
+          resumeIntake(database, flow, agreedToArchive, timestampNow(clock)),
+        );
+        print(options, { intake: flow, paused: false, ...agreedToArchive }, () => `${flow} sends again.`);
+        return 0;
+      }
+      const agreed = { agreeToWithdrawals: options.agreeToWithdrawals === true };
+      await perform({ what: 'flow.resume', object: `flow ${flow}`, details: agreed }, () =>
+        resumeFlow(database, flow, agreed, timestampNow(clock)),
       );
-      print(options, { intake: flow, paused: false, ...agreedToArchive }, () => `${flow} sends again.`);
+      print(options, { flow, paused: false, ...agreed }, () => `${flow} delivers again.`);
       return 0;
-    }
-    const agreed = { agreeToWithdrawals: options.agreeToWithdrawals === true };
-    await perform({ what: 'flow.resume', object: `flow ${flow}`, details: agreed }, () =>
-      resumeFlow(database, flow, agreed, timestampNow(clock)),
-    );
-    print(options, { flow, paused: false, ...agreed }, () => `${flow} delivers again.`);
-    return 0;
-  });
+    },
+    { withoutSecrets: true },
+  );
 }

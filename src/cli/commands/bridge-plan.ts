@@ -1,5 +1,6 @@
 /** `bridge plan`: what would be written to each ERP now; changes nothing. */
 
+import { registeredFlows } from '#bridge/flows/flow-state.ts';
 import { openFlows } from '#bridge/flows/open-flows.ts';
 import { countPlanned, planFlow } from '#bridge/push/plan/plan-flow.ts';
 import { type BridgeCommandOptions, findFlow, requireSource, withBridge } from '../bridge-command.ts';
@@ -19,11 +20,16 @@ interface FlowPlan {
   changes: Changes;
   /** How many documents are due, or with `--all` exist; `changes` holds those of one page. */
   documents: number;
+  /** False: no process has begun with this flow yet, so none of its documents is due. */
+  registered: boolean;
 }
 
 const writes = new Set<Changes[number]['action']>(['create', 'amend', 'cancel', 'reject']);
 
-/** Plans one flow, or all. Exit code 1 when there is something to write, or something that would be refused. */
+/**
+ * Plans one flow, or all. Exit code 1 when there is something to write, something that would be refused, or a flow that
+ * is not registered: what it would write is not known.
+ */
 export function runPlan(options: PlanOptions, name: string | undefined): Promise<number> {
   return withBridge(options, async (command) => {
     const { settings, database, clock, installation, signal } = command;
@@ -31,6 +37,7 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
     const flows = name === undefined ? settings.flows : [findFlow(settings, name)];
     await using opened = new AsyncDisposableStack();
     const plans: FlowPlan[] = [];
+    const registered = await registeredFlows(database);
     for (const flow of flows) {
       const deps = {
         settings: { ...settings, flows: [flow] },
@@ -47,6 +54,7 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
             { limit: options.limit, skip: options.skip, signal, ...filter },
           ),
           documents: await countPlanned({ database, openFlow }, filter),
+          registered: registered.has(flow.name),
         });
     }
     print(options, { plans }, () =>
@@ -54,11 +62,18 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
         ? 'No flow is configured.'
         : plans.map((plan) => `${plan.flow}\n${textOf(plan, options)}`).join('\n\n'),
     );
-    return plans.some(({ changes }) => changes.some(({ action }) => writes.has(action))) ? 1 : 0;
+    const needsLook = ({ changes, registered: isKnown }: FlowPlan) =>
+      !isKnown || changes.some(({ action }) => writes.has(action));
+    return plans.some(needsLook) ? 1 : 0;
   });
 }
 
-function textOf({ flow, changes, documents }: FlowPlan, { skip, all }: PlanOptions): string {
+function textOf({ flow, changes, documents, registered }: FlowPlan, { skip, all }: PlanOptions): string {
+  if (!registered)
+    return (
+      'This flow is not registered yet, so none of its documents is due and nothing can be planned. Start a process ' +
+      `with the role push, or run \`bridge run\`; \`bridge mapping try ${flow}\` shows the documents before that.`
+    );
   const end = skip + changes.length;
   const table = tableOf(
     ['action', 'kind', 'event', 'supplier', 'in the ERP as', 'not before', 'what', 'key'],

@@ -1,4 +1,5 @@
 /** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs an operator. */
+import { createObjectUrls } from '#bridge/flows/object-urls.ts';
 import { type BridgeStatus, isChannelFailing, needsLook, readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { alertsText } from '../alert-words.ts';
@@ -12,7 +13,11 @@ export function runStatus(options: BridgeCommandOptions): Promise<number> {
     async ({ settings, database, clock }) => {
       requireSource(settings);
       const status = await readStatus(database, { settings, now: timestampNow(clock) });
-      print(options, status, () => textOf(status));
+      const urlOf = createObjectUrls(settings.flows);
+      const delivered = await Promise.all(
+        status.delivered.map(async (each) => ({ ...each, url: (await urlOf(each.flow, each.reference)) ?? null })),
+      );
+      print(options, { ...status, delivered }, () => textOf(status));
       return needsLook(status) ? 1 : 0;
     },
     { withoutSecrets: true },

@@ -144,8 +144,12 @@ describe('the status', () => {
     expect(erp?.lag.why).toMatch(/^2 documents wait until 2030-01-01T00:00:35Z: the call was cut off/);
     // A lookup that failed is tried again, and a call that is under way waits for nothing.
     await db.database.query(
-      `update bridge.flow_documents set last_error = 'lookup failed: no service' where key = 'a'`,
+      `insert into bridge.attempts (id, flow, kind, key, step, outcome, number, started, ended) values
+       ('00000000-0000-7000-8000-000000000001', 'erp', 'award', 'a', 'write', 'unknown', 1, now(), now()),
+       ('00000000-0000-7000-8000-000000000002', 'erp', 'award', 'a', 'look up', 'unknown', 2, now(), now()),
+       ('00000000-0000-7000-8000-000000000003', 'other', 'award', 'b', 'look up', 'unknown', 2, now(), now())`,
     );
+    expect((await status()).flows[0]).toMatchObject({ cutOff: 1, retrying: 1 });
     await db.database.query(`update bridge.flow_documents set due = '2030-01-01T00:00:00Z' where key = 'b'`);
     const [later] = (await status()).flows;
     expect(later).toMatchObject({ due: 2, cutOff: 0, cutOffUntil: null, retrying: 2 });

@@ -154,3 +154,25 @@ describe('settings', () => {
     expect(of({ settle_seconds: 0, visible_seconds: 0.5 })).toMatchObject({ lateEffectMs: 500, visibleAfterMs: 500 });
   });
 });
+
+describe('the address of an object', () => {
+  const urlOf = (object_url: string | undefined, reference: string) =>
+    http.urlOf?.(reference, http.settings.parse({ ...base, ...(object_url === undefined ? {} : { object_url }) }));
+
+  test('holds the reference, so that nothing in it leads elsewhere; without the setting there is none', () => {
+    expect(urlOf('https://erp.example/orders/{reference}?view=1', 'PO 17/2')).toBe(
+      'https://erp.example/orders/PO%2017%2F2?view=1',
+    );
+    expect(urlOf('https://erp.example/#{reference}', "$&'$1")).toBe("https://erp.example/#%24%26'%241");
+    expect(urlOf(undefined, 'PO-17')).toBeUndefined();
+  });
+
+  test.each([
+    'https://erp.example/orders',
+    'https://{reference}.example/',
+    'javascript:alert({reference})',
+    'erp/{reference}',
+  ])('%s is refused', (object_url) => {
+    expect(issuesOf({ object_url })).toEqual(['object_url: must be a URL with {reference} in its path or after it']);
+  });
+});
