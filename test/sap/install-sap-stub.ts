@@ -53,7 +53,7 @@ cds.load('srv/model.csn').then((model) => {
       writeFileSync('metadata/' + service + '.xml', String(cds.compile.to.edmx(model, { service, version: 'v2' })));
 });`;
 /** A change of the model gets a folder of its own. */
-const modelVersion = 5;
+const modelVersion = 6;
 
 let found: Promise<SapStub | NoSapStub> | undefined;
 

@@ -1,22 +1,13 @@
 /**
  * Makes one model, which SAP's OData server can serve, of SAP's descriptions of its services. The descriptions lack what
- * a server needs: 50 associations have no condition, and no child is marked as a part of its parent, which a deep
+ * a server needs: many associations have no condition, and no child is marked as a part of its parent, which a deep
  * insert requires. Fields, types, lengths and keys stay as SAP describes them.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The packages of the services: `@sap/cloud-sdk-vdm-<name>-service`. */
-export const descriptions = [
-  'purchase-order',
-  'business-partner',
-  'purchase-contract',
-  'purchasing-info-record',
-  'request-for-quotation',
-  'supplier-quotation',
-  'purchase-requisition',
-  'attachment',
-];
+/** The packages of the services that the connector uses: `@sap/cloud-sdk-vdm-<name>-service`. */
+export const descriptions = ['purchase-order', 'business-partner', 'purchase-requisition'];
 
 export interface Element {
   type?: string;
