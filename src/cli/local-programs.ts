@@ -4,7 +4,14 @@ import type { BridgeSettings } from '#bridge/settings.ts';
 import type { Service } from '#service/create-service.ts';
 import { type Installation, startInstalledBridge, startInstalledService } from './installation.ts';
 import { localSettings, localSource } from './local-settings.ts';
-import { ensureLocalOrganisation, ensureLocalWebhook, keepServiceUrl, type LocalSetup } from './local-setup.ts';
+import {
+  clientOf,
+  ensureLocalOrganisation,
+  ensureLocalWebhook,
+  keepServiceUrl,
+  type LocalSetup,
+} from './local-setup.ts';
+import { createLocalStory } from './local-story.ts';
 import { takeStartLock } from './start-lock.ts';
 
 export interface LocalPrograms {
@@ -53,7 +60,9 @@ async function startBoth(
       service.url,
       setup,
     );
-    const bridge = await startInstalledBridge(installation, settings);
+    const client = clientOf(installation, service.url, setup.deskKey);
+    const story = options.freePorts ? undefined : createLocalStory(client, installation.gone);
+    const bridge = await startInstalledBridge(installation, settings, 'all', { story });
     try {
       for (const source of settings.sources)
         if (source.name === localSource) await ensureLocalWebhook(installation, source, bridge.webhookUrl(localSource));

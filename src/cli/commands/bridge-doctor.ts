@@ -57,7 +57,8 @@ export async function runDoctor(options: BridgeCommandOptions): Promise<number> 
   return failed ? 1 : 0;
 }
 
-async function examine(command: BridgeCommand, findings: DoctorFinding[]): Promise<void> {
+/** Adds what is found in an installation that is open, for the command and the console. */
+export async function examine(command: BridgeCommand, findings: DoctorFinding[]): Promise<void> {
   const { installation, database, settings, clock } = command;
   findings.push(await findDisk(installation.dataDir));
   findings.push(...(await findServer(database, installation.open.kind)));

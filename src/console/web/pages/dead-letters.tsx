@@ -7,7 +7,7 @@ import { keyOfRow, kindNames, titleOf } from '../parts/document-row.tsx';
 import { ChoiceFilter } from '../parts/filter-bar.tsx';
 import { documentPath, documentsPath } from '../parts/paths.ts';
 import { useFilters } from '../parts/use-filters.ts';
-import { post } from '../state/api.ts';
+import { postCall } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate, viewer } from '../state/viewer.ts';
 
@@ -170,7 +170,7 @@ function ReplayDialog({ choice, close, done }: { choice: Choice; close: () => vo
         <ActionButton
           kind="primary"
           action={async () => {
-            await post<ReplayStarted>('/api/dead-letters/replay', { ...filter, expected: count, title });
+            await postCall<ReplayStarted>('/api/dead-letters/replay', { ...filter, expected: count, title });
             done();
           }}
         >
@@ -208,7 +208,7 @@ function Replays({ replays, reload }: { replays: readonly Replay[]; reload: () =
             {isOpen && finished === null && mayOperate() ? (
               <ActionButton
                 action={async () => {
-                  await post('/api/dead-letters/stop', { id });
+                  await postCall('/api/dead-letters/stop', { id });
                   reload();
                 }}
               >

@@ -21,7 +21,7 @@ import { kindNames, titleOf } from '../parts/document-row.tsx';
 import { eventPath, flowPath, supplierPath } from '../parts/paths.ts';
 import { PlanResult } from '../parts/plan-result.tsx';
 import { Table } from '../parts/table.tsx';
-import { get, post } from '../state/api.ts';
+import { get, postCall } from '../state/api.ts';
 import { moneyText } from '../state/numbers.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
@@ -163,13 +163,13 @@ function Actions({ place, reload }: { place: Place; reload: () => void }) {
   return (
     <div class="actions">
       <ActionButton
-        action={async () => setPlan(await post<PlanAnswer>('/api/plan', { flow, document: { kind, key } }))}
+        action={async () => setPlan(await postCall<PlanAnswer>('/api/plan', { flow, document: { kind, key } }))}
       >
         Would it go through now?
       </ActionButton>
       <ActionButton
         action={async () => {
-          await post('/api/document/replay', place);
+          await postCall('/api/document/replay', place);
           setReplayed(true);
           reload();
         }}

@@ -4,7 +4,7 @@ import type { FeedsAnswer } from '#console/api/feeds.ts';
 import { durationOf } from '#console/duration.ts';
 import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
 import { Table } from '../parts/table.tsx';
-import { post } from '../state/api.ts';
+import { postCall } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
 
@@ -83,7 +83,7 @@ export function FeedsPage() {
                         <ActionButton
                           kind="plain"
                           action={async () => {
-                            await post('/api/feeds/audit', { source: feed.source, feed: feed.feed });
+                            await postCall('/api/feeds/audit', { source: feed.source, feed: feed.feed });
                             setAsked(
                               `An audit of the whole feed ${feed.feed} begins with the next look of the puller.`,
                             );
@@ -146,7 +146,7 @@ export function FeedsPage() {
                       <ActionButton
                         kind="plain"
                         action={async () => {
-                          await post('/api/feeds/cancel-backfill', { id });
+                          await postCall('/api/feeds/cancel-backfill', { id });
                           reload();
                         }}
                       >
@@ -246,7 +246,7 @@ function BackfillDialog({
           disabled={from === ''}
           action={async () => {
             const body = { source, feed, from: utcOf(from), ...(to === '' ? {} : { to: utcOf(to) }) };
-            done((await post<{ id: number }>('/api/feeds/backfill', body)).id);
+            done((await postCall<{ id: number }>('/api/feeds/backfill', body)).id);
           }}
         >
           Read it again

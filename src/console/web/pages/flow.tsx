@@ -8,7 +8,7 @@ import { DifferenceLines } from '../parts/differences.tsx';
 import { kindNames } from '../parts/document-row.tsx';
 import { documentPath, documentsPath } from '../parts/paths.ts';
 import { PlanResult } from '../parts/plan-result.tsx';
-import { post } from '../state/api.ts';
+import { postCall } from '../state/api.ts';
 import { stringify } from '../state/plain-yaml.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
@@ -87,7 +87,7 @@ function Steering({ flow, reload }: { flow: Flow; reload: () => void }) {
   const [plan, setPlan] = useState<PlanAnswer>();
   const close = () => setAsks(undefined);
   const resume = async (agreeToWithdrawals: boolean) => {
-    await post('/api/flows/resume', { flow: flow.flow, agreeToWithdrawals });
+    await postCall('/api/flows/resume', { flow: flow.flow, agreeToWithdrawals });
     close();
     reload();
   };
@@ -106,7 +106,7 @@ function Steering({ flow, reload }: { flow: Flow; reload: () => void }) {
           Resume
         </ActionButton>
       )}
-      <ActionButton action={async () => setPlan(await post<PlanAnswer>('/api/plan', { flow: flow.flow }))}>
+      <ActionButton action={async () => setPlan(await postCall<PlanAnswer>('/api/plan', { flow: flow.flow }))}>
         What would be written now?
       </ActionButton>
       {plan ? <PlanResult plan={plan} flow={flow.flow} /> : null}
@@ -127,7 +127,7 @@ function Steering({ flow, reload }: { flow: Flow; reload: () => void }) {
               kind="primary"
               disabled={reason.trim() === ''}
               action={async () => {
-                await post('/api/flows/pause', { flow: flow.flow, reason });
+                await postCall('/api/flows/pause', { flow: flow.flow, reason });
                 close();
                 reload();
               }}
@@ -161,7 +161,7 @@ function Withdrawals({
         <PlanResult plan={{ ...plan, changes: cancellations }} flow={flow.flow} />
       ) : (
         <ActionButton
-          action={async () => setPlan(await post<PlanAnswer>('/api/plan', { flow: flow.flow, limit: 200 }))}
+          action={async () => setPlan(await postCall<PlanAnswer>('/api/plan', { flow: flow.flow, limit: 200 }))}
         >
           Show what would be cancelled
         </ActionButton>
@@ -201,7 +201,7 @@ function Mapping({ settings }: { settings: Settings }) {
       <div class="actions">
         <ActionButton
           action={async () =>
-            setTrial(await post<MappingTrial>('/api/flows/try-mapping', { flow: settings.name, mapping: text }))
+            setTrial(await postCall<MappingTrial>('/api/flows/try-mapping', { flow: settings.name, mapping: text }))
           }
         >
           Try it on the newest documents

@@ -18,7 +18,7 @@ import {
 import { Chart } from '../parts/chart.tsx';
 import { keyOfRow, kindNames, titleOf } from '../parts/document-row.tsx';
 import { documentPath, documentsPath, flowPath } from '../parts/paths.ts';
-import { post } from '../state/api.ts';
+import { postCall } from '../state/api.ts';
 import { moneyText } from '../state/numbers.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
@@ -213,7 +213,7 @@ function Story({ story, reload }: { story: NonNullable<OverviewAnswer['story']>;
         <ActionButton
           kind="primary"
           action={async () => {
-            await post('/api/story');
+            await postCall('/api/story');
             reload();
           }}
         >

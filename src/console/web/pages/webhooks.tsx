@@ -4,7 +4,7 @@ import type { LedToAnswer, NotificationsAnswer, WebhooksAnswer, WebhookTestAnswe
 import { ActionButton, Dialog, Empty, Failure, Ids, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
 import { PagesOf } from '../parts/pages-of.tsx';
 import { Table } from '../parts/table.tsx';
-import { get, post } from '../state/api.ts';
+import { get, postCall } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate, viewer } from '../state/viewer.ts';
 
@@ -134,7 +134,7 @@ function Registered({ name, url }: { name: string; url: string }) {
             </button>
             <ActionButton
               action={async () =>
-                setTested((await post<WebhookTestAnswer>('/api/webhooks/test', { source: name })).tested)
+                setTested((await postCall<WebhookTestAnswer>('/api/webhooks/test', { source: name })).tested)
               }
             >
               Test
@@ -203,7 +203,7 @@ function Registered({ name, url }: { name: string; url: string }) {
             <ActionButton
               kind="primary"
               action={async () => {
-                await post('/api/webhooks/rotate', { source: name });
+                await postCall('/api/webhooks/rotate', { source: name });
                 close();
                 reload();
               }}
@@ -245,7 +245,7 @@ function RegisterDialog({
         <ActionButton
           kind="primary"
           action={async () => {
-            await post('/api/webhooks/register', { source, url });
+            await postCall('/api/webhooks/register', { source, url });
             done();
           }}
         >

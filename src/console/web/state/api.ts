@@ -43,7 +43,7 @@ export function get<Answer>(path: string, parameters: Parameters = {}, signal?: 
   return call<Answer>(`${path}${queryText(parameters)}`, signal ? { signal } : {});
 }
 
-export function post<Answer>(path: string, body: object = {}): Promise<Answer> {
+export function postCall<Answer>(path: string, body: object = {}): Promise<Answer> {
   const headers = { 'Content-Type': 'application/json', [consoleHeader]: '1' };
   return call<Answer>(path, { method: 'POST', headers, body: JSON.stringify(body) });
 }
