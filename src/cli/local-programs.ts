@@ -2,6 +2,7 @@
 import type { Bridge } from '#bridge/create-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import type { Service } from '#service/create-service.ts';
+import { createConsoleDoctor } from './console-doctor.ts';
 import { type Installation, startInstalledBridge, startInstalledService } from './installation.ts';
 import { localSettings, localSource } from './local-settings.ts';
 import {
@@ -62,7 +63,10 @@ async function startBoth(
     );
     const client = clientOf(installation, service.url, setup.deskKey);
     const story = options.freePorts ? undefined : createLocalStory(client, installation.gone);
-    const bridge = await startInstalledBridge(installation, settings, 'all', { story });
+    const bridge = await startInstalledBridge(installation, settings, 'all', {
+      story,
+      doctor: createConsoleDoctor(installation, settings),
+    });
     try {
       for (const source of settings.sources)
         if (source.name === localSource) await ensureLocalWebhook(installation, source, bridge.webhookUrl(localSource));

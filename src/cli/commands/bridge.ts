@@ -2,6 +2,7 @@
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import { AppError } from '#platform/errors.ts';
 import { readConfiguration } from '../configuration.ts';
+import { createConsoleDoctor } from '../console-doctor.ts';
 import { openInstallation, startInstalledBridge, storageOf } from '../installation.ts';
 import { bridgePorts, checkOwnPorts } from '../own-ports.ts';
 import { listenForStop, untilStopped } from '../stop-request.ts';
@@ -27,7 +28,9 @@ export async function runBridge(options: { config?: string; data?: string; role:
   const { sources, flows } = configuration.bridge;
   if (sources.length === 0) installation.log.warn('no source is configured (bridge.sources): nothing will be received');
   else if (flows.length === 0) installation.log.warn('no flow is configured (bridge.flows): nothing will be delivered');
-  const bridge = await startInstalledBridge(installation, configuration.bridge, options.role);
+  const bridge = await startInstalledBridge(installation, configuration.bridge, options.role, {
+    doctor: createConsoleDoctor(installation, configuration.bridge),
+  });
   opened.defer(() => bridge.close(graceMs));
   installation.log.info(
     { url: bridge.url, consoleUrl: bridge.consoleUrl, role: options.role, storage: storageOf(installation) },

@@ -1,0 +1,27 @@
+/** The doctor for the console: what `bridge doctor` finds in the installation that runs. */
+import type { BridgeSettings } from '#bridge/settings.ts';
+import { createSourceClients } from '#bridge/source-clients.ts';
+import { systemClock } from '#platform/clock.ts';
+import { Registry } from '#platform/metrics.ts';
+import { examine } from './commands/bridge-doctor.ts';
+import type { DoctorFinding } from './doctor/finding.ts';
+import type { Installation } from './installation.ts';
+
+const examineMs = 60_000;
+
+/** Returns a function that examines it, and changes nothing. */
+export function createConsoleDoctor(
+  installation: Installation,
+  settings: BridgeSettings,
+): () => Promise<readonly DoctorFinding[]> {
+  const { database } = installation.open;
+  const { fetch } = installation.outgoing;
+  const clientOf = createSourceClients({ settings, fetch, clock: systemClock, database, registry: new Registry() });
+  return async () => {
+    const findings: DoctorFinding[] = [];
+    const signal = AbortSignal.timeout(examineMs);
+    const command = { installation, settings, database, clock: systemClock, signal, clientOf };
+    await examine({ ...command, perform: (_subject, work) => work() }, findings);
+    return findings;
+  };
+}
