@@ -12,7 +12,7 @@ import type { IntakeWork } from './intake-deps.ts';
 import { holdSending, storePackMax } from './intake-store.ts';
 import { submissionsPath } from './post-submission.ts';
 import { readSubmitted } from './record-store.ts';
-import { lateEffectMs, post, release } from './send-stage.ts';
+import { lateEffectMs, release, sendPack } from './send-stage.ts';
 import { settleSubmission } from './settle-submission.ts';
 import {
   knownSubmissions,
@@ -134,7 +134,7 @@ async function search(work: IntakeWork, submission: OpenSubmission): Promise<voi
     const endsMs = nowMs + work.source.timeout_seconds * 1000;
     const next = { ends: timestampFromMs(endsMs), nextLook: timestampFromMs(endsMs + lateEffectMs) };
     await lease.transaction((tx) => repeatIntent(tx, id, next));
-    await post(work, { id, records });
+    await sendPack(work, { id, records });
     return;
   }
   await giveUp(work, submission);

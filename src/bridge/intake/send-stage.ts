@@ -67,12 +67,12 @@ export async function sendStage(work: IntakeWork): Promise<void> {
     const pack = await lease.transaction((tx) => nextPack(tx, work));
     if (pack === 'again') continue;
     if (pack === undefined) return;
-    if (!(await post(work, pack))) return;
+    if (!(await sendPack(work, pack))) return;
   }
 }
 
 /** Makes the POST of a submission whose intent is committed. Returns whether the next one may be sent. */
-export async function post(work: IntakeWork, { id, records }: Pack): Promise<boolean> {
+export async function sendPack(work: IntakeWork, { id, records }: Pack): Promise<boolean> {
   const { client, lease, signal } = work;
   const changes = records.map(({ change }) => change);
   const posted = await lease.during((lost) => postSubmission(client, changes, id, AbortSignal.any([signal, lost])));
