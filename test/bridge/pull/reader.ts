@@ -21,6 +21,7 @@ import type { HostileQuirks } from './hostile-source.ts';
 export const calm: HostileQuirks = { ...plainFeed, future: false, commitOrdered: false };
 
 export interface CheckpointRow {
+  changes: number;
   watermark: string | null;
   last_error: string | null;
   failures: number;
