@@ -52,17 +52,27 @@ const order = `(d.due is null and d.dead_since is null), greatest(d.delivered, d
 
 export type DocumentRow = DocumentPlace & Subject & DocumentFacts & { source: string; pull: string | null };
 
-/** Reads the documents for which `condition` holds; it may use `d`, `f`, `e` and `s` as `documentTables` names them. */
+/**
+ * Reads the documents for which `condition` holds; it may use `d`, `f`, `e` and `s` as `documentTables` names them. With
+ * `isOfNames: false` it uses `d` and `f` only: then names are looked up for the page, not for every document that fits.
+ */
 export async function readDocuments(
   sql: Sql,
-  { with: prefix = '', condition, params }: { with?: string; condition: string; params: readonly unknown[] },
+  {
+    with: prefix = '',
+    condition,
+    isOfNames = true,
+    params,
+  }: { with?: string; condition: string; isOfNames?: boolean; params: readonly unknown[] },
   { now, limit, skip = 0 }: { now: Timestamp; limit: number; skip?: number },
 ): Promise<ShownDocument[]> {
-  const rows = await sql.query<DocumentRow>(
-    `${prefix} select ${shownColumns} from ${documentTables} where ${condition} order by ${order}
-     limit ${Math.trunc(limit)} offset ${Math.trunc(skip)}`,
-    params,
-  );
+  const page = `order by ${order} limit ${Math.trunc(limit)} offset ${Math.trunc(skip)}`;
+  const statement = isOfNames
+    ? `select ${shownColumns} from ${documentTables} where ${condition} ${page}`
+    : `select ${shownColumns} from (
+         select d.* from bridge.flow_documents d join bridge.flows f on f.name = d.flow where ${condition} ${page}
+       ) d join bridge.flows f on f.name = d.flow ${subjectJoins} order by ${order}`;
+  const rows = await sql.query<DocumentRow>(`${prefix} ${statement}`, params);
   return rows.map((row) => shownDocumentOf(row, now));
 }
 

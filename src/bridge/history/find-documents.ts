@@ -80,6 +80,7 @@ async function find(tx: Sql, words: readonly string[], options: FindPage): Promi
     return `$${params.length}`;
   };
   const conditions = hits.filter((hit) => hit !== leading).map((hit) => conditionOf(hit, param));
+  const isOfNames = conditions.length > 0;
   if (options.flow !== undefined) conditions.push(`d.flow = ${param(options.flow)}`);
   if (options.flows !== undefined) conditions.push(`d.flow = any(${param(options.flows)})`);
   if (options.kinds !== undefined) conditions.push(`d.kind = any(${param(options.kinds)})`);
@@ -99,6 +100,7 @@ async function find(tx: Sql, words: readonly string[], options: FindPage): Promi
         union select split_part(l, ' ', 1), split_part(l, ' ', 2), substr(l, length(split_part(l, ' ', 1)) + length(split_part(l, ' ', 2)) + 3)
           from unnest($3::text[]) as l)`,
       condition: ['(d.flow, d.kind, d.key) in (select flow, kind, key from led)', ...conditions].join(' and '),
+      isOfNames,
       params,
     },
     { ...options, limit: limit + 1 },
