@@ -1,40 +1,66 @@
 /**
- * Recognises notifications that come again. A verified signature stands for the bytes that it signs, so it is all that
- * is remembered, in this process and for the last few thousand notifications of a source. A notification that comes
- * again after that, or to another process, is stored again: it costs one more pull, as would any other notification.
+ * Recognises notifications that come again. A verified signature stands for the bytes that it signs, so 64 bits of it are
+ * all that is remembered, in this process and for the last few thousand notifications of a source. A notification that
+ * comes again after that, or to another process, is stored again: it costs one more pull, as would any other
+ * notification.
+ *
+ * What is remembered stands in arrays of numbers: an object for each of thousands of notifications would cost the garbage
+ * collector more time than the receiver spends on checking signatures.
  */
 
 export interface RecentNotifications {
   /**
-   * Stores a notification, unless one with this signature is remembered: then `stored` is the outcome of that one.
-   * After a failure it is forgotten, so that the sender's next attempt stores it.
+   * Stores a notification, unless one with this signature is remembered or being stored: then `stored` is the outcome of
+   * that one. After a failure it is forgotten, so that the sender's next attempt stores it. `signature` ends with at least
+   * 64 bits in hexadecimal digits.
    */
   storeOnce(signature: string, store: () => Promise<void>): { isNew: boolean; stored: Promise<void> };
 }
 
-/** Half of the signature's digits: more than enough to tell notifications apart, and looked up in half the time. */
-const rememberedDigits = 32;
+/** Notifications share a bucket by some bits of their signatures; a new one takes the place of the oldest there. */
+const bucketSize = 8;
+const alreadyStored = Promise.resolve();
 
-/** Remembers at least the last `max` notifications, and at most twice as many. */
+/** Remembers most of the last `max` notifications, and at most eight times as many. */
 export function createRecentNotifications(max: number): RecentNotifications {
-  // Two generations: forgetting one by one would cost more than remembering.
-  let young = new Map<string, Promise<void>>();
-  let old = new Map<string, Promise<void>>();
+  const buckets = 2 ** Math.ceil(Math.log2(Math.max(1, max / 4)));
+  // Two halves of 64 bits for each place; zero for both: empty.
+  const high = new Uint32Array(buckets * bucketSize);
+  const low = new Uint32Array(buckets * bucketSize);
+  /** The place of each bucket that is taken next. */
+  const next = new Uint8Array(buckets);
+  const writing = new Map<string, Promise<void>>();
+
+  function isRemembered(first: number, second: number): boolean {
+    const from = (second & (buckets - 1)) * bucketSize;
+    for (let place = from; place < from + bucketSize; place += 1)
+      if (high[place] === first && low[place] === second) return true;
+    return false;
+  }
+
+  function remember(first: number, second: number): void {
+    const bucket = second & (buckets - 1);
+    const place = next[bucket] ?? 0;
+    high[bucket * bucketSize + place] = first;
+    low[bucket * bucketSize + place] = second;
+    next[bucket] = (place + 1) % bucketSize;
+  }
+
   return {
     storeOnce: (given, store) => {
-      const signature = given.slice(-rememberedDigits).toLowerCase();
-      const known = young.get(signature) ?? old.get(signature);
+      const key = given.slice(-16).toLowerCase();
+      const [first, second] = [Number.parseInt(key.slice(0, 8), 16), Number.parseInt(key.slice(8), 16)];
+      const known = writing.get(key) ?? (isRemembered(first, second) ? alreadyStored : undefined);
       if (known) return { isNew: false, stored: known };
       const stored = store();
-      if (young.size >= max) {
-        old = young;
-        young = new Map();
-      }
-      young.set(signature, stored);
-      stored.catch(() => {
-        young.delete(signature);
-        old.delete(signature);
-      });
+      writing.set(key, stored);
+      stored.then(
+        () => {
+          writing.delete(key);
+          remember(first, second);
+        },
+        () => writing.delete(key),
+      );
       return { isNew: true, stored };
     },
   };

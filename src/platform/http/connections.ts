@@ -16,6 +16,7 @@ import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { Counter, type Registry } from '../metrics.ts';
 import { addressGroup } from '../network-guard.ts';
+import { ShortLived } from './short-lived.ts';
 
 export interface ConnectionLimits {
   /** The most open connections of the port. */
@@ -93,7 +94,7 @@ export function isInReserve({ socket }: IncomingMessage): boolean {
 }
 
 export interface Connections {
-  readonly running: ReadonlySet<ServerResponse>;
+  readonly running: Iterable<ServerResponse>;
   /** Destroys the socket's connection if its TLS handshake has not ended, and says whether it did. */
   dropUnshaken(socket: unknown): boolean;
   /** Destroys the connections that never had a request; `all`: every connection. */
@@ -125,7 +126,7 @@ export function watchConnections(server: Server, limits: ConnectionLimits, metri
   const byOwner = new Map<string, number>();
   // Half of what an address has: two organisations behind one address cannot keep a third one out.
   const ownerMax = Math.max(1, Math.floor(Math.min(limits.perAddress, inAll) / ownerShare));
-  const running = new Set<ServerResponse>();
+  const running = new ShortLived<ServerResponse>();
   const isTls = 'setSecureContext' in server;
 
   function drop(connection: Connection): void {
@@ -195,8 +196,8 @@ export function watchConnections(server: Server, limits: ConnectionLimits, metri
   server.prependListener('request', (request, response) => {
     const connection = connectionOf.get(request.socket);
     if (connection) connection.used = true;
-    running.add(response);
-    response.on('close', () => running.delete(response));
+    const place = running.add(response);
+    response.once('close', () => running.remove(place));
   });
 
   server.once('listening', () => {

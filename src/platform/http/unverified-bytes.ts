@@ -4,6 +4,7 @@
  * divided by the number of connections: with 32 MB and 1,000 connections, up to 32 KB.
  */
 import { AppError } from '../errors.ts';
+import { ShortLived } from './short-lived.ts';
 
 export interface UnverifiedBytes {
   /** Begins a body that holds no bytes yet. */
@@ -35,7 +36,7 @@ export function createUnverifiedBytes(bytesMax: number): UnverifiedBytes {
 
 /** Classes, unlike nearly everything here: there is one object for each request, and closures would cost more. */
 class Port {
-  readonly bodies = new Set<Held>();
+  readonly bodies = new ShortLived<Held>();
   readonly bytesMax: number;
   total = 0;
 
@@ -54,17 +55,19 @@ class Port {
 
 class Held implements UnverifiedBody {
   readonly #port: Port;
+  /** Its place among the bodies; undefined once it has ended. */
+  #place: number | undefined;
   bytes = 0;
   refuse: (error: AppError) => void = () => undefined;
 
   constructor(port: Port) {
     this.#port = port;
-    port.bodies.add(this);
+    this.#place = port.bodies.add(this);
   }
 
   add(bytes: number, refuse: (error: AppError) => void): void {
     const port = this.#port;
-    if (!port.bodies.has(this)) return;
+    if (this.#place === undefined) return;
     const counted = bytes + chunkBytes;
     this.bytes += counted;
     this.refuse = refuse;
@@ -74,6 +77,9 @@ class Held implements UnverifiedBody {
   }
 
   end(): void {
-    if (this.#port.bodies.delete(this)) this.#port.total -= this.bytes;
+    if (this.#place === undefined) return;
+    this.#port.bodies.remove(this.#place);
+    this.#place = undefined;
+    this.#port.total -= this.bytes;
   }
 }
