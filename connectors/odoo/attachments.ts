@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import {
+  answersPage,
   ConflictError,
   DataError,
   type DocumentOf,
@@ -14,7 +15,6 @@ import {
   UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
-import { answersPage } from './answers-page.ts';
 import { externalId, markerOf } from './external-ids.ts';
 import { findOrders } from './held-orders.ts';
 import { loadRecords } from './load.ts';
@@ -22,6 +22,7 @@ import { asConnectorError, type Odoo } from './odoo.ts';
 import { awardOrder } from './order-shapes.ts';
 import type { OrderDeps } from './orders.ts';
 import { liveOrders } from './plan-order.ts';
+import { removeRecords } from './remove.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
 import { anyOf, id, idIn, oneLine, referenceTo, text } from './values.ts';
 import { codeOf, partnerModel, type Vendor } from './vendors.ts';
@@ -152,15 +153,12 @@ function createAttachedKind({ odoo, settings, vendors }: OrderDeps): Kind<Attach
         task.error = asConnectorError(error);
       }
     }
-    const gone = due(tasks).filter(({ action }) => action === 'cancel');
-    const ids = gone.flatMap(({ reference }) => idIn(reference, model) ?? []);
-    if (ids.length === 0) return;
-    try {
-      signal.throwIfAborted();
-      await odoo.change(model, 'unlink', { ids }, z.literal(true), signal);
-    } catch (error) {
-      for (const task of gone) task.error = asConnectorError(error);
-    }
+    const cancelled = due(tasks).filter(({ action }) => action === 'cancel');
+    const gone = cancelled.flatMap((task) => {
+      const attachment = idIn(task.reference, model);
+      return attachment === undefined ? [] : [{ task, ids: [attachment] }];
+    });
+    await removeRecords(odoo, model, gone, signal);
   }
 
   return {

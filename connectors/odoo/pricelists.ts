@@ -7,10 +7,10 @@ import { DataError, type Found, type Operation, TransientError, z } from 'sourci
 import { documentPrefix, markerOf, partId } from './external-ids.ts';
 import { type LoadRecord, loadRecords } from './load.ts';
 import { awardAmount, checkFields, orderFields, productNameOf, type WantedLine, wantedLines } from './lots.ts';
-import { asConnectorError } from './odoo.ts';
 import type { OrderDeps } from './orders.ts';
+import { removeRecords } from './remove.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
-import { anyOf, id, number, odooTime, relation, text } from './values.ts';
+import { anyOf, fieldsOf, id, number, odooTime, relation, text } from './values.ts';
 import { codeOf, type Vendor } from './vendors.ts';
 
 const model = 'product.supplierinfo';
@@ -26,7 +26,7 @@ const rowsForm = z.array(
     date_end: text,
   }),
 );
-const rowFields = Object.keys(rowsForm.element.shape).filter((name) => name !== 'id');
+const rowFields = fieldsOf(rowsForm);
 const namesForm = z.record(z.string(), z.string());
 
 type HeldPrice = z.output<typeof rowsForm>[number] & { readonly externalId: string };
@@ -102,15 +102,10 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
       const result = results[index];
       if (typeof result !== 'number') task.error ??= result;
     }
-    const gone = due(tasks).filter((task) => task.gone.length > 0);
-    const ids = gone.flatMap((task) => task.gone.map((price) => price.id));
-    if (ids.length === 0) return;
-    try {
-      signal.throwIfAborted();
-      await odoo.change(model, 'unlink', { ids }, z.literal(true), signal);
-    } catch (error) {
-      for (const task of gone) task.error = asConnectorError(error);
-    }
+    const gone = due(tasks)
+      .filter((task) => task.gone.length > 0)
+      .map((task) => ({ task, ids: task.gone.map((price) => price.id) }));
+    await removeRecords(odoo, model, gone, signal);
   }
 
   return {

@@ -16,7 +16,8 @@ import {
 } from 'sourcing-bridge/connector';
 import type { Odoo } from './odoo.ts';
 import type { Settings } from './settings.ts';
-import { id, number, oneLine, plainOf, relation, text } from './values.ts';
+import { fieldsOf, id, number, oneLine, plainOf, relation, text } from './values.ts';
+import { contactRow } from './vendors.ts';
 
 /** The bridge stores checkpoints as JSON: the member names stay as they are. Times are milliseconds since 1970. */
 const checkpointSchema = z.object({
@@ -27,23 +28,7 @@ const checkpointSchema = z.object({
 });
 type Checkpoint = z.output<typeof checkpointSchema>;
 
-const vendorRows = z.array(
-  z.object({
-    id,
-    name: text,
-    ref: text,
-    active: z.boolean(),
-    vat: text,
-    email: text,
-    phone: text,
-    website: text,
-    street: text,
-    street2: text,
-    city: text,
-    zip: text,
-    country_id: relation,
-  }),
-);
+const vendorRows = z.array(contactRow);
 const personRows = z.array(z.object({ id, name: text, email: text, parent_id: relation }));
 const countryRows = z.array(z.object({ id, code: text }));
 const agreementRows = z.array(
@@ -69,8 +54,6 @@ const lineRows = z.array(
     product_description_variants: text,
   }),
 );
-
-const fieldsOf = (rows: z.ZodArray<z.ZodObject>) => Object.keys(rows.element.shape).filter((name) => name !== 'id');
 
 interface Source<Row extends { id: number }, Stream extends ReadStream> {
   readonly model: string;

@@ -11,6 +11,11 @@ export const relation = z
   .union([z.tuple([id, z.string()]), z.literal(false)])
   .transform((value) => (value === false ? undefined : { id: value[0], name: value[1] }));
 
+/** The names of the fields to ask for; Odoo sends the id without being asked. */
+export function fieldsOf(rows: z.ZodArray<z.ZodObject>): string[] {
+  return Object.keys(rows.element.shape).filter((name) => name !== 'id');
+}
+
 /** `purchase.order,12` */
 export function referenceTo(model: string, record: number): string {
   return `${model},${record}`;

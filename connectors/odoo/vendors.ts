@@ -8,33 +8,36 @@ import { externalId } from './external-ids.ts';
 import { loadRecords } from './load.ts';
 import type { Odoo } from './odoo.ts';
 import type { Settings } from './settings.ts';
-import { id, oneLine, relation, text } from './values.ts';
+import { fieldsOf, id, oneLine, relation, text } from './values.ts';
 
 export const partnerModel = 'res.partner';
 
+/** What the connector reads of any contact. */
+export const contactRow = z.object({
+  id,
+  name: text,
+  ref: text,
+  active: z.boolean(),
+  vat: text,
+  email: text,
+  phone: text,
+  website: text,
+  street: text,
+  street2: text,
+  city: text,
+  zip: text,
+  country_id: relation,
+});
 const partnerRows = z.array(
-  z.object({
-    id,
-    name: text,
-    ref: text,
-    active: z.boolean(),
+  contactRow.extend({
     supplier_rank: z.number(),
-    vat: text,
-    email: text,
-    phone: text,
-    website: text,
-    street: text,
-    street2: text,
-    city: text,
-    zip: text,
-    country_id: relation,
     /** The ids of its people and addresses. */
     child_ids: z.array(id),
   }),
 );
 export type HeldPartner = z.output<typeof partnerRows>[number];
 
-const partnerFields = Object.keys(partnerRows.element.shape).filter((name) => name !== 'id');
+const partnerFields = fieldsOf(partnerRows);
 
 /** The code by which Odoo and the sourcing service know the supplier. Throws DataError for one that Odoo cannot hold. */
 export function codeOf({

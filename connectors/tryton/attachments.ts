@@ -4,6 +4,7 @@
  * written last.
  */
 import {
+  answersPage,
   ConflictError,
   DataError,
   type DocumentOf,
@@ -13,7 +14,6 @@ import {
   type SupplierHead,
   z,
 } from 'sourcing-bridge/connector';
-import { answersPage } from './answers-page.ts';
 import { findPurchases, isLive, referenceOfPurchase } from './held-purchases.ts';
 import { findQuotations, referenceOfQuotation } from './held-quotations.ts';
 import { markerOf } from './markers.ts';

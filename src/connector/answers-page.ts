@@ -1,5 +1,5 @@
-/** The page that is attached for a supplier's answers. */
-import type { DocumentOf } from 'sourcing-bridge/connector';
+/** A supplier's answers as a page, for ERPs that take them as an attachment. */
+import type { DocumentOf } from './documents.ts';
 
 /** An HTML page in UTF-8 with one table row per question. All texts are escaped. */
 export function answersPage({ event, supplier, lines }: DocumentOf<'rfi-answers'>): Uint8Array {
