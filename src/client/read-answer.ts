@@ -7,6 +7,7 @@ import { brotliDecompress, gunzip } from 'node:zlib';
 import { problem } from '#contract/problem.ts';
 import { AppError, hasErrorCode, type Recovery } from '#platform/errors.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
+import { createSecretRemover } from '#platform/remove-secrets.ts';
 import { parseExactJson } from './exact-json.ts';
 import { isRedirect, redirectTarget } from './slash-redirects.ts';
 
@@ -124,7 +125,7 @@ export function errorOfAnswer(
   const code = status === 429 ? 'too-many' : isTransient ? 'unavailable' : codeOf(status);
   // Some services repeat parts of the request in their error texts.
   const said = isRedirect(status) ? redirectOf(headers, url) : detailOf(text);
-  const detail = secrets.reduce((shown, secret) => shown.replaceAll(secret, '[secret]'), said);
+  const detail = createSecretRemover(secrets)(said);
   const hidden = sentWith === undefined ? '' : ` (sent as ${sentWith})`;
   return new AnswerError(status, code, `${what} was answered with ${status}${hidden}${detail.slice(0, 500)}${note}`, {
     recovery,

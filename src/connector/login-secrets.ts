@@ -1,24 +1,16 @@
-import { censor } from '#platform/log.ts';
-
-/** A shorter piece would be found inside ordinary words. */
-const charactersMin = 4;
+import { createSecretRemover } from '#platform/remove-secrets.ts';
 
 /**
  * Removes from a text what was sent to log in. A token or session key that a login returned, or `user:password` in
  * base64, is not a setting, so the bridge's own removal of secrets would not recognise it.
  */
 export function hideLogin(text: string, login: Readonly<Record<string, string>>): string {
-  let hidden = text;
-  const secrets = Object.values(login).flatMap(piecesOf);
-  // Longest first: a secret may be part of another one.
-  for (const secret of secrets.sort((a, b) => b.length - a.length))
-    if (secret.length >= charactersMin) hidden = hidden.replaceAll(secret, censor);
-  return hidden;
+  return createSecretRemover(Object.values(login).flatMap(piecesOf))(text);
 }
 
 /**
  * The whole value; the value without its scheme; the values of cookies; the decoded base64, as a whole and split at its
- * colons. Each also as it is spelled in a URL and in JSON.
+ * colons.
  */
 function piecesOf(value: string): string[] {
   const [, credentials = value] = /^[\w-]+ +(.+)$/.exec(value) ?? [];
@@ -26,10 +18,5 @@ function piecesOf(value: string): string[] {
   const decoded = Buffer.from(credentials, 'base64').toString('utf8');
   const isText = /^[\x20-\x7e\xa0-\uffff]+$/.test(decoded) && !decoded.includes('\ufffd');
   const inside = isText ? [decoded, ...decoded.split(':').slice(1)] : [];
-  const pieces = [value, credentials, ...cookies, ...inside];
-  return pieces.flatMap((piece) => [
-    piece,
-    encodeURIComponent(piece.toWellFormed()),
-    JSON.stringify(piece).slice(1, -1),
-  ]);
+  return [value, credentials, ...cookies, ...inside];
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pauseFlow, resumeFlow } from '#bridge/flows/control-flows.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
 import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
@@ -78,7 +79,7 @@ async function tellStory(): Promise<void> {
     flow,
     connector: erp.connector,
     session: erp.session,
-    secrets: { redact: (text) => text, removeSecrets: (text) => text },
+    secrets: createSecretRedactor({}),
     database,
     acquireLease: createLeases({ database, liveness }),
     clock,

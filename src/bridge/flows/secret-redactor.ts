@@ -4,18 +4,21 @@
  * HTTP clients do.
  */
 import { secretsIn } from '#connector/settings.ts';
-import { censor, redactText } from '#platform/log.ts';
+import { redactText } from '#platform/log.ts';
+import { createSecretRemover } from '#platform/remove-secrets.ts';
 import { isSecretName, soundsSecret } from '#platform/secret-names.ts';
 import { storableText } from '../storable-text.ts';
 
-/** Shorter secrets are not removed, as they would be found inside plain words. */
-const charactersMin = 4;
+/** `admin` may well be a part of an object's name in the ERP, and also somebody's password. */
+const longCharactersMin = 8;
 
 export interface SecretRedactor {
   /** Returns the text without secrets, and short enough to be stored and shown. */
   readonly redact: (text: string) => string;
   /** Returns the text without secrets, in its full length. */
   readonly removeSecrets: (text: string) => string;
+  /** Whether the text holds a secret that is long enough not to stand there by chance. */
+  readonly holdsSecret: (text: string) => boolean;
   /** From now on also removes the secrets that the connector's schema has marked in the parsed settings. */
   readonly addSecretsOf: (parsed: unknown) => void;
 }
@@ -25,26 +28,24 @@ export interface SecretRedactor {
  * secrets (`password`, `api_key`), in case the connector forgot to mark them, and the password of every URL.
  */
 export function createSecretRedactor(settings: unknown): SecretRedactor {
-  let secrets = longestFirst(namedSecretsIn(settings, false));
-  const removeSecrets = (text: string) => {
-    let redacted = text;
-    for (const secret of secrets) redacted = redacted.replaceAll(secret, censor);
-    return redactText(redacted);
-  };
+  const secrets = namedSecretsIn(settings, false);
+  let remove = createSecretRemover(secrets);
+  let removeLong = createSecretRemover(longOf(secrets));
+  const removeSecrets = (text: string) => redactText(remove(text));
   return {
     removeSecrets,
     redact: (text) => storableText(removeSecrets(text)),
+    holdsSecret: (text) => removeLong(text) !== text,
     addSecretsOf: (parsed) => {
-      secrets = longestFirst([...secrets, ...secretsIn(parsed).flatMap((text) => [text, ...passwordsOf(text)])]);
+      const all = [...secrets, ...secretsIn(parsed).flatMap((text) => [text, ...passwordsOf(text)])];
+      remove = createSecretRemover(all);
+      removeLong = createSecretRemover(longOf(all));
     },
   };
 }
 
-/** Longest first, since one secret may be the beginning of another. */
-function longestFirst(secrets: readonly string[]): string[] {
-  return [...new Set(secrets.flatMap(spellings))]
-    .filter(({ length }) => length >= charactersMin)
-    .sort((a, b) => b.length - a.length);
+function longOf(secrets: readonly string[]): string[] {
+  return secrets.filter(({ length }) => length >= longCharactersMin);
 }
 
 function namedSecretsIn(value: unknown, isNamedSecret: boolean): string[] {
@@ -67,9 +68,4 @@ function passwordsOf(text: string): string[] {
   } catch {
     return [password];
   }
-}
-
-/** The secret itself, its spelling in an address, and its spelling in JSON. */
-function spellings(secret: string): string[] {
-  return [secret, encodeURIComponent(secret.toWellFormed()), JSON.stringify(secret).slice(1, -1)];
 }

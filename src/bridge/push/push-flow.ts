@@ -61,7 +61,7 @@ export interface PushDeps extends BatchDeps {
  */
 export function createFlowPush(deps: PushDeps) {
   const { flow, database, clock, log } = deps;
-  const calls = createConnectorCalls(deps.session, { redact: deps.secrets.redact, graceMs: deps.abortGraceMs });
+  const calls = createConnectorCalls(deps.session, { secrets: deps.secrets, graceMs: deps.abortGraceMs });
   const isDue = () => hasDue(database, flow, timestampNow(clock));
   return async (signal: AbortSignal): Promise<void> => {
     // Checked again after the lease was released: while this worker held it, a wake-up may have gone to another worker,

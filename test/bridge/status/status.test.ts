@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { createConnectorCalls } from '#bridge/push/calls/connector-calls.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { isIdle, needsLook, readStatus } from '#bridge/status/status.ts';
@@ -216,7 +217,7 @@ describe('a document that is tried again needs a look', () => {
       lookup: async () => 'nothing',
       close: async () => undefined,
     };
-    const calls = createConnectorCalls(session as unknown as Session, { redact: (text) => text });
+    const calls = createConnectorCalls(session as unknown as Session, { secrets: createSecretRedactor({}) });
     const limit = { timeoutMs: 1_000, signal: new AbortController().signal };
     const operation = { action: 'create' } as Operation;
     const [outcome] = await calls.write([operation], limit, () => undefined);

@@ -32,8 +32,8 @@ export interface BatchDeps {
   processIdentity: ProcessIdentity;
   log: Logger;
   outcomes: Counter<'flow' | 'status'>;
-  /** Removes the secrets of the connector's settings from what is logged. */
-  secrets: Pick<SecretRedactor, 'redact' | 'removeSecrets'>;
+  /** Removes the secrets of the connector's settings from what is stored and logged. */
+  secrets: Pick<SecretRedactor, 'redact' | 'removeSecrets' | 'holdsSecret'>;
   /** Needed by flows that take `file` documents. */
   loadFiles?: LoadFiles | undefined;
 }

@@ -5,6 +5,7 @@
  * anyone and be plain JavaScript, so each of its answers is checked here.
  */
 import { z } from 'zod';
+import type { SecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { storableText } from '#bridge/storable-text.ts';
 import type { Found, Operation, Outcome, PlannedOperation, Session, Unclear } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
@@ -35,11 +36,17 @@ export interface CallLimit {
   readonly signal: AbortSignal;
 }
 
-/** `redact` is applied to each text of the connector, so that it may be stored and shown. */
+type Secrets = Pick<SecretRedactor, 'redact' | 'holdsSecret'>;
+
+/**
+ * Secrets are removed from each text of the connector, so that it may be stored and shown. A reference with a secret in
+ * it is not accepted, since the ERP must recognise it.
+ */
 export function createConnectorCalls(
   session: Session,
-  { redact, graceMs = abortGraceMs }: { redact: (text: string) => string; graceMs?: number | undefined },
+  { secrets, graceMs = abortGraceMs }: { secrets: Secrets; graceMs?: number | undefined },
 ): ConnectorCalls {
+  const { redact } = secrets;
   let abandoned = 0;
 
   async function call<T>(
@@ -93,7 +100,7 @@ export function createConnectorCalls(
         const outcomes = await call(limit, (signal) => session.write(operations, signal), onLateEnd);
         if (outcomes.length !== operations.length)
           throw new Error(`the connector returned ${outcomes.length} outcomes for ${operations.length} operations`);
-        return operations.map((operation, index) => readOutcome(operation, outcomes[index], redact));
+        return operations.map((operation, index) => readOutcome(operation, outcomes[index], secrets));
       } catch (error) {
         return operations.map(() => ({ status: 'unknown', message: errorText(error) }));
       }
@@ -101,7 +108,7 @@ export function createConnectorCalls(
     lookup: async (documents, limit) => {
       const answer: unknown = await call(limit, (signal) => session.lookup(documents, signal));
       if (!Array.isArray(answer)) throw new Error('the connector returned no list of what it found');
-      return readFound(answer, redact);
+      return readFound(answer, secrets);
     },
     plan: async (operations, limit) => {
       if (!session.plan) return undefined;
@@ -119,6 +126,9 @@ export function createConnectorCalls(
 const reference = z
   .string()
   .refine((text) => storableText(text) === text, 'must have at most 2,000 characters, and no zero character');
+
+const secretReference =
+  'the reference of the object holds a secret of the settings; change the secret, or what the ERP answers as the reference';
 
 const outcomeForm = z.union([
   z.object({ status: z.enum(['created', 'updated', 'unchanged', 'cancelled']), reference }),
@@ -161,7 +171,7 @@ const plannedForm = z.array(
 );
 
 /** Returns the outcome as the connector answered it; `unknown` when it cannot be read or does not fit the action. */
-function readOutcome({ action }: Operation, answered: unknown, redact: (text: string) => string): Outcome {
+function readOutcome({ action }: Operation, answered: unknown, { redact, holdsSecret }: Secrets): Outcome {
   const read = outcomeForm.safeParse(answered);
   if (!read.success)
     return {
@@ -173,28 +183,30 @@ function readOutcome({ action }: Operation, answered: unknown, redact: (text: st
     action === 'cancel' ? outcome.status !== 'created' && outcome.status !== 'updated' : outcome.status !== 'cancelled';
   if (!fits) return { status: 'unknown', message: `the connector answered "${outcome.status}" to: ${action}` };
   if ('message' in outcome) return { ...outcome, message: redact(outcome.message) };
+  if ('reference' in outcome && holdsSecret(outcome.reference)) return { status: 'unknown', message: secretReference };
   return 'error' in outcome
     ? { ...outcome, error: { ...outcome.error, message: redact(outcome.error.message) } }
     : outcome;
 }
 
 /** Returns what was found, by key. An entry that cannot be read makes only its own document unclear. */
-function readFound(answer: readonly unknown[], redact: (text: string) => string): Map<string, Found | Unclear> {
+function readFound(answer: readonly unknown[], secrets: Secrets): Map<string, Found | Unclear> {
   const found = new Map<string, Found | Unclear>();
   for (const item of answer) {
     const { data: named } = keyForm.safeParse(item);
     if (!named) throw new Error('the connector found an object and does not say for which key');
-    const entry = readFoundEntry(named.key, item, redact);
+    const entry = readFoundEntry(named.key, item, secrets);
     const earlier = found.get(named.key);
     found.set(named.key, earlier === undefined ? entry : mergeFound(earlier, entry));
   }
   return found;
 }
 
-function readFoundEntry(key: string, item: unknown, redact: (text: string) => string): Found | Unclear {
+function readFoundEntry(key: string, item: unknown, { redact, holdsSecret }: Secrets): Found | Unclear {
   const { data: unclearEntry } = unclearForm.safeParse(item);
   if (unclearEntry) return { key, unclear: redact(unclearEntry.unclear) };
   const read = foundForm.safeParse(item);
+  if (read.success && holdsSecret(read.data.reference)) return { key, unclear: secretReference };
   if (read.success) return { ...read.data, contentHash: read.data.contentHash };
   return { key, unclear: `the connector returned an answer that cannot be read${faultOf(read.error)}` };
 }

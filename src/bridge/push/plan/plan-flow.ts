@@ -80,7 +80,7 @@ export async function planFlow(
 ): Promise<PlannedChange[]> {
   const { flow, connector, session, secrets } = deps.openFlow;
   const { batchMax, timeoutMs } = connector.capabilities;
-  const calls = createConnectorCalls(session, { redact: secrets.redact, graceMs: deps.abortGraceMs });
+  const calls = createConnectorCalls(session, { secrets, graceMs: deps.abortGraceMs });
   const processIdentity = deps.processIdentity ?? createProcessIdentity();
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
   const documents = await deps.database.query<PlannedDocument>(
