@@ -1,9 +1,10 @@
 /**
  * What the history costs the push: awards of five lines from the mirror into the tables of the postgres connector, by the
  * pusher as it is, against the same pusher whose statements for the history are left out. In turns, each with a new
- * version of every award. BENCH_DOCUMENTS: how many instead of 1,000.
+ * version of every award. Processor time and bytes of the log say more than the time where other programs run.
+ * BENCH_DOCUMENTS: how many instead of 1,000.
  */
-
+import { readFileSync } from 'node:fs';
 import { openFlows } from '#bridge/flows/open-flows.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
@@ -59,25 +60,27 @@ export async function benchPushHistory({ open, dataDir }: Installation): Promise
     without: pushOn(without(database, /insert into bridge\.(attempts|document_versions)/)),
   };
   const never = new AbortController().signal;
-  const times = { with: [] as number[], versions: [] as number[], without: [] as number[] };
+  const costs = { with: [] as Cost[], versions: [] as Cost[], without: [] as Cost[] };
   let version = 0;
-  const turn = async (side: keyof typeof sides) => {
+  const turn = async (side: keyof typeof sides): Promise<Cost> => {
     version += 1;
     await storeAwards(database, version);
     await database.query('analyze bridge.mirror, bridge.flow_documents');
-    const began = performance.now();
+    // Otherwise it depends on the turn how many pages are written to the log as a whole.
+    await database.query('checkpoint');
+    const before = await costNow(database);
     await sides[side](never);
-    const elapsed = performance.now() - began;
+    const after = await costNow(database);
     const [left] = await database.query<{ count: number }>(
       'select count(*)::int as count from bridge.flow_documents where due is not null',
     );
     if (left?.count !== 0) throw new Error(`${left?.count} documents are still due`);
-    return elapsed;
+    return { ms: after.ms - before.ms, cpuMs: after.cpuMs - before.cpuMs, walBytes: after.walBytes - before.walBytes };
   };
   for (let round = -1; round < rounds; round += 1)
     for (const side of orders[(round + 3) % 3] ?? orders[0]) {
-      const elapsed = await turn(side);
-      if (round >= 0) times[side].push(elapsed);
+      const cost = await turn(side);
+      if (round >= 0) costs[side].push(cost);
       else Object.assign(spent, { attempts: 0, versions: 0 });
     }
   const [kept] = await database.query<{ attempts: number; bytes: number; versions: number }>(
@@ -85,32 +88,70 @@ export async function benchPushHistory({ open, dataDir }: Installation): Promise
        pg_total_relation_size('bridge.attempts')::float8 as bytes,
        pg_total_relation_size('bridge.document_versions')::float8 as versions`,
   );
-  const perSecond = (each: readonly number[]) => `${Math.round((documentCount / median(each)) * 1000)}/s`;
-  const ratioTo = (side: keyof typeof sides) =>
-    median(times.with.map((elapsed, index) => elapsed / (times[side][index] ?? elapsed))).toFixed(3);
+  const of = (side: keyof typeof sides, what: keyof Cost) => median(costs[side].map((cost) => cost[what]));
+  const each = (what: keyof Cost, unit: string, digits = 0) =>
+    (['without', 'versions', 'with'] as const).map(
+      (side) => `${(of(side, what) / documentCount).toFixed(digits)} ${unit}`,
+    );
+  const ratioTo = (side: keyof typeof sides, what: keyof Cost) =>
+    median(costs.with.map((cost, index) => cost[what] / (costs[side][index]?.[what] ?? 1))).toFixed(3);
   console.log(
     `Pushing ${documentCount.toLocaleString('en')} changed awards of ${lotsEach} lines, ${rounds} pairs of turns`,
   );
   printTable([
-    ['', 'neither', 'what was sent', 'and attempts', 'all : neither', 'all : what was sent'],
+    ['for each award', 'neither', 'what was sent', 'and attempts', 'all : neither', 'all : what was sent'],
+    ['time', ...each('ms', 'ms', 2), ratioTo('without', 'ms'), ratioTo('versions', 'ms')],
+    ['processor', ...each('cpuMs', 'ms', 2), ratioTo('without', 'cpuMs'), ratioTo('versions', 'cpuMs')],
     [
-      'awards',
-      perSecond(times.without),
-      perSecond(times.versions),
-      perSecond(times.with),
-      ratioTo('without'),
-      ratioTo('versions'),
+      'log of the database',
+      ...each('walBytes', 'bytes'),
+      ratioTo('without', 'walBytes'),
+      ratioTo('versions', 'walBytes'),
     ],
   ]);
-  const total = times.with.reduce((sum, elapsed) => sum + elapsed, 0);
+  const total = costs.with.reduce((sum, { ms }) => sum + ms, 0);
   const share = (ms: number) => `${((ms / total) * 100).toFixed(1)} %`;
   console.log(
     `  of the time of the push, the statement for attempts took ${share(spent.attempts)}, that for what was sent ${share(spent.versions)}`,
   );
-  const each = (bytes: number) => `${Math.round(bytes / (kept?.attempts ?? 1))} bytes`;
+  const size = (bytes: number) => `${Math.round(bytes / (kept?.attempts ?? 1))} bytes`;
   console.log(
-    `  an attempt takes ${each(kept?.bytes ?? 0)}, what was sent with it ${each(kept?.versions ?? 0)}, indexes included\n`,
+    `  an attempt takes ${size(kept?.bytes ?? 0)}, what was sent with it ${size(kept?.versions ?? 0)}, indexes included\n`,
   );
+}
+
+interface Cost {
+  readonly ms: number;
+  /** Of this process and of the database's; another program that runs changes it little. */
+  readonly cpuMs: number;
+  readonly walBytes: number;
+}
+
+async function costNow(database: Database): Promise<Cost> {
+  const [row] = await database.query<{ bytes: number; pids: number[] }>(
+    `select (pg_current_wal_insert_lsn() - '0/0')::float8 as bytes,
+       array(select pid from pg_stat_activity where datname = current_database()) as pids`,
+  );
+  const own = process.cpuUsage();
+  const cpuMs = (own.user + own.system) / 1_000 + sum((row?.pids ?? []).map(cpuMsOf));
+  return { ms: performance.now(), cpuMs, walBytes: row?.bytes ?? 0 };
+}
+
+/** The processor time of a process of this machine; 0 where it is not known. */
+function cpuMsOf(pid: number): number {
+  try {
+    // User and system time in hundredths of a second, after the name in brackets.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ');
+    return (Number(fields[11]) + Number(fields[12])) * 10;
+  } catch {
+    return 0;
+  }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }
 
 const orders = [

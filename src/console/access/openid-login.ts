@@ -1,9 +1,10 @@
 /**
  * Login by an OpenID provider (authorisation code with PKCE, OpenID Connect Core 1.0), through openid-client. What a
  * login needs between going to the provider and coming back is sealed into a cookie: no visitor makes anything grow here.
- * The provider is asked for its metadata at the first login, so a provider that is away does not delay the start.
+ * The provider is asked for its metadata at the first login, so a provider that is away does not delay the start; and
+ * the library is loaded with it, so a console without such a login does without.
  */
-import * as client from 'openid-client';
+import type { Configuration, TokenEndpointResponse, TokenEndpointResponseHelpers } from 'openid-client';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
@@ -25,6 +26,8 @@ const awayCodes = new Set([
   'OAUTH_RESPONSE_IS_NOT_JSON',
 ]);
 const sealContext = 'console.openid';
+
+type Library = typeof import('openid-client');
 
 interface LoginUnderWay {
   readonly state: string;
@@ -67,10 +70,10 @@ export function createOpenIdLogin({
   clock: Clock;
 }): OpenIdLogin {
   const redirectUrl = `${consoleUrl}${callbackPath}`;
-  let provider: Promise<client.Configuration> | undefined;
+  let provider: Promise<Configuration> | undefined;
 
   /** A failed discovery is not kept. */
-  function discover(): Promise<client.Configuration> {
+  function discover(client: Library): Promise<Configuration> {
     provider ??= client
       .discovery(
         new URL(settings.issuer),
@@ -101,7 +104,8 @@ export function createOpenIdLogin({
 
   return {
     begin: async (next) => {
-      const found = await discover();
+      const client = await import('openid-client');
+      const found = await discover(client);
       const underWay: LoginUnderWay = {
         state: client.randomState(),
         nonce: client.randomNonce(),
@@ -122,7 +126,8 @@ export function createOpenIdLogin({
 
     finish: async (query, cookie) => {
       const underWay = openCookie(cookie);
-      const found = await discover();
+      const client = await import('openid-client');
+      const found = await discover(client);
       const claims = await client
         .authorizationCodeGrant(found, new URL(`${redirectUrl}${query}`), {
           expectedState: underWay.state,
@@ -130,9 +135,9 @@ export function createOpenIdLogin({
           pkceCodeVerifier: underWay.verifier,
           idTokenExpected: true,
         })
-        .then((tokens) => allClaims(found, settings, tokens))
+        .then((tokens) => allClaims(client, found, settings, tokens))
         .catch((cause: unknown) => {
-          throw refusalOf(cause);
+          throw refusalOf(client, cause);
         });
       const name = nameOf(claims, settings);
       const role = settings.roles.find(({ claim, value }) => holds(claims[claim], value));
@@ -150,9 +155,10 @@ type Claims = Readonly<Record<string, unknown>>;
 
 /** Providers may leave claims out of the ID token and tell them at their userinfo endpoint only. */
 async function allClaims(
-  provider: client.Configuration,
+  client: Library,
+  provider: Configuration,
   { roles, name_claim }: OpenIdSettings,
-  tokens: client.TokenEndpointResponse & client.TokenEndpointResponseHelpers,
+  tokens: TokenEndpointResponse & TokenEndpointResponseHelpers,
 ): Promise<Claims> {
   const claims: Claims = { ...tokens.claims() };
   const wanted = [name_claim, ...roles.map(({ claim }) => claim)];
@@ -179,7 +185,7 @@ function holds(claim: unknown, value: string): boolean {
 }
 
 /** What the provider or the person said no to, in words for the person. The cause is for the log. */
-function refusalOf(cause: unknown): AppError {
+function refusalOf(client: Library, cause: unknown): AppError {
   if (cause instanceof client.AuthorizationResponseError)
     return new AppError('unauthorized', `The provider has not logged you in (${cause.error}).`, { cause });
   if (cause instanceof client.ResponseBodyError)
