@@ -4,7 +4,7 @@
  * The provider is asked for its metadata at the first login, so a provider that is away does not delay the start; and
  * the library is loaded with it, so a console without such a login does without.
  */
-import type { Configuration, TokenEndpointResponse, TokenEndpointResponseHelpers } from 'openid-client';
+import type * as openid from 'openid-client';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
@@ -27,7 +27,7 @@ const awayCodes = new Set([
 ]);
 const sealContext = 'console.openid';
 
-type Library = typeof import('openid-client');
+type Library = typeof openid;
 
 interface LoginUnderWay {
   readonly state: string;
@@ -70,10 +70,10 @@ export function createOpenIdLogin({
   clock: Clock;
 }): OpenIdLogin {
   const redirectUrl = `${consoleUrl}${callbackPath}`;
-  let provider: Promise<Configuration> | undefined;
+  let provider: Promise<openid.Configuration> | undefined;
 
   /** A failed discovery is not kept. */
-  function discover(client: Library): Promise<Configuration> {
+  function discover(client: Library): Promise<openid.Configuration> {
     provider ??= client
       .discovery(
         new URL(settings.issuer),
@@ -156,9 +156,9 @@ type Claims = Readonly<Record<string, unknown>>;
 /** Providers may leave claims out of the ID token and tell them at their userinfo endpoint only. */
 async function allClaims(
   client: Library,
-  provider: Configuration,
+  provider: openid.Configuration,
   { roles, name_claim }: OpenIdSettings,
-  tokens: TokenEndpointResponse & TokenEndpointResponseHelpers,
+  tokens: openid.TokenEndpointResponse & openid.TokenEndpointResponseHelpers,
 ): Promise<Claims> {
   const claims: Claims = { ...tokens.claims() };
   const wanted = [name_claim, ...roles.map(({ claim }) => claim)];
