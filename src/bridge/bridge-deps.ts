@@ -21,8 +21,8 @@ export interface BridgeDeps {
   settings: BridgeSettings;
   /** Default: `all`. */
   role?: BridgeRole;
-  /** For the webhook endpoint. */
-  tls: { certPem: string; keyPem: string };
+  /** For the webhook endpoint; undefined where a process does not receive and the certificate is the operator's own. */
+  tls: { certPem: string; keyPem: string } | undefined;
   /** For the console; without it the console speaks HTTP. */
   consoleTls?: { certPem: string; keyPem: string } | undefined;
   dataDir: string;

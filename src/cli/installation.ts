@@ -37,13 +37,15 @@ export interface Installation {
   readonly log: Logger;
   readonly open: OpenDatabase;
   readonly secrets: SecretBox;
-  readonly adminToken: string;
-  readonly certificates: LocalCertificates;
+  /** Of the local authority; undefined with `bridge.tls`: then no authority is made, and no process holds its key. */
+  readonly certificates: LocalCertificates | undefined;
   readonly outgoing: ReturnType<typeof createGuardedFetch>;
   /** Aborts when the data folder is deleted or moved; its reason is an AppError that says so. The program must stop. */
   readonly gone: AbortSignal;
   /** Opens the storage of files, and proves that it works. */
   storage(): Promise<FileStorage>;
+  /** Of the settings, or of the data folder: only the service, and what acts as its operator, asks for it. */
+  adminToken(): Promise<string>;
   signals(program: 'service' | 'bridge'): Promise<Signals>;
   /** Closes everything, also the parts that a program has left open because it failed to start. */
   close(): Promise<void>;
@@ -76,15 +78,12 @@ export async function openInstallation(
   await makeDataDir(dataDir);
   const masterKey = await loadMasterKey({ fromEnvironment: configuration.master_key, directory: dataDir });
   const previousKeys = await loadPreviousKeys({ configured: configuration.previous_keys, directory: dataDir });
-  const adminToken = await loadAdminToken({ fromEnvironment: configuration.admin_token, directory: dataDir });
-  const hostnames = [...new Set(['localhost', '127.0.0.1', '::1', configuration.bridge.public_host.toLowerCase()])];
-  const certificates = await ensureLocalCertificates({
-    directory: join(dataDir, 'tls'),
-    hostnames,
-    clock: systemClock,
-    log,
-  });
-  if (configuration.bridge.ca_file !== undefined) await publish(certificates.caPem, configuration.bridge.ca_file);
+  const hostnames = endpointNames(configuration);
+  const certificates = configuration.bridge.tls
+    ? undefined
+    : await ensureLocalCertificates({ directory: join(dataDir, 'tls'), hostnames, clock: systemClock, log });
+  if (certificates && configuration.bridge.ca_file !== undefined)
+    await publishAuthority(certificates.caPem, configuration.bridge.ca_file);
   const open = await openDatabase({
     url: configuration.database_url,
     dataDir,
@@ -96,8 +95,7 @@ export async function openInstallation(
   const watch = await watchDataFolder(dataDir);
   opened.defer(() => watch.close());
   const outgoing = createGuardedFetch({
-    extraCa: certificates.caPem,
-    extraCaHosts: hostnames,
+    ...(certificates && { extraCa: certificates.caPem, extraCaHosts: hostnames }),
     connectionsPerOrigin: 8,
   });
   opened.defer(() => outgoing.close());
@@ -108,7 +106,7 @@ export async function openInstallation(
     log,
     open,
     secrets: createSecretBox(masterKey, previousKeys),
-    adminToken,
+    adminToken: () => loadAdminToken({ fromEnvironment: configuration.admin_token, directory: dataDir }),
     certificates,
     outgoing,
     gone: watch.gone,
@@ -135,8 +133,13 @@ export async function openInstallation(
   };
 }
 
+/** The names that the local authority's certificate is for. */
+export function endpointNames({ bridge }: Configuration): string[] {
+  return [...new Set(['localhost', '127.0.0.1', '::1', bridge.public_host.toLowerCase()])];
+}
+
 /** Writes the authority's certificate for other users to read. Throws an AppError `invalid` that names the setting. */
-async function publish(caPem: string, file: string): Promise<void> {
+export async function publishAuthority(caPem: string, file: string): Promise<void> {
   try {
     if ((await readFileIfAny(file)) === caPem) return;
     await replaceFile(file, caPem, 0o644);
@@ -224,7 +227,7 @@ export async function startInstalledService(
   misbehave?: MisbehaveOptions,
 ): Promise<Service> {
   const { startService } = await import('#service/create-service.ts');
-  const { configuration, open, secrets, adminToken, log, outgoing } = installation;
+  const { configuration, open, secrets, log, outgoing } = installation;
   const { service } = configuration;
   return startService({
     settings: {
@@ -246,7 +249,7 @@ export async function startInstalledService(
     fetch: outgoing.fetch,
     secrets,
     storage: await installation.storage(),
-    adminToken,
+    adminToken: await installation.adminToken(),
     clock: systemClock,
     log: log.child({ program: 'service' }),
     registry: createRegistry(),
@@ -275,7 +278,7 @@ export async function startInstalledBridge(
   return startBridge({
     settings,
     role,
-    tls: await certificateFor(installation, settings),
+    tls: await certificateFor(installation, settings, role === 'all' || role === 'receive'),
     consoleTls: settings.console_tls && (await readCertificate(settings.console_tls, 'bridge.console_tls')),
     dataDir,
     sweepMs: configuration.sweep_seconds * 1000,
@@ -309,9 +312,13 @@ export async function startInstalledBridge(
   });
 }
 
-/** The webhook endpoint's certificate. Throws an AppError `invalid` for a file that cannot be read. */
-export async function certificateFor({ certificates }: Installation, { tls }: BridgeSettings) {
-  return tls ? readCertificate(tls, 'bridge.tls') : certificates;
+/**
+ * The webhook endpoint's certificate, with its key. Only a process that receives reads the key of `bridge.tls`: the others
+ * need not have that file. Throws an AppError `invalid` for a file that cannot be read.
+ */
+export async function certificateFor({ certificates }: Installation, { tls }: BridgeSettings, receives: boolean) {
+  if (!tls) return certificates;
+  return receives ? readCertificate(tls, 'bridge.tls') : undefined;
 }
 
 async function readCertificate(tls: { cert_file: string; key_file: string }, setting: string) {

@@ -50,7 +50,7 @@ export async function keepServiceUrl(installation: Installation, setup: LocalSet
 export async function ensureLocalOrganisation(installation: Installation, serviceUrl: string): Promise<LocalSetup> {
   const known = await readLocalSetup(installation.dataDir);
   if (known && (await works(clientOf(installation, serviceUrl, known.bridgeKey)))) return known;
-  const operator = clientOf(installation, serviceUrl, installation.adminToken);
+  const operator = clientOf(installation, serviceUrl, await installation.adminToken());
   const organisation = await createLocalOrganisation(operator, 'Local');
   await organisation.put('webhook-domains', { domains: [installation.configuration.bridge.public_host] });
   await organisation.put('allowed-networks', { cidrs: ['127.0.0.0/8', '::1/128'] });

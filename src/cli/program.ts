@@ -114,6 +114,16 @@ function createProgram(): Command {
       const { runMigrate } = await import('./commands/migrate.ts');
       process.exitCode = await runMigrate(name, options);
     });
+  program
+    .command('certificate')
+    .description('write a certificate of the local authority where bridge.tls says, so that receivers lack its key')
+    .addOption(configOption())
+    .addOption(dataOption())
+    .action(
+      run(async (options: { config?: string; data?: string }) =>
+        (await import('./commands/certificate.ts')).runCertificate(options),
+      ),
+    );
   const secrets = program.command('secrets').description('the secrets in the database, which the master key seals');
   addBridgeSubcommand(secrets, 'rotate', 'seal them anew under the master key of now', async (options) =>
     (await import('./commands/secrets-rotate.ts')).runSecretsRotate(options),

@@ -39,7 +39,7 @@ export async function benchBidSubmission(installation: Installation): Promise<vo
   const client = new Client({ connectionString: installation.open.url });
   await client.connect();
   try {
-    const { key, event, supplierIds, idleOrganisation } = await openEvent(service.url, installation.adminToken);
+    const { key, event, supplierIds, idleOrganisation } = await openEvent(service.url, await installation.adminToken());
     const port = Number(new URL(service.url).port);
     const lotIds = await column0(client, 'select id from service.lots where event_id = $1 order by position', [event]);
     const rssBefore = process.memoryUsage.rss();

@@ -29,7 +29,7 @@ export async function benchCatchUp(installation: Installation): Promise<void> {
           version,
         );
     const organisation = `${programs.service.url}/admin/organisations/${programs.setup.organisation}`;
-    await call(`${organisation}/limits`, installation.adminToken, 'PUT', { enabled: true });
+    await call(`${organisation}/limits`, await installation.adminToken(), 'PUT', { enabled: true });
     const settings = {
       ...programs.settings,
       sources: programs.settings.sources.map((source) => ({ ...source, page_size: pageSize, quotas: {} })),

@@ -13,7 +13,7 @@ import type { Service } from '#service/create-service.ts';
 import { median, megabytes, printTable } from './figures.ts';
 import { noteGoal } from './goals.ts';
 import type { ReceiverOrder, ReceiverReport } from './receiver-process.ts';
-import { call, createOrganisation } from './set-up.ts';
+import { call, createOrganisation, localCertificates } from './set-up.ts';
 
 /** Webhooks, each at an origin of its own, and connections to each: what the deliverer uses at once. */
 const webhooks = 8;
@@ -31,7 +31,7 @@ export async function benchDeliveries(installation: Installation): Promise<void>
     (port) =>
       new Pool(`https://localhost:${port}`, {
         connections: connectionsEach,
-        connect: { ca: installation.certificates.caPem },
+        connect: { ca: localCertificates(installation).caPem },
       }),
   );
   try {
@@ -106,14 +106,14 @@ interface Receiver {
   close(): Promise<void>;
 }
 
-async function startReceiver({ certificates }: Installation): Promise<Receiver> {
+async function startReceiver(installation: Installation): Promise<Receiver> {
   const child: ChildProcess = fork(new URL('receiver-process.ts', import.meta.url));
   const ask = async (order: ReceiverOrder) => {
     const answer = once(child, 'message');
     child.send(order);
     return ((await answer) as [ReceiverReport])[0];
   };
-  const { certPem, keyPem } = certificates;
+  const { certPem, keyPem } = localCertificates(installation);
   const report = await ask({ listen: { ports: webhooks, certPem, keyPem } });
   if (!('listening' in report)) throw new Error('The receiver did not begin to listen.');
   return {
@@ -137,8 +137,8 @@ interface Target {
   webhook: string;
 }
 
-async function createWebhooks(url: string, { adminToken }: Installation, ports: readonly number[]): Promise<Target[]> {
-  const { organisation, key } = await createOrganisation(url, adminToken, ['webhooks']);
+async function createWebhooks(url: string, installation: Installation, ports: readonly number[]): Promise<Target[]> {
+  const { organisation, key } = await createOrganisation(url, await installation.adminToken(), ['webhooks']);
   const targets: Target[] = [];
   for (const port of ports) {
     const hook = { name: 'bench', url: `https://localhost:${port}/hook`, triggers: ['JOB_UPDATED'] };

@@ -35,7 +35,7 @@ export async function benchFeedPage(installation: Installation): Promise<void> {
   await client.connect();
   const bare = await listenBare(client);
   try {
-    const { organisation, key } = await createOrganisation(service.url, installation.adminToken, ['feeds']);
+    const { organisation, key } = await createOrganisation(service.url, await installation.adminToken(), ['feeds']);
     await fillFeed(client, organisation);
     const read = async (path: string) => {
       const answer = await fetch(service.url + path, { headers: { authorization: `Bearer ${key}` } });

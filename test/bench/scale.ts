@@ -14,6 +14,7 @@ import { noteGoal } from './goals.ts';
 import { startLoad } from './load.ts';
 import { startPageServer } from './page-server.ts';
 import { freePort, type RoleProcess, startRole } from './role-process.ts';
+import { localCertificates } from './set-up.ts';
 import { makeRequests, signingKey } from './signed-requests.ts';
 
 const records = Number(process.env['BENCH_RECORDS'] ?? 50_000);
@@ -114,7 +115,7 @@ interface Settings {
 /** The first source is called `main`. Nothing is read on schedule but at the start. */
 async function settingsOf(installation: Installation, url: string, sources: number): Promise<Settings> {
   const folder = await mkdtemp(join(installation.dataDir, 'role-'));
-  const { certPem, keyPem } = installation.certificates;
+  const { certPem, keyPem } = localCertificates(installation);
   await writeFile(join(folder, 'cert.pem'), certPem);
   await writeFile(join(folder, 'key.pem'), keyPem);
   await mkdir(join(folder, 'erp'));
@@ -194,7 +195,8 @@ async function measure(
   }
 }
 
-async function sendNotifications({ certificates: { caPem } }: Installation, port: number): Promise<void> {
+async function sendNotifications(installation: Installation, port: number): Promise<void> {
+  const { caPem } = localCertificates(installation);
   const load = startLoad();
   try {
     for (let sent = 0; sent < notifications; sent += 5_000)

@@ -1,5 +1,6 @@
 /** The calls that make what a benchmark needs in a service; what is measured goes by other ways. */
 import { z } from 'zod';
+import type { Installation } from '#cli/installation.ts';
 
 /** Gives the answer's body; rejects unless it was answered with 2xx. */
 export async function call(url: string, key: string, method: string, body?: object): Promise<unknown> {
@@ -11,6 +12,12 @@ export async function call(url: string, key: string, method: string, body?: obje
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${method} ${url}: ${answer.status} ${text}`);
   return text === '' ? undefined : JSON.parse(text);
+}
+
+/** The certificates of the installation's local authority: a benchmark configures none of its own. */
+export function localCertificates({ certificates }: Installation) {
+  if (!certificates) throw new Error('The installation has no local authority.');
+  return certificates;
 }
 
 /** An organisation that may send webhooks to localhost, without rate limits, and a key of it with these scopes. */

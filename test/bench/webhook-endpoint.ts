@@ -13,6 +13,7 @@ import { median, megabytes, printTable, quantile } from './figures.ts';
 import { noteGoal } from './goals.ts';
 import { type Load, startLoad } from './load.ts';
 import type { ServerKind, ServerOrder, ServerReport } from './notification-server-process.ts';
+import { localCertificates } from './set-up.ts';
 import { bodyBytes, makeRequests, signingKey } from './signed-requests.ts';
 
 const rounds = 5;
@@ -44,7 +45,7 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
   };
   const second = await start('bridge');
   const loads = [startLoad(), startLoad()] as const;
-  const { caPem } = installation.certificates;
+  const { caPem } = localCertificates(installation);
   const run = async (server: Server, load: Load, count: number, at: number): Promise<Run> => {
     const requests = makeRequests(count);
     const before = await server.usage();
@@ -107,14 +108,15 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
   }
 }
 
-async function startServer({ open, dataDir, certificates }: Installation, kind: ServerKind): Promise<Server> {
+async function startServer(installation: Installation, kind: ServerKind): Promise<Server> {
   const child: ChildProcess = fork(new URL('notification-server-process.ts', import.meta.url));
   const ask = async (question: ServerOrder | 'usage') => {
     const answer = once(child, 'message');
     child.send(question);
     return ((await answer) as [ServerReport])[0];
   };
-  const { certPem, keyPem } = certificates;
+  const { certPem, keyPem } = localCertificates(installation);
+  const { open, dataDir } = installation;
   const folder = await mkdtemp(join(dataDir, 'server-'));
   const report = await ask({ kind, signingKey, databaseUrl: open.url, dataDir: folder, certPem, keyPem });
   if (!('port' in report)) throw new Error('The server did not begin to listen.');

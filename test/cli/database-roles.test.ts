@@ -3,7 +3,7 @@
  * belong to a third role, which migrates.
  */
 import { randomBytes } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createDatabase } from '#platform/database/database.ts';
@@ -18,14 +18,24 @@ const suffix = randomBytes(4).toString('hex');
 const roles = { owner: `owner_${suffix}`, service: `service_${suffix}`, bridge: `bridge_${suffix}` } as const;
 type Role = keyof typeof roles;
 
-/** An empty database of the owner's, with the three roles. */
+/**
+ * An empty database of the owner's, with the three roles, made by the statements of the composition. The names of the
+ * roles are this test's own: other tests share the server.
+ */
 async function prepare(): Promise<TestDatabase> {
   const db = await createEmptyDatabase();
-  for (const role of Object.values(roles))
-    await db.database.query(`create role ${role} login nosuperuser nocreatedb nocreaterole password 'of-${role}'`);
-  const name = new URL(db.url).pathname.slice(1);
-  await db.database.query(`alter database "${name}" owner to ${roles.owner}`);
-  await db.database.query('revoke create on schema public from public');
+  const script = await readFile(join(import.meta.dirname, '../../docker/postgres/roles.sh'), 'utf8');
+  const [, statements = ''] = /<<'SQL'\n([\s\S]*)\nSQL\n$/.exec(script) ?? [];
+  const own = statements
+    .replaceAll(/sourcing_(owner|service|bridge)/g, (_, role: Role) => roles[role])
+    .replaceAll(/:'(owner|service|bridge)'/g, (_, role: Role) => `'of-${roles[role]}'`)
+    .replaceAll(':"database"', `"${new URL(db.url).pathname.slice(1)}"`);
+  for (const statement of own.split(';').filter((text) => text.trim() !== '')) await db.database.query(statement);
+  const made = await db.database.query<{ special: boolean }>(
+    'select rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls as special from pg_roles where rolname = any($1)',
+    [Object.values(roles)],
+  );
+  expect(made).toEqual([{ special: false }, { special: false }, { special: false }]);
   return db;
 }
 
@@ -133,6 +143,7 @@ test('both programs work from the first event to the delivered award, and neithe
     expect(await attempt(db, role, `drop table ${role}.webhooks cascade`)).toBe(insufficient);
     expect(await attempt(db, role, `create table ${role}.mine (id int)`)).toBe(insufficient);
     expect(await attempt(db, role, `create schema mine`)).toBe(insufficient);
+    expect(await attempt(db, role, `create table public.mine (id int)`)).toBe(insufficient);
     expect(await attempt(db, role, `copy ${role}.webhooks to program 'true'`)).toBe(insufficient);
   }
   await running.terminate();

@@ -1,16 +1,31 @@
-/** Checks the Docker files as text, so that no Docker engine is needed. */
+/** Checks the Docker files without a Docker engine: as text, by a linter, and Valkey's command by running it. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, globSync, readFileSync } from 'node:fs';
+import { readFile, symlink } from 'node:fs/promises';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { validate as lintDockerfile } from 'dockerfile-utils';
+import { Redis } from 'ioredis';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
+import { bridgeRoles } from '#bridge/bridge-deps.ts';
 import { readConfiguration } from '#cli/configuration.ts';
+import { eventually } from '../harness/eventually.ts';
+import { freePort } from '../harness/free-port.ts';
+import { hasRedisServer } from '../harness/redis.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
 interface Service {
   image: string;
+  user?: string;
+  read_only?: boolean;
+  cap_drop?: string[];
+  security_opt?: string[];
+  entrypoint?: string[];
   command: string[];
   profiles?: string[];
   environment: Record<string, string>;
@@ -31,6 +46,11 @@ describe('the image', () => {
     (names ?? '').split(' '),
   );
 
+  test('is a Dockerfile in which the linter of Docker’s editor finds nothing', () => {
+    expect(lintDockerfile(dockerfile)).toEqual([]);
+    expect(lintDockerfile(dockerfile.replace('--interval', '--intervall'))).toHaveLength(1);
+  });
+
   test('copies only files that exist, and the builder gets all of them', () => {
     expect(copied.length).toBeGreaterThan(3);
     const sent = read('docker/Dockerfile.dockerignore').match(/^!.+$/gm) ?? [];
@@ -40,13 +60,16 @@ describe('the image', () => {
     }
   });
 
-  test('runs as an ordinary user, with Node 24 and the command line as its entry', () => {
-    expect(dockerfile).toMatch(/^USER node$/m);
+  test('runs as an ordinary user, with this very version of Node, and the command line as its entry', () => {
+    expect(dockerfile).toMatch(/^USER 1000:1000$/m);
     expect(dockerfile.match(/^FROM .*/gm)).toEqual([
-      'FROM node:24-slim AS packages',
-      'FROM node:24-slim AS pages',
-      'FROM node:24-slim',
+      'FROM ${BASE} AS packages',
+      'FROM ${BASE} AS pages',
+      'FROM ${BASE}',
     ]);
+    // The version that the tests run with.
+    expect(dockerfile).toMatch(new RegExp(`^ARG BASE=node:${process.versions.node.replaceAll('.', '\\.')}-slim$`, 'm'));
+    expect(dockerfile).toMatch(/^STOPSIGNAL SIGTERM$/m);
     expect(dockerfile).toContain('ENTRYPOINT ["node", "src/cli/main.ts"]');
   });
 
@@ -68,7 +91,8 @@ describe('the image', () => {
 });
 
 const secretsOfBridge = { BRIDGE_API_KEY: 'k', BRIDGE_SIGNING_KEY: 's', BRIDGE_CONSOLE_TOKEN: 't'.repeat(32) };
-const ofBridge = ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_CONSOLE_TOKEN'];
+const ofBridge = ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_CONSOLE_TOKEN', 'VALKEY_PASSWORD'];
+const confined = Object.keys(compose.services).filter((name) => name !== 'prometheus' && name !== 'grafana');
 
 describe('the composition', () => {
   const servicesOf = (profile: string | undefined) =>
@@ -79,16 +103,45 @@ describe('the composition', () => {
     expect(servicesOf('bridge')).toEqual(['bridge', 'bridge-migrate']);
     for (const name of ['postgres', 'valkey']) expect(compose.services[name]).toHaveProperty('healthcheck.test');
     expect(read('docker/Dockerfile')).toMatch(/^HEALTHCHECK /m);
-    for (const name of ['bridge', ...servicesOf('roles')])
+    for (const name of ['bridge', ...servicesOf('roles').slice(1)])
       expect(compose.services[name]?.environment['HEALTH_URL']).toBe('http://127.0.0.1:8081/healthz');
+  });
+
+  test('names every image by an exact version', () => {
+    const foreign = Object.values(compose.services).filter(({ image }) => image !== 'sourcing-bridge');
+    expect(foreign.length).toBeGreaterThan(1);
+    expect(foreign.filter(({ image }) => !/:v?\d+\.\d+(\.\d+)?$/.test(image))).toEqual([]);
+  });
+
+  test.each(confined)('lets %s neither be root, nor have a capability, nor write to its image', (name) => {
+    const { image, user, read_only, cap_drop, security_opt } = compose.services[name] ?? {};
+    expect([read_only, cap_drop, security_opt]).toEqual([true, ['ALL'], ['no-new-privileges:true']]);
+    // The image of the programs has a user of its own.
+    expect(image === 'sourcing-bridge' || /^[1-9]\d*:[1-9]\d*$/.test(user ?? '')).toBe(true);
   });
 
   test('has, instead of the one bridge, a container for each role', () => {
     const commandOf = (name: string) => compose.services[name]?.command ?? [];
     const [all = ''] = servicesOf('bridge');
-    expect(servicesOf('roles').map((name) => commandOf(name))).toEqual(
-      ['receive', 'pull', 'push', 'console'].map((role) => [...commandOf(all), '--role', role]),
+    const [certificate = '', ...ofRoles] = servicesOf('roles');
+    expect(ofRoles.map((name) => commandOf(name))).toEqual(
+      bridgeRoles.filter((role) => role !== 'all').map((role) => [...commandOf(all), '--role', role]),
     );
+    expect(commandOf(certificate)).toEqual(['certificate', ...commandOf(all).slice(1)]);
+  });
+
+  test('gives the key of the local authority to no process with a role, and that of its certificate to receivers only', () => {
+    const with_ = (volume: string) =>
+      Object.keys(compose.services).filter((name) =>
+        compose.services[name]?.volumes?.some((mount) => mount.startsWith(`${volume}:`)),
+      );
+    expect(with_('authority')).toEqual(['bridge-certificate']);
+    expect(with_('receiver-key')).toEqual(['bridge-certificate', 'bridge-receive']);
+    for (const name of servicesOf('roles'))
+      expect(compose.services[name]?.environment).toMatchObject({
+        SOURCING__BRIDGE__TLS__CERT_FILE: '/certificates/bridge.pem',
+        SOURCING__BRIDGE__TLS__KEY_FILE: '/tls/bridge-key.pem',
+      });
   });
 
   test('takes every secret from .env, whose example names them all and holds none', () => {
@@ -102,15 +155,17 @@ describe('the composition', () => {
 
   test.each([
     ['postgres', ['POSTGRES_PASSWORD', 'OWNER_DB_PASSWORD', 'SERVICE_DB_PASSWORD', 'BRIDGE_DB_PASSWORD']],
-    ['valkey', []],
+    ['valkey', ['VALKEY_PASSWORD']],
     ['service-migrate', ['OWNER_DB_PASSWORD']],
-    ['service', ['SERVICE_DB_PASSWORD', 'SOURCING_ADMIN_TOKEN', 'SERVICE_MASTER_KEY']],
+    ['service', ['SERVICE_DB_PASSWORD', 'SOURCING_ADMIN_TOKEN', 'SERVICE_MASTER_KEY', 'VALKEY_PASSWORD']],
     ['bridge', [...ofBridge, 'BRIDGE_API_KEY', 'BRIDGE_SIGNING_KEY']],
     ['bridge-migrate', ['OWNER_DB_PASSWORD']],
     ['bridge-receive', [...ofBridge, 'BRIDGE_SIGNING_KEY']],
     ['bridge-pull', [...ofBridge, 'BRIDGE_API_KEY']],
     ['bridge-push', [...ofBridge, 'BRIDGE_API_KEY']],
+    ['bridge-intake', [...ofBridge, 'BRIDGE_API_KEY']],
     ['bridge-console', [...ofBridge, 'BRIDGE_API_KEY']],
+    ['bridge-certificate', []],
   ])('gives the container %s its own secrets and no others', (name, secrets) => {
     const given = JSON.stringify(compose.services[name]);
     expect(new Set([...given.matchAll(/\$\{(\w+)/g)].map(([, secret]) => secret))).toEqual(new Set(secrets));
@@ -121,8 +176,7 @@ describe('the composition', () => {
       (compose.services[name]?.volumes ?? [])
         .map((volume) => volume.split(':')[0])
         .filter((volume) => !volume?.startsWith('.'));
-    for (const name of ['bridge', 'bridge-receive', 'bridge-pull', 'bridge-push', 'bridge-console'])
-      expect(volumesOf(name)).toEqual(['bridge-data', 'certificates']);
+    expect(volumesOf('bridge')).toEqual(['bridge-data', 'certificates']);
     expect(volumesOf('service')).toEqual(['service-data', 'certificates']);
     expect(readConfiguration(join(root, 'docker/bridge.yaml'), {}, secretsOfBridge).bridge.ca_file).toBe(
       compose.services['service']?.environment['NODE_EXTRA_CA_CERTS'],
@@ -158,13 +212,44 @@ describe('the composition', () => {
     const env = { ...compose.services[name]?.environment };
     if (name !== 'service') env['BRIDGE_CONSOLE_TOKEN'] = secretsOfBridge.BRIDGE_CONSOLE_TOKEN;
     env['SOURCING_MASTER_KEY'] = Buffer.alloc(32).toString('base64');
-    env['DATABASE_URL'] = env['DATABASE_URL']?.replace(/\$\{.*?\}/, 'password') ?? '';
+    for (const url of ['DATABASE_URL', 'REDIS_URL']) env[url] = env[url]?.replace(/\$\{.*?\}/, 'password') ?? '';
     const file = name !== 'service' ? join(root, 'docker/bridge.yaml') : undefined;
     const settings = readConfiguration(file, {}, env);
     expect(settings).toMatchObject({
       database_url: `postgresql://sourcing_${name === 'service' ? 'service' : 'bridge'}:password@postgres:5432/sourcing`,
-      redis_url: 'redis://valkey:6379',
+      redis_url: 'redis://:password@valkey:6379',
       bridge: { public_host: name === 'service' ? 'localhost' : 'bridge' },
     });
+  });
+
+  test.runIf(hasRedisServer())('starts Valkey so that it asks for the password and ends by SIGTERM', async () => {
+    const { entrypoint = [], command } = compose.services['valkey'] ?? { command: [] };
+    const port = await freePort();
+    const folder = await scratchFolder();
+    // Here the program has the name of the one that it was made of.
+    await symlink('/usr/bin/redis-server', join(folder, 'valkey-server'));
+    const script = command.join('').replaceAll('$$', '$').replace('save ""', `save ""\nport ${port}`);
+    const [shell, ...args] = [...entrypoint, script];
+    const env = { PATH: `${folder}:${process.env['PATH']}`, VALKEY_PASSWORD: 'of-valkey' };
+    const server = spawn(shell, args, { env, stdio: 'ignore', cwd: folder });
+    const ended = once(server, 'exit');
+    onTestFinished(async () => {
+      server.kill('SIGKILL');
+      await ended;
+    });
+    const answer = async (password: string) => {
+      const redis = new Redis({ port, password, lazyConnect: true, retryStrategy: () => null });
+      redis.on('error', () => undefined);
+      return redis
+        .ping()
+        .then(String, String)
+        .finally(() => redis.disconnect());
+    };
+    await eventually('Valkey answers', async () => (await answer('of-valkey')) === 'PONG');
+    expect(await answer('another')).toMatch(/WRONGPASS|NOAUTH|Connection is closed/);
+    const listed = await readFile(`/proc/${server.pid}/cmdline`, 'utf8');
+    expect([listed.includes('valkey-server'), listed.includes('of-valkey')]).toEqual([true, false]);
+    server.kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
   });
 });

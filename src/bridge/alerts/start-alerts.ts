@@ -14,7 +14,7 @@ export function startAlerts(
 ): WorkingPart {
   const { clock, signals } = deps;
   // The certificate of the local authority is that of each process; one of your own is shown by those that receive.
-  const certificatePem = receives || !deps.settings.tls ? deps.tls.certPem : undefined;
+  const certificatePem = receives || !deps.settings.tls ? deps.tls?.certPem : undefined;
   const watch = createAlertWatch({ ...deps, acquireLease, certificatePem });
   signals.work(lanes.alerts, { concurrency: 1 }, (_key, signal) => watch(signal));
   let lookedMs = Number.NEGATIVE_INFINITY;

@@ -1,5 +1,6 @@
 /** The receiving part of a process: the webhook endpoint, on HTTPS. */
 import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { createTokenGuard, wrongTokensDefault } from '#platform/http/token-guard.ts';
@@ -84,6 +85,7 @@ export async function startReceive(
   endpoint.finish();
   opened.defer(drain);
   const { host, port, public_host: publicHost } = settings;
+  if (!deps.tls) throw new AppError('internal', 'A process that receives has no certificate.');
   const server = await listen(endpoint.listener, {
     host,
     port,

@@ -216,7 +216,7 @@ async function open(command: BridgeCommand, name: string | undefined, opened: As
   const prepared = await prepareIntakes(
     {
       settings,
-      tls: await certificateFor(installation, settings),
+      tls: await certificateFor(installation, settings, false),
       dataDir: installation.dataDir,
       sweepMs: installation.configuration.sweep_seconds * 1000,
       database,

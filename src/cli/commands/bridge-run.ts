@@ -25,7 +25,7 @@ export function runRun(options: RunOptions): Promise<number> {
     const result = await runOnce(
       {
         settings,
-        tls: await certificateFor(installation, settings),
+        tls: await certificateFor(installation, settings, false),
         dataDir: installation.dataDir,
         sweepMs: installation.configuration.sweep_seconds * 1000,
         database,

@@ -79,7 +79,11 @@ function welcome(installation: Installation, { service, bridge, settings }: Loca
     ['Watch it', console, 'logs in once; another link: npm run -s cli -- console link'],
     ['Documents', documents.join(', '), 'where the awards arrive'],
     ['Sourcing service', `${service.url}/api`, `API key: deskKey in ${dataDir}/local-setup.json`],
-    ['Webhook endpoint', bridge.webhookUrl(localSource), `signed by the authority in ${certificates.caFile}`],
+    [
+      'Webhook endpoint',
+      bridge.webhookUrl(localSource),
+      certificates ? `signed by the authority in ${certificates.caFile}` : 'with the certificate of bridge.tls',
+    ],
     ['Data', dataDir, storageOf(installation)],
     ['Stop', 'Ctrl-C', 'nothing is lost; npm start continues from there'],
   ] as const;

@@ -45,7 +45,7 @@ export async function findCertificate(
 ): Promise<DoctorFinding> {
   const name = 'certificate';
   try {
-    const pem = bridge.tls ? await readFile(bridge.tls.cert_file, 'utf8') : certificates.certPem;
+    const pem = bridge.tls ? await readFile(bridge.tls.cert_file, 'utf8') : (certificates?.certPem ?? '');
     const certificate = new X509Certificate(pem);
     const days = Math.floor((certificate.validToDate.getTime() - clock.nowMs()) / dayMs);
     const text = `for ${bridge.public_host}, ${bridge.tls ? 'your own' : 'of the local authority'}, expires in ${days} days`;
@@ -89,7 +89,7 @@ export async function findEndpoint({
     );
   } catch (error) {
     const where = redis_url ? ', here or on another machine' : '';
-    const trust = bridge.tls ? '' : ` Programs that call it must trust ${certificates.caFile}.`;
+    const trust = certificates === undefined ? '' : ` Programs that call it must trust ${certificates.caFile}.`;
     return warn(
       name,
       `no receiver answers at ${url}: ${errorText(error)}`,
