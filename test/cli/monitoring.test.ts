@@ -17,7 +17,12 @@ interface Rule {
   annotations?: Record<string, string>;
 }
 interface Dashboard {
-  panels: { title: string; targets: { expr: string }[] }[];
+  panels: {
+    id: number;
+    title: string;
+    gridPos: { x: number; y: number; w: number; h: number };
+    targets: { expr: string }[];
+  }[];
 }
 
 const rules = (parse(read('docker/prometheus/alerts.yml')) as { groups: { rules: Rule[] }[] }).groups.flatMap(
@@ -90,6 +95,32 @@ test('the alert rules and the dashboard name only metrics that a bridge or a ser
     expect([expression, named]).not.toEqual([expression, []]);
     expect([expression, named.filter((name) => !known.has(name))]).toEqual([expression, []]);
   }
+});
+
+/** What another metric shows already. */
+const shownElsewhere = new Map([
+  // `bridge_feed_late_arrivals` counts those of all processes.
+  ['bridge_late_arrivals_total', 'bridge_feed_late_arrivals'],
+]);
+
+test('every metric of the bridge is on the dashboard or in an alert rule', () => {
+  const used = new Set(
+    [...rules.map(({ expr }) => expr), ...dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))]
+      .flatMap(metricsIn)
+      // A recorded figure and the summary of a histogram end in more than the name of the metric.
+      .map((name) => name.replace(/_(bucket|sum|count)$/, '')),
+  );
+  const isShown = (name: string) => used.has(name) || used.has(shownElsewhere.get(name) ?? '');
+  expect([...own].filter((name) => name.startsWith('bridge_') && !isShown(name))).toEqual([]);
+});
+
+test('panels of the dashboard have numbers of their own and do not cover each other', () => {
+  const panels = dashboard.panels.map(({ id, gridPos }) => ({ id, ...gridPos }));
+  expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+  const covered = panels.filter((a, index) =>
+    panels.slice(index + 1).some((b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h),
+  );
+  expect(covered).toEqual([]);
 });
 
 test('the alert rules and the dashboard select and group by labels that the metric has', () => {
