@@ -189,8 +189,8 @@ test.each([
     .split(/\n?^…$\n?/m)
     .entries()) {
     const wanted = part.split('\n').filter((line, at, all) => line !== '' || (at > 0 && at < all.length - 1));
-    const starts = given.keys().filter((at) => at >= from && wanted.every((line, n) => given[at + n] === line));
-    const start = place === 0 ? (starts.next().value === 0 ? 0 : undefined) : starts.next().value;
+    const [first] = [...given.keys()].filter((at) => at >= from && wanted.every((line, n) => given[at + n] === line));
+    const start = place === 0 && first !== 0 ? undefined : first;
     expect({ missing: start === undefined ? part : undefined, given: start === undefined ? given : [] }).toEqual({
       missing: undefined,
       given: [],
