@@ -207,7 +207,7 @@ async function write(
       { type: 'timestamptz', values: now },
       { type: 'text', values: added.map(({ recordId }) => recordId) },
       { type: 'timestamptz', values: added.map(({ modified }) => modified) },
-      { type: 'bytea', values: added.map(({ hash }) => hash) },
+      { type: 'bytes', values: added.map(({ hash }) => hash) },
       { type: 'text', values: added.map(({ sourcingEvent }) => sourcingEvent) },
       { type: 'text', values: added.map(({ supplier }) => supplier) },
       { type: 'text', values: added.map(({ body }) => body) },

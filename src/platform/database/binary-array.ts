@@ -3,11 +3,12 @@
  * rows at once: in the text form, every quote in every value would be escaped here and unescaped by the server, which
  * costs more than storing the row. Source: PostgreSQL's `array_recv`.
  */
-const oids = { text: 25, bytea: 17, timestamptz: 1184 } as const;
+const oids = { text: 25, bytea: 17, timestamptz: 1184, uuid: 2950 } as const;
 
 const headerBytes = 20;
 const lengthBytes = 4;
 const timeBytes = 8;
+const uuidLength = 16;
 /** PostgreSQL counts from the year 2000. */
 const postgresEpochMs = Date.UTC(2000, 0, 1);
 /** UTF-8 takes at most this many bytes for one UTF-16 unit. */
@@ -35,6 +36,16 @@ export function byteaArray(values: readonly (Uint8Array | null)[]): Buffer {
 /** A parameter for `$n::text[]`, of texts that lie ready as UTF-8. The server refuses what is not valid UTF-8. */
 export function utf8Array(values: readonly Uint8Array[]): Buffer {
   return arrayOf(oids.text, values, setBytes, ({ byteLength }) => byteLength);
+}
+
+/** A parameter for `$n::uuid[]`. */
+export function uuidArray(values: readonly string[]): Buffer {
+  return arrayOf(oids.uuid, values, writeUuid, () => uuidLength);
+}
+
+/** Writes the 16 bytes of a UUID, and returns their number. */
+export function writeUuid(target: Buffer, uuid: string, at: number): number {
+  return target.write(uuid.replaceAll('-', ''), at, 'hex');
 }
 
 function setBytes(target: Buffer, value: Uint8Array, at: number): number {

@@ -5,19 +5,27 @@
  */
 import { Query } from 'pg';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { writeUuid } from './binary-array.ts';
 
 const start = Buffer.from('PGCOPY\n\u00ff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const endMark = -1;
 const lengthBytes = 4;
 const countBytes = 2;
 const timeBytes = 8;
+const uuidLength = 16;
+const jsonbVersion = 1;
 /** PostgreSQL counts from the year 2000. */
 const epochMs = msFromTimestamp('2000-01-01T00:00:00.000000Z');
 
 /** One value for every row, or one value per row; null becomes NULL. The server refuses text with a NUL character. */
 export type CopyColumn =
   | { readonly type: 'text'; readonly values: string | readonly (string | null)[] }
-  | { readonly type: 'bytea'; readonly values: readonly Buffer[] }
+  | { readonly type: 'uuid'; readonly values: string | readonly string[] }
+  | { readonly type: 'boolean'; readonly values: readonly (boolean | null)[] }
+  /** JSON as text. */
+  | { readonly type: 'jsonb'; readonly values: readonly (string | null)[] }
+  /** The bytes of a `bytea`, or an array of `binary-array.ts` for a column of that type. */
+  | { readonly type: 'bytes'; readonly values: readonly (Buffer | null)[] }
   | { readonly type: 'timestamptz'; readonly values: Timestamp | readonly Timestamp[] };
 
 interface Cells {
@@ -52,7 +60,14 @@ export function copyRows(count: number, columns: readonly CopyColumn[]): Buffer 
 
 function cellsOf({ type, values }: CopyColumn): Cells {
   if (type === 'text') return typeof values === 'string' ? sameCells(Buffer.from(values)) : textCells(values);
-  if (type === 'bytea')
+  if (type === 'uuid') return typeof values === 'string' ? sameCells(uuidBuffer(values)) : uuidCells(values);
+  if (type === 'jsonb') return jsonCells(values);
+  if (type === 'boolean')
+    return {
+      size: (row) => (values[row] === null ? undefined : 1),
+      write: (target, row, at) => void target.writeUInt8(values[row] === true ? 1 : 0, at),
+    };
+  if (type === 'bytes')
     return {
       size: (row) => values[row]?.length,
       write: (target, row, at) => values[row]?.copy(target, at),
@@ -79,6 +94,31 @@ function textCells(values: readonly (string | null)[]): Cells {
     write: (target, row, at) => {
       const value = values[row];
       if (typeof value === 'string') target.write(value, at);
+    },
+  };
+}
+
+function uuidCells(values: readonly string[]): Cells {
+  return { size: () => uuidLength, write: (target, row, at) => void writeUuid(target, values[row] ?? '', at) };
+}
+
+function uuidBuffer(uuid: string): Buffer {
+  const buffer = Buffer.alloc(uuidLength);
+  writeUuid(buffer, uuid, 0);
+  return buffer;
+}
+
+/** A jsonb begins with the version of its form. */
+function jsonCells(values: readonly (string | null)[]): Cells {
+  const texts = textCells(values);
+  return {
+    size: (row) => {
+      const bytes = texts.size(row);
+      return bytes === undefined ? undefined : bytes + 1;
+    },
+    write: (target, row, at) => {
+      target.writeUInt8(jsonbVersion, at);
+      texts.write(target, row, at + 1);
     },
   };
 }

@@ -36,7 +36,7 @@ export function editBids({ clock }: { clock: Clock }) {
       );
       throwIssues(issues, ({ path, message }) => `The edit is not possible: ${path}: ${message}.`);
       const bids = edited.map(({ bid }) => bid);
-      await saveBids(unit.tx, event.id, bids, now);
+      await saveBids(unit.tx, event.id, { before, bids, now });
       await unit.tx.query(
         'update service.invitations set global_values = $3 where event_id = $1 and supplier_id = $2',
         [event.id, entries.supplierId, cellsJson(entries.allGlobal)],

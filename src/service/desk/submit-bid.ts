@@ -30,7 +30,7 @@ export function submitBid({ clock }: { clock: Clock }) {
       const bids = entered.map(({ bid }) => bid);
       const incomplete = entered.flatMap(({ lot, missing }) => (missing ? [{ lot: lot.name, reason: missing }] : []));
       const complete = bids.length - incomplete.length;
-      await saveBids(unit.tx, event.id, bids, now);
+      await saveBids(unit.tx, event.id, { before, bids, now });
       await unit.tx.query(
         `update service.invitations set accepted = true, participated = participated or $3, last_accessed = $4,
            global_values = $5, last_successful_bid = case when $3 then $4 else last_successful_bid end,

@@ -19,7 +19,6 @@ import {
   isAccepted,
   nextDueDelivery,
   readWebhookOwner,
-  type StoredReceiver,
   settleAccepted,
   settleBatch,
   webhooksWithDueDeliveries,
@@ -87,8 +86,9 @@ export function createDeliverer(deps: DelivererDeps) {
         const beganMs = deps.clock.nowMs();
         const now = timestampFromMs(beganMs);
         const claimed = await claimDueDeliveries(deps.database, webhookId, { now, claimMs, most });
-        if (claimed.length === 0) break;
-        const receiver = once(() => openReceiver(deps.secrets, webhookId, claimed[0] as StoredReceiver));
+        const [first] = claimed;
+        if (!first) break;
+        const receiver = once(() => openReceiver(deps.secrets, webhookId, first));
         const { attempts, untried } = await attemptBatch(deps, receiver, claimed, signal);
         if (attempts.length + untried.length === 0) break;
         for (const { status } of attempts) outcomes.inc({ outcome: isAccepted(status) ? 'delivered' : 'failed' });

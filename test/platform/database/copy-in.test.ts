@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { addMicros, timestampFromMs } from '#contract/timestamp.ts';
+import { textArray, uuidArray } from '#platform/database/binary-array.ts';
 import { copyRows } from '#platform/database/copy-in.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
 
@@ -30,7 +31,7 @@ describe('rows that are copied in', () => {
           copyRows(given.length, [
             { type: 'text', values: same },
             { type: 'text', values: given.map(({ own }) => own) },
-            { type: 'bytea', values: given.map(({ bytes }) => Buffer.from(bytes)) },
+            { type: 'bytes', values: given.map(({ bytes }) => Buffer.from(bytes)) },
             { type: 'timestamptz', values: given.map(({ at }) => at) },
             { type: 'timestamptz', values: since },
           ]),
@@ -52,10 +53,55 @@ describe('rows that are copied in', () => {
     );
   });
 
+  test('arrive as they were given: ids, truth values, JSON and arrays, and nulls of them', async () => {
+    await db.database.query(
+      `create table copied_forms (place int generated always as identity, same uuid, own uuid, truth boolean, json jsonb,
+         texts text[], ids uuid[])`,
+    );
+    const rows = fc.array(
+      fc.record({
+        own: fc.uuid(),
+        truth: fc.option(fc.boolean()),
+        json: fc.option(fc.dictionary(fc.string({ minLength: 1 }), fc.oneof(fc.string(), fc.integer(), fc.boolean()))),
+        texts: fc.option(fc.array(text, { minLength: 1 })),
+        ids: fc.option(fc.array(fc.uuid(), { minLength: 1 })),
+      }),
+      { minLength: 1 },
+    );
+    await fc.assert(
+      fc.asyncProperty(rows, fc.uuid(), async (given, same) => {
+        await db.database.query('truncate copied_forms');
+        await db.database.copy(
+          'copied_forms (same, own, truth, json, texts, ids)',
+          copyRows(given.length, [
+            { type: 'uuid', values: same },
+            { type: 'uuid', values: given.map(({ own }) => own) },
+            { type: 'boolean', values: given.map(({ truth }) => truth) },
+            { type: 'jsonb', values: given.map(({ json }) => json && JSON.stringify(json)) },
+            { type: 'bytes', values: given.map(({ texts }) => texts && textArray(texts)) },
+            { type: 'bytes', values: given.map(({ ids }) => ids && uuidArray(ids)) },
+          ]),
+        );
+        const held = await db.database.query(
+          'select same, own, truth, json::text as json, texts, ids::text[] as ids from copied_forms order by place',
+        );
+        expect(held.map((row) => ({ ...row, json: parsed(row) }))).toEqual(
+          given.map(({ texts, json, ...row }) => ({
+            ...row,
+            same,
+            json: json && { ...json },
+            texts: texts && texts.map((each) => each.toWellFormed()),
+          })),
+        );
+      }),
+    );
+  });
+  const parsed = (row: object) => ('json' in row && typeof row.json === 'string' ? JSON.parse(row.json) : null);
+
   const keys = (...values: string[]) =>
     copyRows(values.length, [
       { type: 'text', values: '' },
-      { type: 'bytea', values: values.map(() => Buffer.alloc(0)) },
+      { type: 'bytes', values: values.map(() => Buffer.alloc(0)) },
       { type: 'timestamptz', values: '2026-11-21T00:00:00.000001Z' },
       { type: 'timestamptz', values: '2026-11-21T00:00:00.000001Z' },
       { type: 'text', values },
