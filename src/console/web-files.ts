@@ -19,6 +19,7 @@ export const webPages = [
   'webhooks',
   'feeds',
   'flows',
+  'intakes',
   'quotas',
   'doctor',
   'settings',

@@ -8,6 +8,7 @@ import { describeDatabase, withInstallation } from './bench-installation.ts';
 import { benchBidSubmission } from './bid-submission.ts';
 import { benchBurst } from './burst.ts';
 import { benchCatchUp } from './catch-up.ts';
+import { benchConsole } from './console.ts';
 import { benchDeliveries } from './deliveries.ts';
 import { benchFeedPage } from './feed-page.ts';
 import { printGoals } from './goals.ts';
@@ -33,6 +34,7 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   burst: benchBurst,
   'catch-up': benchCatchUp,
   'push-history': benchPushHistory,
+  console: benchConsole,
   'postgres-connector': benchPostgresConnector,
   'tryton-connector': benchTrytonConnector,
   'odoo-connector': benchOdooConnector,

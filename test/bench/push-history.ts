@@ -5,52 +5,20 @@
  * BENCH_DOCUMENTS: how many instead of 1,000.
  */
 import { readFileSync } from 'node:fs';
-import { openFlows } from '#bridge/flows/open-flows.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { createLeases } from '#bridge/leases/lease.ts';
-import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
-import { createProcessIdentity } from '#bridge/leases/process-identity.ts';
-import { migrateBridge } from '#bridge/migrate-bridge.ts';
-import { storeRecords } from '#bridge/mirror/store-records.ts';
-import { createFlowPush } from '#bridge/push/push-flow.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
 import type { Installation } from '#cli/installation.ts';
-import { systemClock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { silentLogger } from '#platform/log.ts';
-import { Counter, Registry } from '#platform/metrics.ts';
+import { expectAllPushed, lotsEach, openAwardPush, storeAwards } from './award-push.ts';
 import { median, printTable } from './figures.ts';
 
 const documentCount = Number(process.env['BENCH_DOCUMENTS'] ?? 1_000);
 const rounds = 9;
-const suppliersEach = 5;
-const lotsEach = 5;
 
 /** Prints awards per second on both sides, and what the history adds. */
-export async function benchPushHistory({ open, dataDir }: Installation): Promise<void> {
-  const { database, url } = open;
-  await migrateBridge(database);
-  const settings = bridgeSettings.parse({
-    sources: [{ name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'key' }],
-    flows: [{ name: 'erp', source: 'main', connector: 'postgres', settings: { url, schema: 'erp' } }],
-  });
+export async function benchPushHistory(installation: Installation): Promise<void> {
+  const { database } = installation.open;
   await using opened = new AsyncDisposableStack();
-  const [openFlow] = await openFlows({ settings, dataDir, log: silentLogger, clock: systemClock }, opened);
-  if (!openFlow) throw new Error('no flow');
-  await registerFlows(database, settings.flows, timestampNow(systemClock));
-  const liveness = await createLivenessLock({ database, log: silentLogger });
-  opened.defer(() => liveness.close());
-  const pushOn = (pushed: Database) =>
-    createFlowPush({
-      ...openFlow,
-      database: pushed,
-      acquireLease: createLeases({ database: pushed, liveness }),
-      clock: systemClock,
-      processIdentity: createProcessIdentity(),
-      log: silentLogger,
-      outcomes: new Counter({ name: 'o', help: 'o', labelNames: ['flow', 'status'], registers: [new Registry()] }),
-    });
+  const { pushOn } = await openAwardPush(installation, opened);
   /** How long the statements of the history took. A turn that another program slows down slows both alike. */
   const spent = { attempts: 0, versions: 0 };
   const sides = {
@@ -64,17 +32,14 @@ export async function benchPushHistory({ open, dataDir }: Installation): Promise
   let version = 0;
   const turn = async (side: keyof typeof sides): Promise<Cost> => {
     version += 1;
-    await storeAwards(database, version);
+    await storeAwards(database, { version, documents: documentCount });
     await database.query('analyze bridge.mirror, bridge.flow_documents');
     // Otherwise it depends on the turn how many pages are written to the log as a whole.
     await database.query('checkpoint');
     const before = await costNow(database);
     await sides[side](never);
     const after = await costNow(database);
-    const [left] = await database.query<{ count: number }>(
-      'select count(*)::int as count from bridge.flow_documents where due is not null',
-    );
-    if (left?.count !== 0) throw new Error(`${left?.count} documents are still due`);
+    await expectAllPushed(database);
     return { ms: after.ms - before.ms, cpuMs: after.cpuMs - before.cpuMs, walBytes: after.walBytes - before.walBytes };
   };
   for (let round = -1; round < rounds; round += 1)
@@ -188,61 +153,4 @@ function without(database: Database, pattern: RegExp): Database {
       pattern.test(typeof statement === 'string' ? statement : statement.text) ? [] : sql.query(statement, params),
   });
   return { ...database, transaction: (work) => database.transaction((tx) => work(filtered(tx))) };
-}
-
-const uuid = (space: number, n: number) =>
-  `00000000-0000-4000-8${space.toString().padStart(3, '0')}-${n.toString(16).padStart(12, '0')}`;
-
-/** New versions of all awards: every event has five suppliers, and each wins a share of each lot. */
-async function storeAwards(database: Database, version: number): Promise<void> {
-  const events = documentCount / suppliersEach;
-  const modified = `2030-01-01T00:00:00.${String(version).padStart(6, '0')}Z`;
-  const suppliers = Array.from({ length: suppliersEach }, (_, n) => ({
-    id: uuid(1, n),
-    name: `Supplier "${n}" of forged parts`,
-    external_id: `SUP-${n}`,
-  }));
-  for (let from = 0; from < events; from += 50) {
-    const some = Array.from({ length: Math.min(50, events - from) }, (_, index) => from + index);
-    const now = timestampNow(systemClock);
-    const store = (feed: 'sourcing-events' | 'awards', records: Record<string, unknown>[]) =>
-      database.transaction((tx) => storeRecords(tx, { source: 'main', feed, records, now }));
-    if (version === 1)
-      await store(
-        'sourcing-events',
-        some.map((n) => ({
-          id: uuid(2, n),
-          name: `RFQ ${n}: forged steel flanges`,
-          reference_id: `RFQ-${n}`,
-          type: 'RFQ',
-          status: 'CLOSED',
-          primary_currency: 'EUR',
-          modified,
-          suppliers,
-        })),
-      );
-    await store(
-      'awards',
-      some.flatMap((n) => Array.from({ length: lotsEach }, (_, lot) => awardOf(n, lot, { version, modified }))),
-    );
-  }
-}
-
-function awardOf(event: number, lot: number, { version, modified }: { version: number; modified: string }) {
-  return {
-    id: uuid(3, event * lotsEach + lot),
-    sourcing_event: uuid(2, event),
-    lot_name: `Lot ${lot}: forged steel flange, DN ${50 + lot * 25}, "EN 1092-1"`,
-    scenario_name: 'Best price',
-    modified,
-    awards: Array.from({ length: suppliersEach }, (_, supplier) => ({
-      supplier: uuid(1, supplier),
-      share_awarded: '0.2',
-      cost: `${event + version}.67`,
-      bid_sheet_values: Array.from({ length: 6 }, (_cell, cell) => ({
-        column_name: `Column ${cell}`,
-        value: cell === 5 ? 'Packed in crates of 20, certificate 3.1' : `${(event * 7919 + cell) % 10_000}`,
-      })),
-    })),
-  };
 }

@@ -3,90 +3,43 @@
  * names that are markup, the keyboard alone. One browser and one database for all of it; the tests run in their order.
  * With SCREENSHOTS=1 it also makes the pictures of the documentation.
  */
-import { readFile, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { readActions } from '#platform/audit-log.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
+import { buildPages, type ConsoleBrowser, countingPerson, desktop, launchBrowser, phone } from './browser.ts';
 import { chromiumPath, sayWithoutChromium } from './chromium.ts';
 import { type ConsoleServer, operator, startConsole } from './console-server.ts';
-import { eventName, hostileName, seedConsole } from './seed-console.ts';
+import { pictures } from './pictures.ts';
+import { eventId, eventName, hostileName, seedConsole, supplierId, supplierName } from './seed-console.ts';
 
-const root = join(import.meta.dirname, '..', '..');
-const images = join(root, 'docs', 'images');
-const takesPictures = process.env['SCREENSHOTS'] === '1';
 if (chromiumPath === undefined) sayWithoutChromium();
 
 describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
   let db: TestDatabase;
   let server: ConsoleServer;
-  let browser: Browser;
-  let context: BrowserContext;
+  let browser: ConsoleBrowser;
   let page: Page;
-  /** What the browser complained of: a broken policy, an uncaught error. */
-  const complaints: string[] = [];
 
   beforeAll(async () => {
-    // The pages as the sources are now, and not as an earlier build has left them.
-    await import(join(root, 'src', 'console', 'web', 'build.js'));
+    await buildPages();
     db = await createTestDatabase();
     await seedConsole(db.database, Date.now());
     server = await startConsole(db.database);
-    browser = await chromium.launch({ executablePath: chromiumPath ?? '', args: ['--no-sandbox', '--disable-gpu'] });
-    context = await browser.newContext({
-      viewport: { width: 1360, height: 860 },
-      locale: 'en-GB',
-      timezoneId: 'Europe/Berlin',
-      colorScheme: 'light',
-    });
-    page = await context.newPage();
-    page.on('pageerror', (error) => complaints.push(error.message));
-    page.on('console', (message) => {
-      // A refused call is shown on the page; the browser also writes a line of its own.
-      if (message.type() === 'error' && !message.text().includes('Failed to load resource'))
-        complaints.push(message.text());
-    });
+    browser = await launchBrowser();
+    page = browser.page;
   });
   afterAll(async () => {
     await browser?.close();
   });
   beforeEach(() => {
     server.viewer = operator;
-    complaints.length = 0;
+    browser.complaints.length = 0;
   });
 
-  async function open(path: string, heading?: string | RegExp): Promise<void> {
-    await page.goto(`${server.url}${path}`);
-    if (heading !== undefined) await page.getByRole('heading', { level: 1, name: heading }).waitFor();
-    await page.locator('.loading').first().waitFor({ state: 'detached' });
-  }
+  const open = (path: string, heading?: string | RegExp) => browser.open(`${server.url}${path}`, heading);
+  const violations = () => browser.violations();
 
-  const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-  async function violations(): Promise<string[]> {
-    await page.evaluate(await readFile(axe, 'utf8'));
-    return page.evaluate(async () => {
-      type Axe = {
-        run(
-          options: object,
-        ): Promise<{ violations: { id: string; nodes: { html: string; failureSummary?: string }[] }[] }>;
-      };
-      const { axe: tool } = globalThis as unknown as { axe: Axe };
-      const { violations: found } = await tool.run({ resultTypes: ['violations'] });
-      return found.map(({ id, nodes }) => `${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`);
-    });
-  }
-
-  async function picture(name: string, options: { phone?: boolean; dark?: boolean } = {}): Promise<void> {
-    if (!takesPictures) return;
-    await page.setViewportSize(options.phone ? { width: 390, height: 844 } : { width: 1240, height: 760 });
-    if (options.dark) await page.emulateMedia({ colorScheme: 'dark' });
-    await page.waitForTimeout(400);
-    await writeFile(join(images, `${name}.png`), await page.screenshot());
-    await page.setViewportSize({ width: 1360, height: 860 });
-    await page.emulateMedia({ colorScheme: 'light' });
-  }
+  const picture: ReturnType<typeof pictures> = (name, options) => pictures(page)(name, options);
 
   const firstDocument = () => page.locator('tbody tr').first().getByRole('link').first();
 
@@ -98,28 +51,44 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     ['/dead-letters', 'Dead letters', 'console-dead-letters'],
     ['/flows', 'Flows', undefined],
     ['/flows/sap', 'sap', 'console-flow'],
+    ['/intakes', 'Intakes', undefined],
+    ['/intakes/vendors', 'vendors', 'console-intake'],
     ['/feeds', 'Feeds', 'console-feeds'],
     ['/webhooks', 'Webhooks', 'console-webhooks'],
     ['/quotas', 'Quotas', undefined],
     ['/doctor', 'Doctor', undefined],
     ['/settings', 'Settings', undefined],
+    ['/actions', 'Actions', undefined],
+    [`/events/main/${eventId(0)}`, eventName(0), undefined],
+    [`/suppliers/main/${supplierId(0)}`, supplierName(0), undefined],
+    ['/flows/a/b', 'There is no such page', undefined],
     ['/search?q=chairs', 'Search: chairs', undefined],
   ])('%s is complete, keeps to its policy, and axe finds no violation', async (path, heading, image) => {
     await open(path, heading);
     expect(await violations()).toEqual([]);
-    expect(complaints).toEqual([]);
+    expect(browser.complaints).toEqual([]);
     expect(await page.title()).not.toBe('owned');
-    await page.setViewportSize({ width: 390, height: 844 });
+    await page.setViewportSize(phone);
     expect(
       await page.evaluate('document.documentElement.scrollWidth'),
       'a phone scrolls down only',
     ).toBeLessThanOrEqual(390);
-    await page.setViewportSize({ width: 1360, height: 860 });
+    await page.setViewportSize(desktop);
     if (image) await picture(image);
     if (path === '/') {
       await picture('console-overview-phone', { phone: true });
       await picture('console-overview-dark', { dark: true });
     }
+  });
+
+  test('the settings are shown without any secret', async () => {
+    await open('/settings', 'Settings');
+    await page.getByText('https://erp.example.com').waitFor();
+    const shown = await page.locator('main').innerText();
+    expect(shown).toMatch(/client_secret\s*\(hidden\)/);
+    expect(shown).toMatch(/api_key\s*\(hidden\)/);
+    const answer = await (await fetch(`${server.url}/api/settings`)).text();
+    expect(shown + answer).not.toMatch(/hunter-2|key-of-the-source/);
   });
 
   test('an event is found from any page by the keyboard alone, and its award opened', async () => {
@@ -146,8 +115,6 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     await picture('console-document');
     await picture('console-document-phone', { phone: true });
     await page.getByRole('button', { name: 'versions' }).click();
-    await page.locator('main select').nth(0).selectOption('1');
-    await page.locator('main select').nth(1).selectOption('2');
     await page.locator('.differences li', { hasText: 'total_cost' }).waitFor();
     // 120 at 118.40 and 40 at 64.95.
     expect(await page.locator('.differences li', { hasText: 'total_cost' }).innerText()).toMatch(
@@ -160,15 +127,6 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     await page.getByRole('button', { name: 'raw' }).click();
     await page.getByText('"total_cost": "17166').waitFor();
     expect(await page.locator('main').innerText(), 'ids are shown on demand only').not.toMatch(/idempotency/);
-  });
-
-  test('a name that is markup is text wherever it is shown', async () => {
-    for (const path of ['/suppliers', '/documents', '/search?q=S%C3%B6hne']) {
-      await open(path);
-      await page.getByText(hostileName).first().waitFor();
-      expect(await page.locator('img[src="x"]').count()).toBe(0);
-    }
-    expect(await page.title()).not.toBe('owned');
   });
 
   test('filters stand in the address, and a link shows the same list', async () => {
@@ -208,96 +166,125 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     await page.getByRole('button', { name: 'Paused' }).click();
   });
 
-  test('a group of dead letters is replayed: the dialog names it, the server fixes the set, the progress is shown', async () => {
-    await open('/dead-letters', 'Dead letters');
-    await page.getByRole('button', { name: 'Replay these 4' }).click();
-    const dialog = page.getByRole('dialog', { name: 'Replay 4 documents?' });
-    await dialog.waitFor();
-    await picture('console-replay');
-    expect(await dialog.innerText()).toMatch(
-      /Award documents of the flow sap that were refused with: Vendor .* is blocked/,
+  test('six tabs share one stream: a seventh page still loads, and a change is seen in each', async () => {
+    await page.goto('about:blank');
+    const streams = server.asked.get('/api/live') ?? 0;
+    const tabs = await Promise.all(Array.from({ length: 6 }, () => browser.context.newPage()));
+    for (const tab of tabs) {
+      await tab.goto(`${server.url}/documents?flow=archive`);
+      await tab.locator('tbody tr').first().waitFor();
+    }
+    await expect.poll(() => (server.asked.get('/api/live') ?? 0) - streams).toBe(1);
+    await open('/events', 'Events');
+    await db.database.query(
+      `update bridge.flow_documents set reference = 'seen-by-all.json', delivered = now() where flow = 'archive'`,
     );
-    expect(await violations()).toEqual([]);
-    await dialog.getByRole('button', { name: 'Replay 4' }).click();
-    await page.getByText('0 of 4 through').waitFor();
-    const due = await db.database.query(
-      `select key from bridge.flow_documents where flow = 'sap' and due <= now() and dead_since is null`,
+    // A tab that is not in front waits until it is.
+    for (const tab of tabs) {
+      await tab.bringToFront();
+      await tab.getByText('seen-by-all.json').first().waitFor();
+    }
+    expect((server.asked.get('/api/live') ?? 0) - streams).toBe(1);
+    for (const tab of tabs) await tab.close();
+    await page.bringToFront();
+  });
+
+  test.each(['cuts', 'holds back'])('where a proxy %s the stream, the page asks from time to time', async (fault) => {
+    // For pages of this context: the one that held the stream is closed.
+    const other = await page.context().browser()?.newContext();
+    const tab = await other?.newPage();
+    if (!other || !tab) throw new Error('no browser');
+    await other.route('**/api/live', (route) => (fault === 'cuts' ? route.abort() : undefined));
+    await tab.goto(`${server.url}/documents?flow=archive`);
+    await tab.locator('tbody tr').first().waitFor();
+    const name = `${fault}.json`;
+    await db.database.query(
+      `update bridge.flow_documents set reference = $1, delivered = now() where flow = 'archive'`,
+      [name],
     );
-    expect(due).toHaveLength(4);
-    const [action] = await readActions(db.database, 'bridge', { limit: 1 });
-    const title = expect.stringMatching(/^Award documents of the flow sap that were refused with: Vendor /);
-    expect(action).toMatchObject({
-      who: { kind: 'user', name: 'Ada' },
-      what: 'documents.replay',
-      outcome: 'allowed',
-      details: { count: 4, flows: ['sap'], title },
+    await tab.getByText(name).first().waitFor();
+    expect(await tab.getByRole('button', { name: 'Asking' }).count()).toBe(1);
+    await other.close();
+  });
+
+  describe('the three questions, from the overview', () => {
+    async function begin() {
+      await open('/', 'Overview');
+      return countingPerson(page);
+    }
+
+    test('"why is it not there": one click, or a word and three keys', async () => {
+      const byMouse = await begin();
+      await byMouse.click(page.locator('.happened li', { hasText: 'Tax code A0' }).first().getByRole('link'));
+      await page.locator('p.failure', { hasText: 'Tax code A0 is not valid for company code 2100' }).waitFor();
+      expect(byMouse.counts).toEqual({ clicks: 1, keys: 0, texts: 0 });
+
+      const byKeys = await begin();
+      await byKeys.press('/');
+      await byKeys.type('chairs nordst');
+      await page.getByRole('option', { name: /dead letter/ }).waitFor();
+      // The event is offered first, then the supplier, then the documents.
+      const options = await page.getByRole('option').allInnerTexts();
+      await byKeys.press('ArrowDown', options.findIndex((text) => text.includes('dead letter')) + 1);
+      await byKeys.press('Enter');
+      await page.locator('p.failure', { hasText: 'is blocked for purchasing' }).waitFor();
+      expect(byKeys.counts).toEqual({ clicks: 0, keys: 5, texts: 1 });
     });
-    // What the pusher does when the ERP takes them.
-    await db.database.query(
-      `update bridge.flow_documents set due = null, waiting_since = null, delivered = now(), reconciled = wanted
-       where flow = 'sap' and due <= now() and dead_since is null`,
-    );
-    await page.getByText('4 of 4 through').waitFor();
-  });
 
-  test('a replay whose set has changed since it was shown does nothing and says so', async () => {
-    await open('/dead-letters', 'Dead letters');
-    const button = page.getByRole('button', { name: 'Replay these 2' });
-    await button.click();
-    await db.database.query(
-      `update bridge.flow_documents set dead_since = null, due = null, waiting_since = null where (flow, kind, key) in
-       (select flow, kind, key from bridge.flow_documents where dead_since is not null limit 1)`,
-    );
-    const dialog = page.getByRole('dialog');
-    await dialog.getByRole('button', { name: 'Replay 2' }).click();
-    const refusal = dialog.getByText('1 dead letters match now, and not the 2 that were shown');
-    await refusal.waitFor();
-    await page.keyboard.press('Escape');
-    const [made] = await db.database.query<{ count: number }>('select count(*)::int as count from bridge.replays');
-    expect(made?.count, 'the replay of the test before').toBe(1);
-  });
+    test('"when was it sent and by what request": two clicks, or the keyboard', async () => {
+      const byMouse = await begin();
+      await byMouse.click(page.locator('.happened li', { hasText: '4500017317' }).getByRole('link').first());
+      const sent = page.locator('.timeline li', { has: page.locator('.step', { hasText: 'sent' }) }).first();
+      expect(await sent.locator('time').innerText()).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/);
+      await byMouse.click(sent.getByRole('button', { name: 'ids' }));
+      const ids = sent.locator('.ids-list');
+      await ids.getByText('idempotency key').waitFor();
+      expect(await ids.innerText()).toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-/);
+      expect(byMouse.counts).toEqual({ clicks: 2, keys: 0, texts: 0 });
 
-  test('a flow is paused with a reason that everybody sees, and resumed', async () => {
-    await open('/flows/sap', 'sap');
-    await page.getByRole('button', { name: 'Pause' }).click();
-    await page.getByLabel('Why? Everybody sees it.').fill('Year-end closing');
-    await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
-    await page.locator('main .failure', { hasText: 'Year-end closing (Ada)' }).waitFor();
-    await page.getByRole('button', { name: 'Resume' }).click();
-    await page.getByRole('button', { name: 'Pause', exact: true }).waitFor();
-    const done = await readActions(db.database, 'bridge', { limit: 2, what: 'flow' });
-    expect(done.map(({ what, object }) => `${what} ${object}`)).toEqual([
-      'flow.resume flow sap',
-      'flow.pause flow sap',
-    ]);
-    await open('/actions', 'Actions');
-    await page.getByText('reason: Year-end closing').waitFor();
-    expect(await violations()).toEqual([]);
-  });
+      const byKeys = await begin();
+      await byKeys.press('/');
+      await byKeys.type('4500017317');
+      await page.getByRole('option').first().waitFor();
+      await byKeys.press('ArrowDown');
+      await byKeys.press('Enter');
+      await page.getByRole('heading', { level: 2, name: 'What happened' }).waitFor();
+      await page.locator('main').focus();
+      await byKeys.tabTo(/^Raw$/i);
+      const isThere = `document.activeElement?.closest('li')?.querySelector('.step')?.textContent === 'sent'`;
+      while (!(await page.evaluate(isThere)) && byKeys.counts.keys < 40) await byKeys.press('Tab');
+      await byKeys.press('Enter');
+      await page.locator('.timeline .ids-list:popover-open', { hasText: 'idempotency key' }).waitFor();
+      expect(byKeys.counts.clicks).toBe(0);
+      expect(byKeys.counts.keys).toBeLessThanOrEqual(20);
+    });
 
-  test('a mapping is tried on real documents, and its differences are shown; nothing is stored', async () => {
-    await open('/flows/archive', 'archive');
-    await page.getByLabel('Mapping, as YAML').fill('award:\n  document:\n    buyer_group: { const: "G42" }');
-    await page.getByRole('button', { name: 'Try it on the newest documents' }).click();
-    await page.getByRole('status').or(page.locator('.action .failure')).first().waitFor();
-    expect(await page.locator('main').innerText()).toMatch(/G42|The mapping is not valid/);
-  });
+    test('"what changed between the two orders": two clicks, or the keyboard', async () => {
+      const changed = page.locator('.differences li', { hasText: 'total_cost' });
+      const byMouse = await begin();
+      await byMouse.click(page.getByRole('combobox', { name: /^Search/ }));
+      await byMouse.type('4500017302');
+      await byMouse.click(page.getByRole('option').first());
+      await byMouse.click(page.getByRole('button', { name: 'versions' }));
+      await changed.waitFor();
+      // 120 chairs at 118.40, then at 121.40, and 40 at 64.95.
+      expect(await changed.innerText()).toMatch(/16806\.00.*17166\.00/s);
+      expect(byMouse.counts).toEqual({ clicks: 3, keys: 0, texts: 1 });
 
-  test('a backfill is asked for with its range', async () => {
-    await open('/feeds', 'Feeds');
-    await page
-      .getByRole('row', { name: /awards/ })
-      .first()
-      .getByRole('button', { name: 'Backfill' })
-      .click();
-    await page.getByLabel('From').fill('2026-01-01T00:00');
-    await page.getByRole('button', { name: 'Read it again' }).click();
-    await page.getByText(/Backfill \d+ reads the range again/).waitFor();
-    // Midnight in Berlin.
-    const [row] = await db.database.query<{ from: string }>(
-      'select range_start as "from" from bridge.backfills order by id desc limit 1',
-    );
-    expect(row?.from).toBe('2025-12-31T23:00:00.000000Z');
+      const byKeys = await begin();
+      await byKeys.press('/');
+      await byKeys.type('4500017302');
+      await page.getByRole('option').first().waitFor();
+      await byKeys.press('ArrowDown');
+      await byKeys.press('Enter');
+      await page.getByRole('heading', { level: 2, name: 'What happened' }).waitFor();
+      await page.locator('main').focus();
+      await byKeys.tabTo(/^Versions$/i);
+      await byKeys.press('Enter');
+      await changed.waitFor();
+      expect(byKeys.counts.clicks).toBe(0);
+      expect(byKeys.counts.keys).toBeLessThanOrEqual(14);
+    });
   });
 
   test('a viewer is offered no action; one without prices sees no amount; one of a flow sees nothing of the others', async () => {
@@ -316,6 +303,80 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     expect(await page.getByRole('button', { name: /Replay/ }).count()).toBe(0);
   });
 
+  test('a viewer without prices finds none: not in raw JSON, differences, attempts, the search, nor in any answer', async () => {
+    const { documents } = (await (await fetch(`${server.url}/api/documents?q=RFQ-4711&state=delivered`)).json()) as {
+      documents: { flow: string; kind: string; key: string }[];
+    };
+    const [found] = documents.filter(({ flow }) => flow === 'sap');
+    const place = new URLSearchParams({ flow: 'sap', kind: 'award', key: found?.key ?? '' }).toString();
+    const paths = [
+      ...'viewer overview documents events suppliers dead-letters flows feeds notifications intakes doctor settings actions charts search?q=chairs search?q=4500017302'.split(
+        ' ',
+      ),
+      `document?${place}`,
+      `document/version?${place}&version=1`,
+      `document/version?${place}&version=2`,
+    ];
+    const pricesIn = async () => {
+      const answers = await Promise.all(paths.map(async (path) => (await fetch(`${server.url}/api/${path}`)).text()));
+      // The prices and totals of the seeded awards, as JSON and as a sentence have them.
+      const price = /\b(?:1[0-9]{2}\.40|(?:64|69|74|79|84|89)\.95|[0-9]{4,5}\.(?:00|40))\b/;
+      return paths.filter((_, index) => price.test(answers[index] ?? ''));
+    };
+    expect(await pricesIn(), 'what others see').toEqual(
+      expect.arrayContaining(['overview', 'documents', `document?${place}`, `document/version?${place}&version=1`]),
+    );
+    server.viewer = { name: 'Vic', role: 'viewer-without-prices', flows: 'all' };
+    expect(await pricesIn()).toEqual([]);
+    expect((await fetch(`${server.url}/api/documents?min=17000`)).status, 'nor by trying').toBe(403);
+    await open(`/documents/sap/award/${encodeURIComponent(found?.key ?? '')}`, eventName(0));
+    const shown: string[] = [];
+    for (const view of ['fields', 'timeline', 'versions', 'attempts', 'raw']) {
+      await page.getByRole('button', { name: view, exact: true }).click();
+      await page.locator('.loading').first().waitFor({ state: 'detached' });
+      if (/\d+\.\d\d\b|EUR \d|\d EUR/.test(await page.locator('main').innerText())) shown.push(view);
+    }
+    expect(shown).toEqual([]);
+  });
+
+  test('a viewer who tries an action all the same is refused, for each of them', async () => {
+    server.viewer = { name: 'Vic', role: 'viewer', flows: 'all' };
+    const actions = [
+      'document/replay',
+      'dead-letters/replay',
+      'dead-letters/stop',
+      'plan',
+      'story',
+      'feeds/backfill',
+      'feeds/cancel-backfill',
+      'feeds/audit',
+      'flows/pause',
+      'flows/resume',
+      'flows/try-mapping',
+      'webhooks/register',
+      'webhooks/test',
+      'webhooks/rotate',
+      'intakes/pause',
+      'intakes/resume',
+      'intakes/plan',
+      'intakes/replay',
+      'intakes/read',
+      'intakes/link',
+    ];
+    const headers = { 'content-type': 'application/json', 'x-console-request': '1' };
+    const taken: string[] = [];
+    for (const action of actions) {
+      const answer = await fetch(`${server.url}/api/${action}`, { method: 'POST', headers, body: '{}' });
+      if (answer.status !== 403) taken.push(action);
+    }
+    expect(taken).toEqual([]);
+    for (const path of ['/flows/sap', '/intakes/vendors', '/feeds', '/webhooks']) {
+      await open(path);
+      const offered = /^(Pause|Resume|Backfill|Audit|Register|Test|Rotate keys|What would|Look at|Compare|Read the)/;
+      expect(await page.locator('main').getByRole('button', { name: offered }).allInnerTexts()).toEqual([]);
+    }
+  });
+
   test('a session that has ended is said, with the way back; what was shown stays', async () => {
     await open('/documents', 'Documents');
     await page.locator('tbody tr').first().waitFor();
@@ -325,5 +386,69 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     await link.waitFor();
     expect(await link.getAttribute('href')).toBe('/login?next=%2Fdocuments%3Fstate%3Ddelivered');
     expect(await page.locator('tbody tr').count()).toBeGreaterThan(0);
+  });
+
+  test('names, messages and reasons that are markup are text on every page', async () => {
+    const { database } = db;
+    await database.query(`update bridge.subjects set name = $1 where kind = 'event'`, [hostileName]);
+    await database.query(
+      `update bridge.mirror set body = (body::jsonb || jsonb_build_object('name', $1::text, 'status', $1::text))::text
+       where feed = 'sourcing-events'`,
+      [hostileName],
+    );
+    await database.query(
+      `update bridge.inbox set body = (body::jsonb || jsonb_build_object('sourcing_event_name', $1::text))::text`,
+      [hostileName],
+    );
+    await database.query(
+      `update bridge.flow_documents set last_error = $1 || coalesce(last_error, ''), reference = $1
+       where last_error is not null or reference is not null`,
+      [hostileName],
+    );
+    await database.query(`update bridge.attempts set message = $1, reference = $1, event_name = $1`, [hostileName]);
+    await database.query(
+      `update bridge.flows set paused_kind = 'operator', paused_reason = $1, paused_at = now() where name = 'archive'`,
+      [hostileName],
+    );
+    await database.query(`update bridge.checkpoints set failures = 1, last_error = $1, warning = $1`, [hostileName]);
+    await database.query(`update bridge.intake_records set last_error = $1 where dead_since is not null`, [
+      hostileName,
+    ]);
+    const headers = { 'content-type': 'application/json', 'x-console-request': '1' };
+    const body = JSON.stringify({ flow: 'sap', reason: hostileName });
+    await fetch(`${server.url}/api/flows/pause`, { method: 'POST', headers, body });
+    const { documents } = (await (await fetch(`${server.url}/api/documents?state=dead+letter`)).json()) as {
+      documents: { flow: string; kind: string; key: string }[];
+    };
+    const [letter] = documents;
+    const paths = [
+      '/',
+      '/documents',
+      '/events',
+      '/suppliers',
+      '/dead-letters',
+      '/flows',
+      '/flows/sap',
+      '/feeds',
+      '/webhooks',
+      '/intakes/vendors',
+      '/actions',
+      '/search?q=S%C3%B6hne',
+      `/events/main/${eventId(0)}`,
+      `/suppliers/main/${supplierId(6)}`,
+      `/documents/${letter?.flow}/award/${encodeURIComponent(letter?.key ?? '')}`,
+    ];
+    for (const path of paths) {
+      await open(path);
+      await page.getByText(`<img src=x onerror="document.title='owned'">`).first().waitFor();
+      expect(await page.locator('img[src="x"]').count()).toBe(0);
+      expect(await page.title()).not.toBe('owned');
+    }
+    await page.keyboard.press('/');
+    await page.keyboard.type('Söhne');
+    await page.getByRole('option').first().waitFor();
+    expect(await page.locator('img[src="x"]').count()).toBe(0);
+    expect(await page.title()).not.toBe('owned');
+    expect(browser.complaints).toEqual([]);
   });
 });

@@ -12,6 +12,7 @@ import type { AwardDocument } from '#connector/documents.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
+import { seededIntake, seedIntake } from './seed-intake.ts';
 
 export const seededSettings: BridgeSettings = bridgeSettings.parse({
   port: 8443,
@@ -24,15 +25,17 @@ export const seededSettings: BridgeSettings = bridgeSettings.parse({
       documents: ['award'],
       quantity_column: 'Quantity',
       unit_price_column: 'Unit price',
+      settings: { base_url: 'https://erp.example.com', client_id: 'bridge', client_secret: 'hunter-2-secret' },
     },
     {
       name: 'archive',
       source: 'main',
       connector: 'file',
       documents: ['award'],
-      settings: { directory: 'out', password: 'hunter-2-secret' },
+      settings: { directory: 'out' },
     },
   ],
+  intakes: [seededIntake],
 });
 
 /** A name that is markup: wherever it is shown, it is text. */
@@ -166,6 +169,7 @@ export async function seedConsole(database: Database, nowMs: number): Promise<vo
     [at(90), at(30)],
   );
   await seedSamples(database, nowMs);
+  await seedIntake(database, nowMs, hostileName);
 }
 
 async function mirror(

@@ -30,11 +30,20 @@ export const subjectJoins = `
     where s.source = f.source and s.kind = 'supplier' and s.id = coalesce(d.supplier, case when d.kind = 'supplier' then d.key end)
     union all
     select id, name, reference, folded from bridge.subjects s
-    where d.kind = 'supplier' and s.source = f.source and s.kind = 'supplier' and s.reference = d.key and d.key <> ''
+    where d.kind = 'supplier' and s.source = f.source and s.kind = 'supplier' and s.reference = d.key and s.reference <> ''
     limit 1) s on true`;
 
-/** The tables that `documentsFrom` and a filter on names need. */
-export const documentTables = `bridge.flow_documents d join bridge.flows f on f.name = d.flow ${subjectJoins}`;
+/**
+ * The condition that the event or the supplier of a document is named with a pattern of `folded`, a parameter. It reads
+ * the names once, however many documents there are, and uses `d` and `f` only.
+ */
+export function isNamedLike(folded: string): string {
+  const named = (kind: string, id: string) =>
+    `(select ${id} from bridge.subjects s where s.kind = '${kind}' and s.folded like ${folded})`;
+  return `(d.sourcing_event in ${named('event', 's.id')} or d.supplier in ${named('supplier', 's.id')}
+    or d.kind = 'supplier' and (d.key in ${named('supplier', 's.id')}
+      or (f.source, d.key) in ${named('supplier', 's.source, s.reference')}))`;
+}
 
 /** What `shownDocumentOf` needs of the row. */
 export const shownColumns = `d.flow, d.kind, d.key, f.source, d.sourcing_event as "sourcingEvent", e.name as "eventName",
@@ -53,26 +62,21 @@ const order = `(d.due is null and d.dead_since is null), greatest(d.delivered, d
 export type DocumentRow = DocumentPlace & Subject & DocumentFacts & { source: string; pull: string | null };
 
 /**
- * Reads the documents for which `condition` holds; it may use `d`, `f`, `e` and `s` as `documentTables` names them. With
- * `isOfNames: false` it uses `d` and `f` only: then names are looked up for the page, not for every document that fits.
+ * Reads the documents for which `condition` holds, which may use `d` and `f`. The names are looked up for the page, not
+ * for every document that fits.
  */
 export async function readDocuments(
   sql: Sql,
-  {
-    with: prefix = '',
-    condition,
-    isOfNames = true,
-    params,
-  }: { with?: string; condition: string; isOfNames?: boolean; params: readonly unknown[] },
+  { with: prefix = '', condition, params }: { with?: string; condition: string; params: readonly unknown[] },
   { now, limit, skip = 0 }: { now: Timestamp; limit: number; skip?: number },
 ): Promise<ShownDocument[]> {
-  const page = `order by ${order} limit ${Math.trunc(limit)} offset ${Math.trunc(skip)}`;
-  const statement = isOfNames
-    ? `select ${shownColumns} from ${documentTables} where ${condition} ${page}`
-    : `select ${shownColumns} from (
-         select d.* from bridge.flow_documents d join bridge.flows f on f.name = d.flow where ${condition} ${page}
-       ) d join bridge.flows f on f.name = d.flow ${subjectJoins} order by ${order}`;
-  const rows = await sql.query<DocumentRow>(`${prefix} ${statement}`, params);
+  const rows = await sql.query<DocumentRow>(
+    `${prefix} select ${shownColumns} from (
+       select d.* from bridge.flow_documents d join bridge.flows f on f.name = d.flow where ${condition}
+       order by ${order} limit ${Math.trunc(limit)} offset ${Math.trunc(skip)}
+     ) d join bridge.flows f on f.name = d.flow ${subjectJoins} order by ${order}`,
+    params,
+  );
   return rows.map((row) => shownDocumentOf(row, now));
 }
 

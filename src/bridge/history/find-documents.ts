@@ -14,7 +14,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
-import { readDocuments, type ShownDocument } from './document-rows.ts';
+import { isNamedLike, readDocuments, type ShownDocument } from './document-rows.ts';
 import { escapeLike, wordsOf } from './search-words.ts';
 import { foldText, type NamedSubject } from './subjects.ts';
 
@@ -80,7 +80,6 @@ async function find(tx: Sql, words: readonly string[], options: FindPage): Promi
     return `$${params.length}`;
   };
   const conditions = hits.filter((hit) => hit !== leading).map((hit) => conditionOf(hit, param));
-  const isOfNames = conditions.length > 0;
   if (options.flow !== undefined) conditions.push(`d.flow = ${param(options.flow)}`);
   if (options.flows !== undefined) conditions.push(`d.flow = any(${param(options.flows)})`);
   if (options.kinds !== undefined) conditions.push(`d.kind = any(${param(options.kinds)})`);
@@ -100,7 +99,6 @@ async function find(tx: Sql, words: readonly string[], options: FindPage): Promi
         union select split_part(l, ' ', 1), split_part(l, ' ', 2), substr(l, length(split_part(l, ' ', 1)) + length(split_part(l, ' ', 2)) + 3)
           from unnest($3::text[]) as l)`,
       condition: ['(d.flow, d.kind, d.key) in (select flow, kind, key from led)', ...conditions].join(' and '),
-      isOfNames,
       params,
     },
     { ...options, limit: limit + 1 },
@@ -123,7 +121,7 @@ function conditionOf({ word, direct }: WordHits, param: (value: unknown) => stri
   const folded = param(`%${escapeLike(foldText(word))}%`);
   const plain = param(`%${escapeLike(word)}%`);
   const direct_ = param(direct);
-  return `(e.folded like ${folded} or s.folded like ${folded} or d.kind like ${folded} or d.flow like ${folded}
+  return `(${isNamedLike(folded)} or d.kind like ${folded} or d.flow like ${folded}
     or d.reference like ${plain} or d.key like ${folded}
     or d.flow || ' ' || d.kind || ' ' || d.key = any(${direct_}))`;
 }

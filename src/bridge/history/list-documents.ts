@@ -9,6 +9,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import {
   type DocumentPlace,
   type DocumentRow,
+  isNamedLike,
   type ShownDocument,
   shownColumns,
   shownDocumentOf,
@@ -81,14 +82,15 @@ export async function listDocuments(
     conditions.push(
       `(${changed}, d.flow, d.kind, d.key) < (${param(after.changed)}, ${param(after.flow)}, ${param(after.kind)}, ${param(after.key)})`,
     );
-  const byAmount = amountConditions(filter, param);
+  const byAmount = amountParts(filter, param);
+  conditions.push(...byAmount.conditions);
   const rows = await sql.query<DocumentRow & Pick<ListedDocument, 'amount' | 'currency' | 'changed'>>(
     // The names are joined to the page alone.
-    `with page as (
+    `with ${byAmount.with} page as (
        select d.*, ${changed} as changed from bridge.flow_documents d
        join bridge.flows f on f.name = d.flow and d.kind = any(f.kinds)
-       ${byAmount.length > 0 ? amountJoin : ''}
-       ${conditions.length + byAmount.length > 0 ? `where ${[...conditions, ...byAmount].join(' and ')}` : ''}
+       ${byAmount.with === '' ? '' : amountJoin}
+       ${conditions.length > 0 ? `where ${conditions.join(' and ')}` : ''}
        order by changed desc, d.flow desc, d.kind desc, d.key desc limit ${Math.trunc(limit) + 1})
      select ${shownColumns}, m.amount, m.currency, d.changed
      from page d join bridge.flows f on f.name = d.flow ${subjectJoins} ${amountJoin}
@@ -116,19 +118,28 @@ function conditionsOf(filter: DocumentFilter, param: (value: unknown) => string)
   ];
 }
 
-/** The names are read once for each word; the documents are then compared by id. */
 function wordCondition(word: string, param: (value: unknown) => string): string {
   const folded = param(`%${escapeLike(foldText(word))}%`);
-  const named = (kind: string) =>
-    `in (select s.id from bridge.subjects s where s.kind = '${kind}' and s.folded like ${folded})`;
-  return `(d.sourcing_event ${named('event')} or d.supplier ${named('supplier')}
-    or (d.kind = 'supplier' and d.key in (select s.reference from bridge.subjects s where s.kind = 'supplier' and s.folded like ${folded}))
-    or d.reference like ${param(`%${escapeLike(word)}%`)})`;
+  return `(${isNamedLike(folded)} or d.reference like ${param(`%${escapeLike(word)}%`)})`;
 }
 
-function amountConditions({ amountMin, amountMax }: DocumentFilter, param: (value: unknown) => string): string[] {
-  return [
-    ...(amountMin === undefined ? [] : [`m.amount::numeric >= ${param(amountMin)}::numeric`]),
-    ...(amountMax === undefined ? [] : [`m.amount::numeric <= ${param(amountMax)}::numeric`]),
+/**
+ * The documents of which some attempt had such an amount, so that the last amount is looked up for those only; and what
+ * must hold of that one. Both are empty without a filter by amount.
+ */
+function amountParts(
+  { amountMin, amountMax }: DocumentFilter,
+  param: (value: unknown) => string,
+): { with: string; conditions: string[] } {
+  const conditionsOn = (amount: string) => [
+    ...(amountMin === undefined ? [] : [`${amount}::numeric >= ${param(amountMin)}::numeric`]),
+    ...(amountMax === undefined ? [] : [`${amount}::numeric <= ${param(amountMax)}::numeric`]),
   ];
+  const any = conditionsOn('a.amount');
+  if (any.length === 0) return { with: '', conditions: [] };
+  return {
+    with: `amounts as materialized (
+       select a.flow, a.kind, a.key from bridge.attempts a where ${any.join(' and ')}),`,
+    conditions: ['(d.flow, d.kind, d.key) in (select flow, kind, key from amounts)', ...conditionsOn('m.amount')],
+  };
 }

@@ -39,13 +39,14 @@ export async function refreshIntake(
   }
 }
 
-/** Returns the suppliers that would be sent, those that have waited longest first. */
+/** Returns the suppliers that would be sent by these actions, those that have waited longest first. */
 export async function planIntake(
   deps: Pick<IntakeDeps, 'intake' | 'wantedOf' | 'clock' | 'database'>,
   limit: number,
+  only: readonly IntakeAction[] = actions,
 ): Promise<PlannedSupplier[]> {
   const { database, intake } = deps;
-  const compared = await compareRecords(database, deps, await readToSend(database, intake.name, actions, limit));
+  const compared = await compareRecords(database, deps, await readToSend(database, intake.name, only, limit));
   return compared.flatMap(({ row, compared: result, change, wanted }) =>
     result.is === 'differs' && change && wanted && row.key !== null
       ? [{ action: result.action, erpKey: row.erpKey, key: row.key, name: wanted.name, change }]

@@ -3,6 +3,16 @@ import type { ConsoleApiDeps, ConsoleEndpoint } from './console-call.ts';
 import { deadLettersCall, replayDeadLettersCall, replayDocumentCall, stopReplayCall } from './dead-letters.ts';
 import { auditCall, backfillCall, cancelBackfillCall, feedsCall } from './feeds.ts';
 import { flowsCall, pauseCall, resumeCall, tryMappingCall } from './flows.ts';
+import {
+  intakeCall,
+  intakePlanCall,
+  intakesCall,
+  linkIntakeCall,
+  pauseIntakeCall,
+  readIntakeCall,
+  replayIntakeCall,
+  resumeIntakeCall,
+} from './intakes.ts';
 import { documentsCall } from './list-documents-call.ts';
 import { eventsCall, suppliersCall } from './list-subjects-call.ts';
 import { planCall } from './plan-documents.ts';
@@ -54,6 +64,14 @@ export function consoleApi(deps: ConsoleApiDeps): ConsoleEndpoint[] {
     tryMappingCall,
     pauseCall,
     resumeCall,
+    intakesCall,
+    intakeCall,
+    intakePlanCall,
+    pauseIntakeCall,
+    resumeIntakeCall,
+    replayIntakeCall,
+    readIntakeCall,
+    linkIntakeCall,
     doctorCall,
     settingsCall,
     actionsCall,

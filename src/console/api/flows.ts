@@ -16,11 +16,9 @@ export type FlowsAnswer = Awaited<ReturnType<typeof readFlows>>;
 export type MappingTrial = Awaited<ReturnType<typeof tryNewMapping>>;
 
 async function readFlows(deps: ConsoleApiDeps, viewer: Viewer) {
-  const { flows, intakes } = await statusFor(deps, viewer);
+  const { flows } = await statusFor(deps, viewer);
   return {
     flows,
-    /** The way back: for viewers of all flows. */
-    intakes,
     settings: deps.settings.flows
       .filter(({ name }) => maySeeFlow(viewer, name))
       .map(({ name, source, connector, documents, only, test_events: testEvents, mapping }) => ({

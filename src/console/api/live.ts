@@ -97,7 +97,7 @@ function send(response: Response & { flush?: () => void }, event: string): void 
 }
 
 /** Changes whenever something that a page shows has changed; times that only pass leave it as it is. */
-function signatureOf({ feeds, flows, delivered, deadLetters, backfills, waiting }: BridgeStatus): string {
+function signatureOf({ feeds, flows, intakes, delivered, deadLetters, backfills, waiting }: BridgeStatus): string {
   return JSON.stringify([
     feeds.map(({ watermark, waiting, failures, newest, stalled, lag }) => [
       watermark,
@@ -114,6 +114,15 @@ function signatureOf({ feeds, flows, delivered, deadLetters, backfills, waiting 
       circuitUntil,
       stuck,
       retrying,
+      lag.inStep,
+    ]),
+    intakes.map(({ backlog, toCompare, inSubmissions, deadLetters: dead, pausedReason, readFailures, lag }) => [
+      backlog.suppliers,
+      toCompare,
+      inSubmissions,
+      dead,
+      pausedReason,
+      readFailures,
       lag.inStep,
     ]),
     delivered[0],

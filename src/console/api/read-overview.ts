@@ -5,6 +5,7 @@ import { type BridgeStatus, needsLook } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { maySeeFlow, type Viewer } from '../access/viewer.ts';
 import { type ConsoleApiDeps, flowsFor, noQuery, readCall, sourcesFor } from './console-call.ts';
+import { shownIntakes } from './shown-intakes.ts';
 
 const latestRows = 8;
 
@@ -27,6 +28,7 @@ async function readOverview(deps: ConsoleApiDeps, viewer: Viewer) {
     sources: settings.sources
       .filter(({ name }) => sourcesFor(viewer, settings).includes(name))
       .map(({ name, base_url: url }) => ({ name, host: new URL(url).host })),
+    intakes: shownIntakes(status.intakes, settings),
     connectors: Object.fromEntries(settings.flows.map(({ name, connector }) => [name, connector])),
     latest: await withUrls(deps, latest.documents),
     refused: refused.documents,

@@ -6,7 +6,7 @@ export interface ViewerAnswer extends Viewer {
   readonly seesPrices: boolean;
   readonly flowNames: readonly string[];
   readonly sourceNames: readonly string[];
-  readonly offers: { readonly doctor: boolean; readonly story: boolean };
+  readonly offers: { readonly doctor: boolean; readonly story: boolean; readonly intakes: boolean };
 }
 
 export const viewerCall = ({ settings, doctor, story }: ConsoleApiDeps) =>
@@ -20,6 +20,10 @@ export const viewerCall = ({ settings, doctor, story }: ConsoleApiDeps) =>
       seesPrices: maySeePrices(viewer),
       flowNames,
       sourceNames: settings.sources.map((source) => source.name),
-      offers: { doctor: doctor !== undefined, story: story !== undefined },
+      offers: {
+        doctor: doctor !== undefined,
+        story: story !== undefined,
+        intakes: flows === 'all' && settings.intakes.length > 0,
+      },
     };
   });

@@ -12,6 +12,8 @@ import { EventsPage } from './pages/events.tsx';
 import { FeedsPage } from './pages/feeds.tsx';
 import { FlowPage } from './pages/flow.tsx';
 import { FlowsPage } from './pages/flows.tsx';
+import { IntakePage } from './pages/intake.tsx';
+import { IntakesPage } from './pages/intakes.tsx';
 import { OverviewPage } from './pages/overview.tsx';
 import { QuotasPage } from './pages/quotas.tsx';
 import { SearchPage } from './pages/search.tsx';
@@ -41,6 +43,7 @@ const groups: readonly (readonly [title: string, pages: readonly (readonly [path
     'Steer',
     [
       ['/flows', 'Flows'],
+      ['/intakes', 'Intakes'],
       ['/feeds', 'Feeds'],
       ['/webhooks', 'Webhooks'],
       ['/quotas', 'Quotas'],
@@ -84,6 +87,8 @@ export function App() {
               <Route path="/dead-letters" component={DeadLettersPage} />
               <Route path="/flows" component={FlowsPage} />
               <Route path="/flows/:flow" component={FlowPage} />
+              <Route path="/intakes" component={IntakesPage} />
+              <Route path="/intakes/:intake" component={IntakePage} />
               <Route path="/feeds" component={FeedsPage} />
               <Route path="/webhooks" component={WebhooksPage} />
               <Route path="/quotas" component={QuotasPage} />
@@ -135,29 +140,40 @@ function Header() {
         >
           {liveState.value === 'live' ? 'Live' : liveState.value === 'paused' ? 'Paused' : 'Asking'}
         </button>
-        <button
-          type="button"
-          class="plain zone"
-          title="Show times in the zone of this browser, or in UTC"
-          aria-pressed={zone.value === 'utc'}
-          onClick={() => {
-            zone.value = zone.value === 'utc' ? 'local' : 'utc';
-          }}
-        >
-          {zone.value === 'utc' ? 'UTC' : 'Local time'}
-        </button>
-        {viewer.value ? (
-          <>
-            <span class="who" title={`Role: ${viewer.value.role}`}>
-              {viewer.value.name}
-            </span>
-            <button type="button" class="plain" onClick={() => void logOut()}>
-              Log out
-            </button>
-          </>
-        ) : null}
+        <span class="own">
+          <Own />
+        </span>
       </div>
     </header>
+  );
+}
+
+/** What is the reader's own: on a phone it stands in the menu. */
+function Own() {
+  return (
+    <>
+      <button
+        type="button"
+        class="plain zone"
+        title="Show times in the zone of this browser, or in UTC"
+        aria-pressed={zone.value === 'utc'}
+        onClick={() => {
+          zone.value = zone.value === 'utc' ? 'local' : 'utc';
+        }}
+      >
+        {zone.value === 'utc' ? 'UTC' : 'Local time'}
+      </button>
+      {viewer.value ? (
+        <>
+          <span class="who" title={`Role: ${viewer.value.role}`}>
+            {viewer.value.name}
+          </span>
+          <button type="button" class="plain" onClick={() => void logOut()}>
+            Log out
+          </button>
+        </>
+      ) : null}
+    </>
   );
 }
 
@@ -170,7 +186,7 @@ function Navigation() {
         <section key={title}>
           <h2>{title}</h2>
           <ul>
-            {pages.map(([to, name]) => (
+            {pages.filter(isOffered).map(([to, name]) => (
               <li key={to}>
                 <a href={to} aria-current={isHere(to) ? 'page' : undefined}>
                   {name}
@@ -180,8 +196,16 @@ function Navigation() {
           </ul>
         </section>
       ))}
+      <div class="own">
+        <Own />
+      </div>
     </nav>
   );
+}
+
+/** Without an intake there is no page of intakes. */
+function isOffered([path]: readonly [path: string, name: string]): boolean {
+  return path !== '/intakes' || viewer.value?.offers.intakes === true;
 }
 
 /** What was shown stays, until the person has logged in again. */
@@ -194,8 +218,8 @@ function SessionEnded() {
   if (!sessionEnded.value) return null;
   return (
     <p class="failure" role="alert">
-      Your session has ended.{' '}
-      <a ref={link} href={`/login?next=${encodeURIComponent(url)}`} target="_self">
+      Your session has ended. {/* Not a page of the application: another target keeps its router away. */}
+      <a ref={link} href={`/login?next=${encodeURIComponent(url)}`} target="_top">
         Log in again
       </a>
     </p>

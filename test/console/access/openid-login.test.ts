@@ -1,9 +1,7 @@
 /** Login at a real OpenID provider (the package oidc-provider), with the browser's part played over HTTP. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { Provider } from 'oidc-provider';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { readActions } from '#platform/audit-log.ts';
 import { type TestClock, testClock } from '../../bridge/parts.ts';
@@ -11,25 +9,18 @@ import { closeAfterFile } from '../../harness/after-file.ts';
 import { freePort } from '../../harness/free-port.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { type Browser, startConsole, type TestConsole } from './console.ts';
-
-const people: Readonly<Record<string, Record<string, unknown>>> = {
-  anna: { email: 'anna@example.com', email_verified: true, groups: ['buyers', 'bridge-operators'] },
-  bert: { email: 'bert@example.com', email_verified: false, groups: ['bridge-readers'] },
-  carl: { email: 'carl@example.com', email_verified: true, groups: ['buyers'] },
-};
+import { openIdClient, startOpenIdProvider } from './openid-provider.ts';
 
 let db: TestDatabase;
 let clock: TestClock;
 let issuer: string;
-let provider: Server;
 let console: TestConsole;
 beforeAll(async () => {
   db = await createTestDatabase();
   clock = testClock();
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  provider = await startProvider(url);
-  issuer = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
+  issuer = await startOpenIdProvider(url);
   console = await startConsole(db, clock, settingsOf(url), port);
 });
 beforeEach(async () => {
@@ -41,8 +32,7 @@ const settingsOf = (console_url: string, openid: Record<string, unknown> = {}) =
   console_login: {
     openid: {
       issuer,
-      client_id: 'bridge',
-      client_secret: 'a-secret-of-the-bridge',
+      ...openIdClient,
       label: 'Log in at Example',
       roles: [
         { claim: 'groups', value: 'bridge-operators', role: 'operator' },
@@ -52,31 +42,6 @@ const settingsOf = (console_url: string, openid: Record<string, unknown> = {}) =
     },
   },
 });
-
-async function startProvider(consoleUrl: string): Promise<Server> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const own = new Provider(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, {
-    clients: [
-      {
-        client_id: 'bridge',
-        client_secret: 'a-secret-of-the-bridge',
-        redirect_uris: [`${consoleUrl}/login/openid/callback`],
-      },
-    ],
-    claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['groups'] },
-    findAccount: (_ctx, sub) => ({ accountId: sub, claims: async () => ({ sub, ...people[sub] }) }),
-    pkce: { required: () => true },
-    cookies: { keys: ['a key of the provider'] },
-  });
-  const answer = own.callback();
-  server.on('request', (request, response) => void answer(request, response));
-  return server;
-}
 
 /** What a person does at the provider: names the account, and agrees. Returns the URL to which the provider leads back. */
 async function passProvider(start: string, person: string): Promise<string> {

@@ -133,7 +133,9 @@ function Shown({
       <Tabs label="What is shown of the document" names={views} chosen={view} choose={setView} />
       {view === 'fields' ? <Fields now={now} /> : null}
       {view === 'timeline' ? <TimelineView timeline={timeline} place={place} /> : null}
-      {view === 'versions' ? <Versions versions={versions} now={now} place={place} /> : null}
+      {view === 'versions' ? (
+        <Versions versions={versions} now={now} place={place} isSettled={document.state === 'delivered'} />
+      ) : null}
       {view === 'attempts' ? <Attempts attempts={attempts} /> : null}
       {view === 'raw' ? <Raw document={now.document ?? null} note={now.note} /> : null}
       {view === 'fields' ? (
@@ -144,9 +146,11 @@ function Shown({
             place={place}
           />
           {timeline.entries.length > shortTimeline ? (
-            <button type="button" class="plain" onClick={() => setView('timeline')}>
-              The whole timeline
-            </button>
+            <p class="more">
+              <button type="button" class="plain" onClick={() => setView('timeline')}>
+                The whole timeline
+              </button>
+            </p>
           ) : null}
         </section>
       ) : null}
@@ -238,20 +242,22 @@ function plainText(text: string): string {
     .replace(/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(\/[0-9a-f-]{36})?\s?/gi, '');
 }
 
+/** Shows first what the last delivery has changed; of a document that is not delivered, what the next one would. */
 function Versions({
   versions,
   now,
   place,
+  isSettled,
 }: {
   versions: DocumentAnswer['versions'];
   now: DocumentAnswer['now'];
   place: Place;
+  isSettled: boolean;
 }) {
-  const newest = versions.at(-1)?.number;
-  const [from, setFrom] = useState<number | undefined>(
-    versions.find(({ isDelivered }) => isDelivered)?.number ?? newest,
-  );
-  const [to, setTo] = useState<number | 'now'>('now');
+  const held = versions.find(({ isDelivered }) => isDelivered)?.number ?? versions.at(-1)?.number;
+  const earlier = isSettled ? versions.findLast(({ number }) => held !== undefined && number < held) : undefined;
+  const [from, setFrom] = useState<number | undefined>(earlier?.number ?? held);
+  const [to, setTo] = useState<number | 'now'>(earlier === undefined ? 'now' : (held ?? 'now'));
   const before = useAnswer<VersionAnswer>(from === undefined ? undefined : '/api/document/version', {
     ...place,
     version: from,

@@ -26,13 +26,15 @@ export function DocumentsPage() {
           label="Flow"
           choices={(viewer.value?.flowNames ?? []).map((flow) => [flow, flow])}
         />
-        <DayFilter filters={filters} name="from" label="Changed from" />
-        <DayFilter filters={filters} name="to" label="before" />
+        <span class="pair">
+          <DayFilter filters={filters} name="from" label="Changed from" />
+          <DayFilter filters={filters} name="to" label="before" />
+        </span>
         {seesPrices ? (
-          <>
+          <span class="pair">
             <TextFilter filters={filters} name="min" label="Amount from" kind="text" />
             <TextFilter filters={filters} name="max" label="to" kind="text" />
-          </>
+          </span>
         ) : null}
         <button type="button" class="plain" disabled={Object.keys(filters.values).length === 0} onClick={filters.clear}>
           Clear
@@ -44,7 +46,14 @@ export function DocumentsPage() {
 }
 
 /** The documents that match, also on the pages of an event and of a supplier. */
-export function DocumentList({ parameters }: { parameters: Readonly<Record<string, string>> }) {
+export function DocumentList({
+  parameters,
+  flows = true,
+}: {
+  parameters: Readonly<Record<string, string>>;
+  /** Whether the documents are of several flows. */
+  flows?: boolean;
+}) {
   return (
     <PagesOf<DocumentsAnswer, DocumentsAnswer['documents'][number]>
       path="/api/documents"
@@ -57,7 +66,7 @@ export function DocumentList({ parameters }: { parameters: Readonly<Record<strin
         ) : (
           <Table
             label="Documents"
-            columns={documentColumns({ amounts: viewer.value?.seesPrices !== false })}
+            columns={documentColumns({ flows, amounts: viewer.value?.seesPrices !== false })}
             rows={rows}
             keyOf={keyOfRow}
             busy={busy}

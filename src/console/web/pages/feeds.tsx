@@ -62,8 +62,8 @@ export function FeedsPage() {
               ),
             },
             { name: 'Complete up to', kind: 'time', cell: ({ watermark }) => <Time at={watermark} /> },
-            { name: 'Last read', kind: 'time', cell: ({ lastPull }) => <Time at={lastPull} /> },
-            { name: 'Next', kind: 'time', cell: ({ nextPull }) => <Time at={nextPull} /> },
+            { name: 'Last read', kind: 'time', cell: ({ lastPull }) => <Time at={lastPull} ago /> },
+            { name: 'Next', kind: 'time', cell: ({ nextPull }) => <Time at={nextPull} ago /> },
             { name: 'Notifications', kind: 'number', cell: ({ waiting }) => waiting },
             { name: 'Late arrivals', kind: 'number', cell: ({ lateArrivals }) => lateArrivals },
             {

@@ -7,6 +7,7 @@ import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Time } f
 import { DifferenceLines } from '../parts/differences.tsx';
 import { kindNames } from '../parts/document-row.tsx';
 import { documentPath, documentsPath } from '../parts/paths.ts';
+import { PauseDialog } from '../parts/pause-dialog.tsx';
 import { PlanResult } from '../parts/plan-result.tsx';
 import { postCall } from '../state/api.ts';
 import { stringify } from '../state/plain-yaml.ts';
@@ -76,14 +77,13 @@ export function FlowPage({ flow: name }: { flow: string }) {
       {mayOperate() ? <Steering flow={flow} reload={reload} /> : null}
       {mayOperate() && settings ? <Mapping settings={settings} /> : null}
       <h2>Documents, those that changed last</h2>
-      <DocumentList parameters={{ flow: flow.flow }} />
+      <DocumentList parameters={{ flow: flow.flow }} flows={false} />
     </>
   );
 }
 
 function Steering({ flow, reload }: { flow: Flow; reload: () => void }) {
   const [asks, setAsks] = useState<'pause' | 'withdrawals'>();
-  const [reason, setReason] = useState('');
   const [plan, setPlan] = useState<PlanAnswer>();
   const close = () => setAsks(undefined);
   const resume = async (agreeToWithdrawals: boolean) => {
@@ -111,31 +111,16 @@ function Steering({ flow, reload }: { flow: Flow; reload: () => void }) {
       </ActionButton>
       {plan ? <PlanResult plan={plan} flow={flow.flow} /> : null}
       {asks === 'pause' ? (
-        <Dialog title={`Pause ${flow.flow}?`} close={close}>
-          <p class="quiet">
-            Calls in flight are finished. Nothing more is sent until somebody resumes the flow; nothing is lost.
-          </p>
-          <label class="field">
-            <span>Why? Everybody sees it.</span>
-            <input value={reason} onInput={({ currentTarget }) => setReason(currentTarget.value)} />
-          </label>
-          <div class="actions end">
-            <button type="button" class="plain" onClick={close}>
-              Cancel
-            </button>
-            <ActionButton
-              kind="primary"
-              disabled={reason.trim() === ''}
-              action={async () => {
-                await postCall('/api/flows/pause', { flow: flow.flow, reason });
-                close();
-                reload();
-              }}
-            >
-              Pause
-            </ActionButton>
-          </div>
-        </Dialog>
+        <PauseDialog
+          name={flow.flow}
+          what="Calls in flight are finished. Nothing more is sent until somebody resumes the flow; nothing is lost."
+          close={close}
+          pause={async (reason) => {
+            await postCall('/api/flows/pause', { flow: flow.flow, reason });
+            close();
+            reload();
+          }}
+        />
       ) : null}
       {asks === 'withdrawals' ? <Withdrawals flow={flow} close={close} resume={resume} /> : null}
     </div>
@@ -185,7 +170,7 @@ function Mapping({ settings }: { settings: Settings }) {
   return (
     <section>
       <h2>Mapping</h2>
-      <p class="quiet">
+      <p class="quiet lead">
         Change it here and try it on real documents: nothing is stored and nothing is sent. To put it in force, write it
         into the configuration (bridge.flows, {settings.name}, mapping) and start the bridge again.
       </p>

@@ -63,34 +63,6 @@ export function FlowsPage() {
           ]}
         />
       ) : null}
-      {answer && answer.intakes.length > 0 ? (
-        <>
-          <h2>Intakes, the way back</h2>
-          <Table
-            label="Intakes"
-            rows={answer.intakes}
-            keyOf={({ intake }) => intake}
-            columns={[
-              { name: 'Intake', kind: 'wide', cell: ({ intake }) => <strong>{intake}</strong> },
-              {
-                name: 'State',
-                cell: ({ pausedReason, deadLetters, readFailures, stuck, lag }) => (
-                  <span class="state-cell">
-                    {pausedReason !== null || deadLetters > 0 || readFailures > 0 || stuck ? (
-                      <Mark tone="bad">needs a look</Mark>
-                    ) : (
-                      <Mark tone={lag.inStep ? 'good' : 'busy'}>{lag.inStep ? 'in step' : 'working'}</Mark>
-                    )}
-                    <span class="under">{lag.why}</span>
-                  </span>
-                ),
-              },
-              { name: 'To send', kind: 'number', cell: ({ backlog }) => backlog.suppliers },
-              { name: 'Refused', kind: 'number', cell: ({ deadLetters }) => deadLetters },
-            ]}
-          />
-        </>
-      ) : null}
     </>
   );
 }

@@ -2,22 +2,11 @@
 import { useState } from 'preact/hooks';
 import type { ChartsAnswer } from '#console/api/read-charts.ts';
 import type { OverviewAnswer } from '#console/api/read-overview.ts';
-import { durationOf } from '#console/duration.ts';
-import {
-  ActionButton,
-  Empty,
-  Failure,
-  Loading,
-  Mark,
-  PageHead,
-  Reference,
-  Tabs,
-  Time,
-  type Tone,
-} from '../parts/basics.tsx';
+import { ActionButton, Empty, Failure, Loading, PageHead, Reference, Tabs, Time } from '../parts/basics.tsx';
 import { Chart } from '../parts/chart.tsx';
 import { keyOfRow, kindNames, titleOf } from '../parts/document-row.tsx';
-import { documentPath, documentsPath, flowPath } from '../parts/paths.ts';
+import { documentPath, documentsPath, flowPath, intakePath } from '../parts/paths.ts';
+import { WayThrough } from '../parts/way-through.tsx';
 import { postCall } from '../state/api.ts';
 import { moneyText } from '../state/numbers.ts';
 import { useAnswer } from '../state/use-answer.ts';
@@ -148,7 +137,7 @@ function troublesOf({
   return [
     ...intakes.flatMap(({ intake, pausedReason, deadLetters, readFailures, stuck, lag }) =>
       pausedReason !== null || deadLetters > 0 || readFailures > 0 || stuck
-        ? [{ text: `The intake ${intake}: ${lag.why}`, path: '/flows' }]
+        ? [{ text: `The intake ${intake}: ${lag.why}`, path: intakePath(intake) }]
         : [],
     ),
     ...alertChannels.flatMap(({ channel, lastError, givenUp }) =>
@@ -222,107 +211,6 @@ function Story({ story, reload }: { story: NonNullable<OverviewAnswer['story']>;
       ) : null}
     </section>
   );
-}
-
-function feedTone({ failures, stalled, lag }: Status['feeds'][number]): Tone {
-  return failures > 0 || stalled ? 'bad' : lag.inStep ? 'good' : 'busy';
-}
-
-function flowTone({ pausedReason, circuitUntil, deadLetters, stuck, lag }: Status['flows'][number]): Tone {
-  if (pausedReason !== null || circuitUntil !== null || deadLetters > 0 || stuck > 0) return 'bad';
-  return lag.inStep ? 'good' : 'busy';
-}
-
-const toneWords: Readonly<Record<Tone, string>> = {
-  good: 'in step',
-  busy: 'working',
-  bad: 'needs a look',
-  still: 'still',
-};
-
-/** The way through, source by source: its feeds, the flows that they feed, and the ERPs. */
-function WayThrough({ answer: { status, sources, connectors } }: { answer: OverviewAnswer }) {
-  if (sources.length === 0) return <Empty>No source is configured (bridge.sources).</Empty>;
-  return (
-    <section aria-label="The way through">
-      {sources.map(({ name, host }) => (
-        <div class="way" key={name}>
-          <div class="stage">
-            <h2>Source</h2>
-            <div class="node">
-              <strong>{name}</strong>
-              <span class="under">{host}</span>
-            </div>
-          </div>
-          <div class="stage">
-            <h2>
-              <a href="/feeds">Feeds</a>
-            </h2>
-            {status.feeds
-              .filter(({ source }) => source === name)
-              .map((feed) => {
-                const tone = feedTone(feed);
-                return (
-                  <a class={`node ${tone}`} href="/feeds" key={feed.feed} title={feed.lag.why}>
-                    <strong>{feed.feed}</strong>
-                    <Mark tone={tone}>
-                      {tone === 'good'
-                        ? lagText(feed.lag.seconds)
-                        : tone === 'bad'
-                          ? toneWords.bad
-                          : lagText(feed.lag.seconds)}
-                    </Mark>
-                    {feed.waiting > 0 ? <span class="under">{feed.waiting} notifications</span> : null}
-                  </a>
-                );
-              })}
-          </div>
-          <div class="stage">
-            <h2>
-              <a href="/flows">Flows</a>
-            </h2>
-            {status.flows
-              .filter(({ source }) => source === name)
-              .map((flow) => {
-                const tone = flowTone(flow);
-                return (
-                  <a class={`node ${tone}`} href={flowPath(flow.flow)} key={flow.flow} title={flow.lag.why}>
-                    <strong>{flow.flow}</strong>
-                    <Mark tone={tone}>{flow.pausedReason === null ? toneWords[tone] : 'paused'}</Mark>
-                    <span class="under">
-                      {[
-                        flow.due > 0 ? `${flow.due} waiting` : '',
-                        flow.deadLetters > 0 ? `${flow.deadLetters} refused` : '',
-                      ]
-                        .filter(Boolean)
-                        .join(', ') || 'nothing waits'}
-                    </span>
-                  </a>
-                );
-              })}
-          </div>
-          <div class="stage">
-            <h2>ERPs</h2>
-            {status.flows
-              .filter(({ source }) => source === name)
-              .map((flow) => {
-                const tone: Tone = flow.circuitUntil !== null || flow.pausedKind === 'auth' ? 'bad' : 'good';
-                return (
-                  <div class={`node ${tone}`} key={flow.flow}>
-                    <strong>{connectors[flow.flow] ?? 'not configured here'}</strong>
-                    <Mark tone={tone}>{tone === 'bad' ? 'refuses' : 'takes documents'}</Mark>
-                  </div>
-                );
-              })}
-          </div>
-        </div>
-      ))}
-    </section>
-  );
-}
-
-function lagText(seconds: number | null): string {
-  return seconds === null ? 'not known' : `${durationOf(seconds)} behind`;
 }
 
 const ranges = ['hour', 'day', 'week'] as const;

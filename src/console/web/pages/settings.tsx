@@ -8,7 +8,7 @@ export function SettingsPage() {
   return (
     <>
       <PageHead title="Settings" />
-      <p class="quiet">
+      <p class="quiet lead">
         As this process has read them; the configuration file is where they are changed. Secrets are hidden.
       </p>
       <Failure error={error} />

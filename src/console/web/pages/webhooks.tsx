@@ -145,6 +145,7 @@ function Registered({ name, url }: { name: string; url: string }) {
           </div>
         ) : null}
       </div>
+      {answer === undefined && error === undefined ? <Loading what="The service is asked for its webhooks" /> : null}
       <Failure error={error === undefined ? undefined : `The service could not be asked for its webhooks: ${error}`} />
       {tested?.map(({ uuid, arrived, tookMs, findings }) => (
         <div key={uuid} class={arrived ? 'note' : 'failure'} role="status">

@@ -87,7 +87,7 @@ export function Ids({ ids }: { ids: Readonly<Record<string, string | null | unde
         <dl>
           {known.map(([name, value]) => (
             <div key={name}>
-              <dt>{name}</dt>
+              <dt>{wordsOf(name)}</dt>
               <dd>
                 <code>{value}</code> <CopyButton text={value} what={name} />
               </dd>
@@ -97,6 +97,11 @@ export function Ids({ ids }: { ids: Readonly<Record<string, string | null | unde
       </div>
     </span>
   );
+}
+
+/** `idempotencyKey` as `idempotency key`. */
+function wordsOf(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
 /** A reference of the ERP, as a link into it where the connector knows one. */

@@ -69,16 +69,14 @@ function Facts({
   );
 }
 
+/** What the head of the page does not show: event and supplier stand there. */
 function headOf({
   event,
   supplier,
 }: Shown<Pick<AwardDocument, 'event' | 'supplier'>>): Record<string, ComponentChildren> {
   return {
-    Event: event?.name,
-    Number: event?.reference_id,
-    Type: event?.type,
+    'Type of event': event?.type,
     Category: event?.category,
-    Supplier: supplier?.name,
     'Supplier number': supplier?.external_id,
     Tags: event?.tags?.map(({ name, value }) => `${name}: ${value}`).join(', '),
   };

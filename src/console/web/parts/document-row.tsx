@@ -57,6 +57,7 @@ export function documentColumns({
     },
     {
       name: 'Supplier',
+      kind: 'name',
       cell: (row) => (row.kind === 'supplier' ? (row.supplierExternalId ?? '') : (row.supplierName ?? '')),
     },
     ...(amounts
@@ -81,8 +82,15 @@ export function documentColumns({
         </span>
       ),
     },
-    { name: 'In the ERP as', cell: (row) => <Reference reference={row.reference} url={row.url} /> },
-    ...(flows ? [{ name: 'Flow', cell: (row: ShownRow) => row.flow }] : []),
+    {
+      name: 'In the ERP as',
+      cell: (row) => (
+        <span>
+          <Reference reference={row.reference} url={row.url} />
+          {flows ? <span class="under">{row.flow}</span> : null}
+        </span>
+      ),
+    },
     { name: 'Changed', kind: 'time', cell: (row) => <Time at={row.changed ?? row.since ?? row.delivered} /> },
   ];
 }

@@ -17,6 +17,10 @@ export function flowPath(flow: string): string {
   return `/flows/${encodeURIComponent(flow)}`;
 }
 
+export function intakePath(intake: string): string {
+  return `/intakes/${encodeURIComponent(intake)}`;
+}
+
 export function documentsPath(filters: Readonly<Record<string, string | undefined>>): string {
   return `/documents${queryText(filters)}`;
 }

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 export interface Column<Row> {
   readonly name: string;
   readonly cell: (row: Row) => ComponentChildren;
-  readonly kind?: 'number' | 'wide' | 'time';
+  readonly kind?: 'number' | 'wide' | 'name' | 'time';
 }
 
 export function Table<Row>({

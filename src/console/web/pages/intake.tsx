@@ -1,0 +1,374 @@
+/** One intake: its backlog and when it will be through, what it would send, archives to agree to, dead letters. */
+import { useState } from 'preact/hooks';
+import type { IntakeAnswer, IntakePlanAnswer } from '#console/api/intakes.ts';
+import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
+import { IntakeMark } from '../parts/intake-mark.tsx';
+import { PauseDialog } from '../parts/pause-dialog.tsx';
+import { Table } from '../parts/table.tsx';
+import { postCall } from '../state/api.ts';
+import { numberText } from '../state/numbers.ts';
+import { useAnswer } from '../state/use-answer.ts';
+import { mayOperate } from '../state/viewer.ts';
+
+type Intake = IntakeAnswer['intake'];
+type DeadLetter = IntakeAnswer['deadLetters'][number];
+type Planned = IntakePlanAnswer['changes'][number];
+
+export function IntakePage({ intake: name }: { intake: string }) {
+  const { answer, error, reload } = useAnswer<IntakeAnswer>('/api/intake', { intake: name });
+  if (!answer)
+    return (
+      <>
+        <PageHead title={name} />
+        {error === undefined ? <Loading /> : <Failure error={error} />}
+      </>
+    );
+  const { intake, settings } = answer;
+  return (
+    <>
+      <PageHead title={intake.intake}>
+        <IntakeMark intake={intake} />
+      </PageHead>
+      <Failure error={error} />
+      <dl class="facts">
+        {[
+          ['From', intake.connector],
+          ['To', intake.source],
+          ['The ERP is master of', settings.owns.join(', ') || 'nothing'],
+          ['Contacts', { add: 'added', replace: 'replaced', leave: 'left alone' }[settings.contacts]],
+        ].map(([label, value]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+        <div>
+          <dt>Last read</dt>
+          <dd>
+            <Time at={intake.lastRead} />
+          </dd>
+        </div>
+        <div>
+          <dt>Next</dt>
+          <dd>
+            <Time at={intake.nextRead} />
+          </dd>
+        </div>
+      </dl>
+      <p class={intake.needsLook ? 'failure' : 'quiet'}>
+        {intake.pausedReason === null ? (
+          intake.lag.why
+        ) : (
+          <>
+            Paused since <Time at={intake.pausedAt} />: {intake.pausedReason}
+          </>
+        )}
+      </p>
+      {mayOperate() ? <Steering intake={intake} reload={reload} /> : null}
+      <Backlog intake={intake} />
+      <DeadLetters answer={answer} reload={reload} />
+    </>
+  );
+}
+
+function Steering({ intake, reload }: { intake: Intake; reload: () => void }) {
+  const [asks, setAsks] = useState<'pause' | 'archives'>();
+  const [plan, setPlan] = useState<IntakePlanAnswer>();
+  const name = intake.intake;
+  const close = () => setAsks(undefined);
+  const resume = async (agreeToArchive: boolean) => {
+    await postCall('/api/intakes/resume', { intake: name, agreeToArchive });
+    close();
+    reload();
+  };
+  return (
+    <div class="actions">
+      {intake.pausedReason === null ? (
+        <button type="button" class="secondary" onClick={() => setAsks('pause')}>
+          Pause
+        </button>
+      ) : intake.pausedKind === 'archives' ? (
+        <button type="button" class="primary" onClick={() => setAsks('archives')}>
+          Look at the archivings
+        </button>
+      ) : (
+        <ActionButton kind="primary" action={() => resume(false)}>
+          {intake.pausedKind === 'first-run' || intake.pausedKind === 'attributes' ? 'Agree and resume' : 'Resume'}
+        </ActionButton>
+      )}
+      <ActionButton
+        action={async () => setPlan(await postCall<IntakePlanAnswer>('/api/intakes/plan', { intake: name }))}
+      >
+        What would be sent now?
+      </ActionButton>
+      <ActionButton
+        action={async () => {
+          await postCall('/api/intakes/read', { intake: name });
+          reload();
+        }}
+      >
+        Read the ERP now
+      </ActionButton>
+      {plan ? <Plan plan={plan} /> : null}
+      {asks === 'pause' ? (
+        <PauseDialog
+          name={name}
+          what="The ERP is still read, and open submissions are looked after. Nothing more is submitted until somebody resumes the intake."
+          close={close}
+          pause={async (reason) => {
+            await postCall('/api/intakes/pause', { intake: name, reason });
+            close();
+            reload();
+          }}
+        />
+      ) : null}
+      {asks === 'archives' ? <Archives intake={intake} close={close} resume={resume} /> : null}
+    </div>
+  );
+}
+
+const actionWords: Readonly<Record<Planned['action'], string>> = {
+  create: 'would be created',
+  update: 'would be changed',
+  archive: 'would be archived',
+};
+
+function Plan({ plan: { changes, unseen } }: { plan: IntakePlanAnswer }) {
+  if (changes.length === 0) return <Empty>Nothing would be sent.</Empty>;
+  return (
+    <div class="plan" role="status">
+      {unseen.length === 0 ? null : (
+        <p class="note">
+          No supplier of the service shows {unseen.join(', ')}: these attributes must exist there. One supplier tries
+          them first.
+        </p>
+      )}
+      <ul>
+        {changes.map(({ action, erpKey, key, name, text }) => (
+          <li key={erpKey}>
+            <Mark tone={action === 'archive' ? 'bad' : 'busy'}>{actionWords[action]}</Mark>
+            <strong class="planned-name">{name}</strong>
+            <span class="under">
+              {erpKey}
+              {key === erpKey ? '' : ` → ${key}`}
+            </span>
+            <span class="what">{text}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** Which suppliers would be archived, before somebody agrees to it. */
+function Archives({
+  intake,
+  close,
+  resume,
+}: {
+  intake: Intake;
+  close: () => void;
+  resume: (agree: boolean) => Promise<void>;
+}) {
+  const [plan, setPlan] = useState<IntakePlanAnswer>();
+  const asked = { intake: intake.intake, archives: true, limit: 500 };
+  return (
+    <Dialog title="Archivings to agree to" close={close}>
+      <p>{intake.pausedReason}</p>
+      {plan ? (
+        <Plan plan={plan} />
+      ) : (
+        <ActionButton action={async () => setPlan(await postCall<IntakePlanAnswer>('/api/intakes/plan', asked))}>
+          Show which would be archived
+        </ActionButton>
+      )}
+      <div class="actions end">
+        <button type="button" class="plain" onClick={close}>
+          Cancel
+        </button>
+        <ActionButton action={() => resume(false)}>Resume without agreeing</ActionButton>
+        <ActionButton kind="danger" disabled={plan === undefined} action={() => resume(true)}>
+          Agree and resume
+        </ActionButton>
+      </div>
+    </Dialog>
+  );
+}
+
+function Backlog({
+  intake: { creates, updates, archives, toCompare, inSubmissions, submissions, backlog, unreadable },
+}: {
+  intake: Intake;
+}) {
+  const parts = [
+    ['To compare', toCompare],
+    ['To create', creates],
+    ['To change', updates],
+    ['To archive', archives],
+    ['Being processed by the service', inSubmissions],
+    ['Open submissions', submissions],
+    ['Left out, without a number', unreadable],
+  ] as const;
+  return (
+    <section>
+      <h2>Backlog</h2>
+      {parts.every(([, count]) => count === 0) ? (
+        <Empty>Nothing waits: the service holds what the ERP holds.</Empty>
+      ) : (
+        <>
+          <dl class="facts">
+            {parts
+              .filter(([, count]) => count > 0)
+              .map(([label, count]) => (
+                <div key={label}>
+                  <dt>{label}</dt>
+                  <dd>{numberText(count)}</dd>
+                </div>
+              ))}
+          </dl>
+          {backlog.suppliers > 0 ? (
+            <p>
+              {numberText(backlog.suppliers)} {backlog.suppliers === 1 ? 'supplier' : 'suppliers'} in{' '}
+              {numberText(backlog.submissions)} {backlog.submissions === 1 ? 'submission' : 'submissions'}
+              {backlog.end === null ? (
+                '.'
+              ) : (
+                <>
+                  , done about <Time at={backlog.end} />.
+                </>
+              )}
+            </p>
+          ) : null}
+        </>
+      )}
+    </section>
+  );
+}
+
+const errorWords: Readonly<Record<string, string>> = {
+  data: 'refused',
+  ambiguous: 'several fit',
+  overlap: 'belongs to another intake',
+  'not-kept': 'not kept by the service',
+};
+
+function DeadLetters({
+  answer: {
+    intake: { intake, deadLetters: count },
+    deadLetters,
+  },
+  reload,
+}: {
+  answer: IntakeAnswer;
+  reload: () => void;
+}) {
+  const [linked, setLinked] = useState<DeadLetter>();
+  const replay = async (erpKey?: string) => {
+    await postCall('/api/intakes/replay', { intake, ...(erpKey === undefined ? {} : { erpKey }) });
+    reload();
+  };
+  return (
+    <section>
+      <div class="section-head">
+        <h2>Dead letters</h2>
+        {mayOperate() && count > 0 ? (
+          <ActionButton action={() => replay()}>Compare all {numberText(count)} again</ActionButton>
+        ) : null}
+      </div>
+      {deadLetters.length === 0 ? (
+        <Empty>None: the service has refused no supplier.</Empty>
+      ) : (
+        <Table
+          label="Dead letters"
+          rows={deadLetters}
+          keyOf={({ erpKey }) => erpKey}
+          columns={[
+            {
+              name: 'Supplier',
+              kind: 'wide',
+              cell: ({ name, erpKey, key }) => (
+                <span>
+                  <strong>{name ?? erpKey}</strong>
+                  <span class="under">
+                    {erpKey}
+                    {key === null || key === erpKey ? '' : ` → ${key}`}
+                  </span>
+                </span>
+              ),
+            },
+            { name: 'Why', cell: ({ errorType }) => <Mark tone="bad">{errorWords[errorType] ?? errorType}</Mark> },
+            { name: 'What was said', kind: 'wide', cell: ({ lastError }) => lastError },
+            { name: 'Since', kind: 'time', cell: ({ deadSince }) => <Time at={deadSince} /> },
+            ...(mayOperate()
+              ? [
+                  {
+                    name: 'Actions',
+                    cell: (letter: DeadLetter) =>
+                      letter.errorType === 'ambiguous' ? (
+                        <button type="button" class="plain" onClick={() => setLinked(letter)}>
+                          Say which it is
+                        </button>
+                      ) : (
+                        <ActionButton kind="plain" action={() => replay(letter.erpKey)}>
+                          Compare again
+                        </ActionButton>
+                      ),
+                  },
+                ]
+              : []),
+          ]}
+        />
+      )}
+      {count > deadLetters.length ? (
+        <p class="quiet">
+          The newest {deadLetters.length} of {numberText(count)}.
+        </p>
+      ) : null}
+      {linked ? (
+        <LinkDialog
+          letter={linked}
+          close={() => setLinked(undefined)}
+          done={() => {
+            setLinked(undefined);
+            reload();
+          }}
+        />
+      ) : null}
+    </section>
+  );
+}
+
+/** Asks which supplier of the service it is, where several fit. */
+function LinkDialog({
+  letter: { intake, erpKey, name, lastError },
+  close,
+  done,
+}: {
+  letter: DeadLetter;
+  close: () => void;
+  done: () => void;
+}) {
+  const [key, setKey] = useState('');
+  const link = async (chosen: object) => {
+    await postCall('/api/intakes/link', { intake, erpKey, ...chosen });
+    done();
+  };
+  return (
+    <Dialog title={`Which supplier is ${name ?? erpKey}?`} close={close}>
+      <p>{lastError}</p>
+      <label class="field">
+        <span>External id of the supplier at the service</span>
+        <input value={key} onInput={({ currentTarget }) => setKey(currentTarget.value)} />
+      </label>
+      <div class="actions end">
+        <button type="button" class="plain" onClick={close}>
+          Cancel
+        </button>
+        <ActionButton action={() => link({})}>It is a new one</ActionButton>
+        <ActionButton kind="primary" disabled={key.trim() === ''} action={() => link({ key })}>
+          It is this one
+        </ActionButton>
+      </div>
+    </Dialog>
+  );
+}
