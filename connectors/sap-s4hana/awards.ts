@@ -26,10 +26,11 @@ import {
   readOrder,
 } from './held-orders.ts';
 import { type Deps, type Kind, referenceOf } from './kind.ts';
+import { ChangedSinceRead } from './messages.ts';
 import { entityPath, orderService, type Written } from './odata.ts';
 import { type OrderRecord, recordText } from './order-record.ts';
 import { itemBody, itemNumbers, noteBody, type Order, orderBody, orderOf } from './order-values.ts';
-import { expectChangeable, type OrderPlan, planChange } from './plan-order.ts';
+import { expectChangeable, type ItemChange, type OrderPlan, planChange } from './plan-order.ts';
 
 type AwardOperation = Operation<'award'>;
 
@@ -128,36 +129,57 @@ export function createPurchaseOrders(deps: Deps): Kind<'award'> {
   }
 
   async function change({ order, held, plan }: Extract<Task, { do: 'change' }>, signal: AbortSignal): Promise<void> {
-    const before = changesIn(held);
+    const known = changesIn(held);
     const done: string[] = [];
     const warnings: string[] = [];
-    const step = async (what: string, send: () => Promise<Written>) => {
-      try {
-        warnings.push(...(await send()).warnings);
-        done.push(what);
-      } catch (error) {
-        throw withPlace(error, { what, done, number: held.PurchaseOrder });
-      }
-    };
     const number = held.PurchaseOrder;
     const orderPath = entityPath('A_PurchaseOrder', number);
+    /** As it was read last: `etagIn` finds the ETag of what the step changes. */
+    let read = held;
+    const step = async (
+      what: string,
+      send: (etag: string | undefined) => Promise<Written>,
+      etagIn: (order: HeldOrder) => string | undefined = () => undefined,
+    ) => {
+      try {
+        let written: Written;
+        try {
+          written = await send(etagIn(read));
+        } catch (error) {
+          // Some systems have one ETag for the whole order, which the step before has changed. A person's change shows.
+          if (done.length === 0 || !(error instanceof ChangedSinceRead)) throw error;
+          read = await confirmed(number, signal);
+          if (changesIn({ ...read, record: plan.before }).some((change) => !known.includes(change))) throw error;
+          written = await send(etagIn(read));
+        }
+        warnings.push(...written.warnings);
+        done.push(what);
+      } catch (error) {
+        throw withPlace(error, { what, done, number });
+      }
+    };
     if (plan.steps.length > 0) await step('its record', () => writeRecord(order, held, plan.before, [], signal));
     if (Object.keys(plan.header).length > 0)
-      await step('the header', () => odata.patch(orderService, orderPath, plan.header, held.__metadata?.etag, signal));
+      await step(
+        'the header',
+        (etag) => odata.patch(orderService, orderPath, plan.header, etag, signal),
+        ({ __metadata }) => __metadata?.etag,
+      );
     for (const { number: item, item: values } of plan.add)
       await step(`item ${item} (lot "${values.lot}")`, () =>
         odata.post(orderService, `${orderPath}/to_PurchaseOrderItem`, itemBody(values, item, settings), signal),
       );
-    for (const { held: item, change: fields, item: values } of plan.change)
-      await step(`item ${itemNumber(item)} (lot "${values.lot}")`, () =>
-        odata.patch(orderService, itemPath(number, item.PurchaseOrderItem), fields, item.__metadata?.etag, signal),
-      );
-    for (const item of plan.remove)
-      await step(`the deletion of item ${itemNumber(item)}`, () =>
-        odata.delete(orderService, itemPath(number, item.PurchaseOrderItem), item.__metadata?.etag, signal),
+    for (const changed of plan.change)
+      for (const { what, path, body, etagIn } of changesOfItem(number, changed))
+        await step(what, (etag) => odata.patch(orderService, path, body, etag, signal), etagIn);
+    for (const { PurchaseOrderItem } of plan.remove)
+      await step(
+        `the deletion of item ${itemNumber({ PurchaseOrderItem })}`,
+        (etag) => odata.delete(orderService, itemPath(number, PurchaseOrderItem), etag, signal),
+        (order) => itemIn(order, PurchaseOrderItem)?.__metadata?.etag,
       );
     const now = plan.steps.length > 0 ? await confirmed(number, signal) : held;
-    expectWritten(now, before, plan.after);
+    expectWritten(now, known, plan.after);
     await step('its record', () => writeRecord(order, now, plan.after, warnings, signal));
   }
 
@@ -325,6 +347,55 @@ function expectWritten(held: HeldOrder, known: readonly string[], record = held.
 
 function itemPath(order: string, item: string): string {
   return entityPath('A_PurchaseOrderItem', { PurchaseOrder: order, PurchaseOrderItem: item });
+}
+
+interface Change {
+  readonly what: string;
+  readonly path: string;
+  readonly body: object;
+  readonly etagIn: (order: HeldOrder) => string | undefined;
+}
+
+/** One request for the item, one for its schedule line, one for its account assignment: each only if it differs. */
+function changesOfItem(order: string, { held, change, due, account, item }: ItemChange): Change[] {
+  const what = `item ${itemNumber(held)} (lot "${item.lot}")`;
+  const { PurchaseOrderItem } = held;
+  const changes: Change[] = [];
+  if (Object.keys(change).length > 0)
+    changes.push({
+      what,
+      path: itemPath(order, PurchaseOrderItem),
+      body: change,
+      etagIn: (read) => itemIn(read, PurchaseOrderItem)?.__metadata?.etag,
+    });
+  if (due) {
+    const { ScheduleLine } = due.held;
+    const key = { PurchasingDocument: order, PurchasingDocumentItem: PurchaseOrderItem, ScheduleLine };
+    changes.push({
+      what: `the delivery date of ${what}`,
+      path: entityPath('A_PurchaseOrderScheduleLine', key),
+      body: due.change,
+      etagIn: (read) => itemIn(read, PurchaseOrderItem)?.to_ScheduleLine[0]?.__metadata?.etag,
+    });
+  }
+  if (account) {
+    const { AccountAssignmentNumber } = account.held;
+    const key = { PurchaseOrder: order, PurchaseOrderItem, AccountAssignmentNumber };
+    changes.push({
+      what: `the account assignment of ${what}`,
+      path: entityPath('A_PurOrdAccountAssignment', key),
+      body: account.change,
+      etagIn: (read) => itemIn(read, PurchaseOrderItem)?.to_AccountAssignment[0]?.__metadata?.etag,
+    });
+  }
+  return changes;
+}
+
+function itemIn(
+  { to_PurchaseOrderItem: items }: HeldOrder,
+  number: string,
+): HeldOrder['to_PurchaseOrderItem'][number] | undefined {
+  return items.find(({ PurchaseOrderItem }) => PurchaseOrderItem === number);
 }
 
 /** The same kind of error, with where SAP refused and what was done before. */

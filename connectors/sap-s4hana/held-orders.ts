@@ -1,18 +1,44 @@
 /** The purchase orders that SAP holds, found by the mark of their document's key. */
 import { type AwardDocument, ConflictError, z } from 'sourcing-bridge/connector';
 import { keyMarker } from './markers.ts';
-import { anyOf, expanded, metadataForm, type OData, orderService, textOrEmpty } from './odata.ts';
-import { itemState, noItem, type OrderRecord, parseRecord } from './order-record.ts';
+import {
+  anyOf,
+  dayOfDate,
+  decimalOrZero,
+  expanded,
+  expandedOrLink,
+  flagOrFalse,
+  metadataForm,
+  type OData,
+  orderService,
+  textOrEmpty,
+} from './odata.ts';
+import {
+  accountIn,
+  accountText,
+  dueIn,
+  type ItemState,
+  itemState,
+  noItem,
+  type OrderRecord,
+  parseRecord,
+} from './order-record.ts';
 import type { Settings } from './settings.ts';
 
-const decimal = z
-  .string()
-  .nullish()
-  .transform((text) => text ?? '0');
-const flag = z
-  .boolean()
-  .nullish()
-  .transform((value) => value === true);
+const heldScheduleLine = z.object({
+  ScheduleLine: z.string(),
+  ScheduleLineDeliveryDate: z.string().nullish(),
+  __metadata: metadataForm,
+});
+
+const heldAccount = z.object({
+  AccountAssignmentNumber: z.string(),
+  CostCenter: textOrEmpty,
+  GLAccount: textOrEmpty,
+  OrderID: textOrEmpty,
+  WBSElementExternalID: textOrEmpty,
+  __metadata: metadataForm,
+});
 
 const heldItem = z.object({
   PurchaseOrderItem: z.string(),
@@ -28,12 +54,14 @@ const heldItem = z.object({
   AccountAssignmentCategory: textOrEmpty,
   PurchaseRequisition: textOrEmpty,
   PurchaseRequisitionItem: textOrEmpty,
-  OrderQuantity: decimal,
+  OrderQuantity: decimalOrZero,
   PurchaseOrderQuantityUnit: textOrEmpty,
-  NetPriceAmount: decimal,
-  NetPriceQuantity: decimal,
-  IsCompletelyDelivered: flag,
-  IsFinallyInvoiced: flag,
+  NetPriceAmount: decimalOrZero,
+  NetPriceQuantity: decimalOrZero,
+  IsCompletelyDelivered: flagOrFalse,
+  IsFinallyInvoiced: flagOrFalse,
+  to_ScheduleLine: expandedOrLink(heldScheduleLine),
+  to_AccountAssignment: expandedOrLink(heldAccount),
   __metadata: metadataForm,
 });
 
@@ -68,9 +96,15 @@ export interface HeldOrder extends z.output<typeof heldOrder> {
 const select = [
   ...namesOf(heldOrder),
   ...namesOf(heldItem).map((name) => `to_PurchaseOrderItem/${name}`),
+  ...namesOf(heldScheduleLine).map((name) => `to_PurchaseOrderItem/to_ScheduleLine/${name}`),
+  ...namesOf(heldAccount).map((name) => `to_PurchaseOrderItem/to_AccountAssignment/${name}`),
   ...namesOf(heldNote).map((name) => `to_PurchaseOrderNote/${name}`),
 ];
-const expand = ['to_PurchaseOrderItem', 'to_PurchaseOrderNote'];
+const expand = [
+  'to_PurchaseOrderItem/to_ScheduleLine',
+  'to_PurchaseOrderItem/to_AccountAssignment',
+  'to_PurchaseOrderNote',
+];
 
 function namesOf({ shape }: z.ZodObject): string[] {
   return Object.keys(shape).filter((name) => name !== '__metadata' && !name.startsWith('to_'));
@@ -109,12 +143,22 @@ export async function readOrder(
   return order && withRecord(order, settings);
 }
 
-/** The order that SAP has answered a POST with; undefined where the answer is without its items or texts. */
+/** The order that SAP has answered a POST with; undefined where the answer is without its items, texts or what belongs to an item. */
 export function orderInAnswer(entity: unknown, settings: Settings): HeldOrder | undefined {
   const { data } = heldOrder.safeParse(entity);
   if (!data) return undefined;
   const order = withRecord(data, settings);
-  return order.to_PurchaseOrderItem.length > 0 && order.record ? order : undefined;
+  const { record, to_PurchaseOrderItem: items } = order;
+  const isComplete = items.every(
+    (item) =>
+      record?.items.every(
+        ({ item: number, state }) =>
+          number !== itemNumber(item) ||
+          ((dueIn(state) === undefined || item.to_ScheduleLine.length > 0) &&
+            (accountIn(state) === undefined || item.to_AccountAssignment.length > 0)),
+      ) === true,
+  );
+  return items.length > 0 && isComplete ? order : undefined;
 }
 
 /** The number of the order in that answer; undefined where it has none. */
@@ -146,7 +190,8 @@ export function isItemDeleted({ PurchasingDocumentDeletionCode }: HeldItem): boo
   return PurchasingDocumentDeletionCode !== '';
 }
 
-export function heldState(item: HeldItem | undefined): string {
+/** The item's state, with those parts of it that the state `like` names. */
+export function heldState(item: HeldItem | undefined, like: ItemState): ItemState {
   if (!item || isItemDeleted(item)) return noItem;
   const { OrderQuantity, PurchaseOrderQuantityUnit, NetPriceAmount, NetPriceQuantity } = item;
   return itemState({
@@ -154,7 +199,19 @@ export function heldState(item: HeldItem | undefined): string {
     unit: PurchaseOrderQuantityUnit,
     amount: NetPriceAmount,
     per: NetPriceQuantity,
+    due: dueIn(like) === undefined ? undefined : heldDays(item),
+    account: accountIn(like) === undefined ? undefined : heldAccounts(item),
   });
+}
+
+/** The days of its schedule lines: several where a person has divided the delivery. */
+function heldDays({ to_ScheduleLine: lines }: HeldItem): string {
+  const days = lines.map(({ ScheduleLineDeliveryDate }) => dayOfDate(ScheduleLineDeliveryDate) ?? 'none');
+  return days.length === 0 ? 'none' : days.join('+');
+}
+
+function heldAccounts({ to_AccountAssignment: accounts }: HeldItem): string {
+  return accounts.length === 0 ? 'none' : accounts.map((fields) => accountText(fields)).join('+');
 }
 
 /** The number without leading zeros: SAP shows 10 as 00010 in some releases. */
@@ -176,8 +233,9 @@ export function changesIn(order: HeldOrder): string[] {
   const items = new Map(order.to_PurchaseOrderItem.map((item) => [itemNumber(item), item]));
   for (const number of new Set([...record.items.map(({ item }) => item), ...items.keys()])) {
     const states = record.items.filter(({ item }) => item === number).map(({ state }) => state);
-    const held = heldState(items.get(number));
-    if (states.length === 0 ? held === noItem : states.includes(held)) continue;
+    const item = items.get(number);
+    const held = heldState(item, states[0] ?? noItem);
+    if (states.length === 0 ? held === noItem : states.some((state) => state === heldState(item, state))) continue;
     if (states.length === 0) changes.push(`item ${number} was added`);
     else if (held === noItem) changes.push(`item ${number} was deleted`);
     else changes.push(`item ${number} has ${held} instead of ${states.join(' or ')}`);

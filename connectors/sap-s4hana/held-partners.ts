@@ -1,14 +1,9 @@
 /** The business partners that SAP holds, with what a supplier needs. */
 import { z } from 'sourcing-bridge/connector';
 import { externalNumber } from './markers.ts';
-import { anyOf, expanded, metadataForm, type OData, textOrEmpty } from './odata.ts';
+import { anyOf, expanded, flagOrFalse, metadataForm, type OData, textOrEmpty } from './odata.ts';
 import { isSapNumber, partnerService } from './partners.ts';
 import type { Settings } from './settings.ts';
-
-const flag = z
-  .boolean()
-  .nullish()
-  .transform((value) => value === true);
 
 const email = z.object({
   AddressID: z.string(),
@@ -32,11 +27,11 @@ const address = z.object({
 const taxNumber = z.object({ BPTaxType: z.string(), BPTaxNumber: textOrEmpty, __metadata: metadataForm });
 const supplierData = z.object({
   Supplier: z.string(),
-  PurchasingIsBlocked: flag,
-  DeletionIndicator: flag,
+  PurchasingIsBlocked: flagOrFalse,
+  DeletionIndicator: flagOrFalse,
   to_SupplierCompany: expanded(z.object({ CompanyCode: z.string() })),
   to_SupplierPurchasingOrg: expanded(
-    z.object({ PurchasingOrganization: z.string(), PurchasingIsBlockedForSupplier: flag }),
+    z.object({ PurchasingOrganization: z.string(), PurchasingIsBlockedForSupplier: flagOrFalse }),
   ),
   __metadata: metadataForm,
 });
@@ -50,8 +45,8 @@ const heldPartner = z.object({
   OrganizationBPName3: textOrEmpty,
   OrganizationBPName4: textOrEmpty,
   SearchTerm1: textOrEmpty,
-  IsMarkedForArchiving: flag,
-  BusinessPartnerIsBlocked: flag,
+  IsMarkedForArchiving: flagOrFalse,
+  BusinessPartnerIsBlocked: flagOrFalse,
   to_BusinessPartnerAddress: expanded(address),
   to_BusinessPartnerTax: expanded(taxNumber),
   to_BusinessPartnerRole: expanded(z.object({ BusinessPartnerRole: z.string() })),

@@ -9,17 +9,27 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { ConfigError, defineConnector, outcomeOf } from 'sourcing-bridge/connector';
+import { createAttachments } from './attachments.ts';
 import { createPurchaseOrders } from './awards.ts';
 import { check } from './check.ts';
+import { createContracts } from './contracts.ts';
+import { createInfoRecords } from './info-records.ts';
 import type { Kind } from './kind.ts';
 import { createOData } from './odata.ts';
 import { createPartners } from './partners.ts';
+import { createQuotations } from './quotations.ts';
 import { createReads } from './reads.ts';
 import { type Settings, settings } from './settings.ts';
 import { createSuppliers } from './suppliers.ts';
 
-const kinds = ['supplier', 'award'] as const;
+const kinds = ['supplier', 'sourcing-event', 'quotation', 'award', 'rfi-answers', 'file'] as const;
 type WrittenKind = (typeof kinds)[number];
+
+const awardKinds = {
+  'purchase-orders': createPurchaseOrders,
+  contracts: createContracts,
+  'info-records': createInfoRecords,
+} as const;
 
 const checkTimeoutMs = 60_000;
 
@@ -46,7 +56,8 @@ export default defineConnector({
   }),
   // The Fiori launchpad of the same system. Elsewhere the link is wrong, and the reference is still SAP's number.
   urlOf: (reference, { url, client }) => {
-    const [, object, number] = /^(PurchaseOrder|BusinessPartner)\/(\w+)$/u.exec(reference) ?? [];
+    const [, object, number] =
+      /^(PurchaseOrder|PurchaseContract|SupplierQuotation|BusinessPartner)\/(\w+)$/u.exec(reference) ?? [];
     if (object === undefined) return undefined;
     const launchpad = new URL('/ui', url);
     if (client !== undefined) launchpad.searchParams.set('sap-client', client);
@@ -55,12 +66,18 @@ export default defineConnector({
   },
   async open(values, { dataDir, clock, log }) {
     const odata = createOData(values, { clock, certificates: await readCertificates(values, dataDir) });
-    const deps = { odata, settings: values, partners: createPartners(odata, values, clock), log };
+    const deps = { odata, settings: values, partners: createPartners(odata, values, clock), log, clock };
+    const attachments = createAttachments(deps);
+    const createAwards = awardKinds[values.awards];
     const byKind: { readonly [K in WrittenKind]: Kind<K> } = {
       supplier: createSuppliers(deps),
-      award: createPurchaseOrders(deps),
+      'sourcing-event': attachments,
+      quotation: createQuotations(deps),
+      award: createAwards(deps),
+      'rfi-answers': attachments,
+      file: attachments,
     };
-    const kindOf = (kind: WrittenKind) => byKind[kind] as Kind<WrittenKind>;
+    const kindOf = (kind: WrittenKind) => byKind[kind] as unknown as Kind<WrittenKind>;
     return {
       check: () => check(deps, AbortSignal.timeout(checkTimeoutMs)),
       plan: async (operations, signal) => {

@@ -2,6 +2,8 @@
 import { DataError } from 'sourcing-bridge/connector';
 
 export const taxPrefix = 'tax_number_';
+/** The price from this quantity on. */
+export const scalePrefix = 'price_from_';
 
 const knownFields = {
   suppliers: [
@@ -50,15 +52,57 @@ const knownFields = {
     'requisition',
     'requisition_item',
   ],
+  contracts: [
+    'company_code',
+    'purchasing_organization',
+    'purchasing_group',
+    'contract_type',
+    'payment_terms',
+    'incoterms',
+    'incoterms_location',
+    'our_reference',
+    'valid_from',
+    'valid_to',
+  ],
+  'lines of contracts': [
+    'text',
+    'material',
+    'material_group',
+    'supplier_material',
+    'plant',
+    'storage_location',
+    'unit',
+    'tax_code',
+    'item_category',
+    'account_assignment_category',
+  ],
+  'info records': ['purchasing_organization', 'purchasing_group', 'valid_from', 'valid_to'],
+  'lines of info records': [
+    'material',
+    'plant',
+    'unit',
+    'tax_code',
+    'delivery_days',
+    `${scalePrefix}<quantity>, such as ${scalePrefix}100`,
+  ],
+  quotations: ['rfq', 'submission_date'],
+  'lines of quotations': ['rfq_item'],
+  attachments: ['attach_to'],
 } as const;
 
 export type FieldOwner = keyof typeof knownFields;
+
+/** Where the rest of a field's name is the user's. */
+const prefixes: Readonly<Partial<Record<FieldOwner, string>>> = {
+  suppliers: taxPrefix,
+  'lines of info records': scalePrefix,
+};
 
 /** Throws DataError for a field that this connector does not read: the mapping contains a mistake. */
 export function checkFields(fields: Readonly<Record<string, string>> | undefined, owner: FieldOwner): void {
   const names: readonly string[] = knownFields[owner];
   for (const name of Object.keys(fields ?? {}))
-    if (!names.includes(name) && !(owner === 'suppliers' && name.startsWith(taxPrefix)))
+    if (!names.includes(name) && !(prefixes[owner] !== undefined && name.startsWith(prefixes[owner])))
       throw new DataError(
         `The flow's mapping sets for ${owner} the field "${name}", which the SAP connector does not know. It knows: ${names.join(', ')}.`,
       );

@@ -21,6 +21,26 @@ export function lotMarker(lot: string): string {
   return base32Hash(lot, referenceLength);
 }
 
+/** The mark of a document's key in a field of 10 characters, which hold 50 bits. */
+export function shortMarker(key: string): string {
+  return base32Hash(key, 10);
+}
+
+/**
+ * What an item of a contract carries in RequirementTracking (10 characters): 6 for its lot, 4 for the state in which the
+ * connector left it. A person's change leaves the mark of the old state.
+ */
+export function contractItemMark(lot: string, state: string): string {
+  return base32Hash(lot, contractLotLength) + base32Hash(state, 4);
+}
+
+/** The part of such a mark that is the lot's. */
+export function contractLot(mark: string): string {
+  return mark.slice(0, contractLotLength);
+}
+
+const contractLotLength = 6;
+
 /**
  * The supplier's key in its external number of 20 characters: as it is where SAP is sure to keep it (capital letters and
  * digits), else a hash of 85 bits.

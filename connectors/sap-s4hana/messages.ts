@@ -45,13 +45,16 @@ const charactersMax = 1_500;
 const lockWords =
   /\b(?:locked by|is locked|currently (?:being )?(?:processed|edited|locked)|is already (?:being )?(?:processed|processing|edited|editing)|being (?:processed|edited) by|gesperrt)\b/iu;
 
+/** 412: the ETag is not the one that SAP has now. */
+export class ChangedSinceRead extends LockedError {}
+
 /** What an answer means where its status does not say it; see `errorOf` of the kit. */
 export function errorOfSap(response: HttpResponse, request: HttpRequest): ConnectorError | undefined {
   const { status } = response;
   if (status < 400 || request.accept?.includes(status)) return undefined;
   const words = wordsOf(response);
   if (status === 412)
-    return new LockedError(
+    return new ChangedSinceRead(
       `SAP: the document was changed after it was read (412${words === undefined ? '' : `, ${words}`}); it is read again`,
     );
   if (status === 428)

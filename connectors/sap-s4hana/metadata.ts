@@ -4,9 +4,14 @@
  * start tags of four elements are needed; so it is searched, not parsed.
  */
 
+import { attachmentService } from './attachments.ts';
+import { contractService } from './contracts.ts';
+import { conditionService, infoRecordService } from './info-records.ts';
 import { fieldLength } from './limits.ts';
+
 import { orderService } from './odata.ts';
 import { partnerService } from './partners.ts';
+import { quotationService } from './quotations.ts';
 
 /** What the connector writes or reads: by service and set, the fields. */
 export const neededFields: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
@@ -60,6 +65,53 @@ export const neededFields: Readonly<Record<string, Readonly<Record<string, reado
       'OrderID',
       'WBSElementExternalID',
     ],
+  },
+  [contractService]: {
+    A_PurchaseContract: [
+      'PurchaseContract',
+      'PurchaseContractType',
+      'CorrespncExternalReference',
+      'CorrespncInternalReference',
+      'ValidityStartDate',
+      'ValidityEndDate',
+      'PurchasingProcessingStatus',
+    ],
+    A_PurchaseContractItem: [
+      'PurchaseContractItem',
+      'RequirementTracking',
+      'TargetQuantity',
+      'PurgDocReleaseOrderQuantity',
+      'ContractNetPriceAmount',
+      'OrderQuantityUnit',
+    ],
+  },
+  [infoRecordService]: {
+    A_PurchasingInfoRecord: ['PurchasingInfoRecord', 'PurgDocOrderQuantityUnit'],
+    A_PurgInfoRecdOrgPlantData: [
+      'PurchasingInfoRecordCategory',
+      'SupplierQuotation',
+      'SupplierQuotationDate',
+      'MaterialPriceUnitQty',
+      'PurchaseOrderPriceUnit',
+      'StandardPurchaseOrderQuantity',
+    ],
+  },
+  [conditionService]: {
+    A_PurgPrcgConditionRecord: ['ConditionRecord', 'ConditionTable', 'ConditionRateValue', 'ConditionQuantityUnit'],
+    A_PurgPrcgCndnRecdValidity: ['ConditionValidityStartDate', 'ConditionValidityEndDate', 'Supplier', 'Material'],
+    A_PurgPrcgCndnRecordScale: ['ConditionScaleLine', 'ConditionScaleQuantity', 'ConditionRateValue'],
+  },
+  [quotationService]: {
+    A_SupplierQuotation: ['SupplierQuotation', 'SupplierQuotationExternalID', 'RequestForQuotation', 'Supplier'],
+    A_SupplierQuotationItem: [
+      'RequestForQuotationItem',
+      'ScheduleLineOrderQuantity',
+      'AwardedQuantity',
+      'NetPriceAmount',
+    ],
+  },
+  [attachmentService]: {
+    AttachmentContentSet: ['LogicalDocument', 'ArchiveDocumentID', 'LinkedSAPObjectKey', 'FileName', 'FileSize'],
   },
   [partnerService]: {
     A_BusinessPartner: [

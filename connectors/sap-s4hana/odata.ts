@@ -46,9 +46,23 @@ export interface OData {
   /** Changes these members only. Without an ETag of SAP's, whatever SAP holds is changed. */
   patch(service: string, path: string, change: object, etag: string | undefined, signal: AbortSignal): Promise<Written>;
   delete(service: string, path: string, etag: string | undefined, signal: AbortSignal): Promise<Written>;
+  /** A function import that changes nothing (GET): the list that it returns. */
+  ask<T>(service: string, name: string, entity: z.ZodType<T>, given: Parameters, signal: AbortSignal): Promise<T[]>;
+  /** A function import that changes something (POST): what it returns. Parameters are texts or `datetime'…'`. */
+  call<T>(service: string, name: string, result: z.ZodType<T>, given: Parameters, signal: AbortSignal): Promise<T>;
+  /** Creates an entity of bytes. */
+  upload(service: string, set: string, content: Upload, signal: AbortSignal): Promise<Written>;
   /** The service's own description (EDMX). */
   metadata(service: string, signal: AbortSignal): Promise<string>;
   close(): Promise<void>;
+}
+
+/** By name, written as OData has them: `'4711'`, `datetime'2030-12-31T00:00:00'`. */
+type Parameters = Readonly<Record<string, string>>;
+
+export interface Upload {
+  readonly bytes: Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 export const orderService = 'API_PURCHASEORDER_PROCESS_SRV';
@@ -160,6 +174,30 @@ export function createOData(
         warnings: warningsIn(await change('DELETE', urlOf(service, path), undefined, etag, signal)),
       };
     },
+    async ask(service, name, entity, given, signal) {
+      const path = urlOf(service, name, { ...given, $format: 'json' });
+      const { d } = parsed(page, await read(path, signal), path);
+      return (Array.isArray(d) ? d : d.results).map((row) => entityOf(entity, row, name));
+    },
+    async call(service, name, result, given, signal) {
+      const path = urlOf(service, name, { ...given, $format: 'json' });
+      const response = await http.request({ method: 'POST', path, signal });
+      const { data } = single.safeParse(response.jsonIfAny());
+      // A complex type stands under the function's name.
+      const parsedResult = result.safeParse(data?.d[name] ?? data?.d);
+      if (parsedResult.success) return parsedResult.data;
+      throw new UnknownOutcome(
+        `SAP answered ${response.status} to POST ${service}/${name}, without what the function returns`,
+      );
+    },
+    async upload(service, set, { bytes, headers }, signal) {
+      const path = urlOf(service, set);
+      const response = await http.request({ method: 'POST', path, headers, body: bytes, signal });
+      const { data } = single.safeParse(response.jsonIfAny());
+      if (response.status !== 201 || !data)
+        throw new UnknownOutcome(`SAP answered ${response.status} to POST ${service}/${set} without an entity`);
+      return { entity: data.d, warnings: warningsIn(response) };
+    },
     async metadata(service, signal) {
       const path = urlOf(service, '$metadata');
       const response = await http.request({ method: 'GET', path, headers: { accept: 'application/xml' }, signal });
@@ -198,10 +236,21 @@ export function odataDate(day: string, what: string): string {
   return `/Date(${ms})/`;
 }
 
+/** A day in a filter or in a parameter of a function. */
+export function dateLiteral(day: string): string {
+  return `datetime'${day}T00:00:00'`;
+}
+
 /** Milliseconds since 1970 of `/Date(1893456000000)/` or `/Date(1893456000000+0000)/`; undefined for anything else. */
 export function msOfDate(value: string | null | undefined): number | undefined {
   const text = /^\/Date\((-?\d+)(?:[+-]\d+)?\)\/$/u.exec(value ?? '')?.[1];
   return text === undefined ? undefined : Number(text);
+}
+
+/** The day of such a date: `2030-12-31`; undefined for anything else. */
+export function dayOfDate(value: string | null | undefined): string | undefined {
+  const ms = msOfDate(value);
+  return ms === undefined ? undefined : new Date(ms).toISOString().slice(0, 10);
 }
 
 /** The list of a navigation that was expanded, whichever of its two forms SAP uses. */
@@ -212,11 +261,26 @@ export function expanded<T>(entity: z.ZodType<T>) {
     .transform((list) => list ?? []);
 }
 
+/** As `expanded`; empty also where SAP's answer to a change has a link instead of the list. */
+export function expandedOrLink<T>(entity: z.ZodType<T>) {
+  const link = z.object({ __deferred: z.unknown() }).transform((): T[] => []);
+  return z.union([expanded(entity), link]);
+}
+
 /** A text that SAP leaves empty or null where it has none. */
 export const textOrEmpty = z
   .string()
   .nullish()
   .transform((text) => text ?? '');
+/** SAP sends decimals as text; null where it has none. */
+export const decimalOrZero = z
+  .string()
+  .nullish()
+  .transform((text) => text ?? '0');
+export const flagOrFalse = z
+  .boolean()
+  .nullish()
+  .transform((value) => value === true);
 export const metadataForm = z.object({ etag: z.string().optional() }).optional();
 
 function odataQuery({ filter, select, expand, orderby, top }: Query): Record<string, string | undefined> {

@@ -9,14 +9,15 @@
  *     key 0b6c…/5f1e…
  *     hash 9f86d081…
  *     supplier 17300001 EUR
- *     item 10 MZXW6YTBOI23 3 PC 40.16/1
+ *     item 10 MZXW6YTBOI23 3 PC 40.16/1 on 2030-03-31 to CostCenter=10101101
  *
+ * The day and the account assignment stand there only where the flow's mapping sets them: others are a person's.
  * While an amend is under way, the hash is missing, and an item has a line for each state in which a kill may leave it:
  * the old one and the new one, where `none` is an item that does not exist or is deleted.
  */
 import { plain } from './prices.ts';
 
-/** `3 PC 40.16/1`, or `none`. */
+/** `3 PC 40.16/1`, with ` on <day>` and ` to <account assignment>` where the connector writes them; or `none`. */
 export type ItemState = string;
 export const noItem: ItemState = 'none';
 
@@ -76,11 +77,54 @@ export function itemState({
   unit,
   amount,
   per,
+  due,
+  account,
 }: {
   quantity: string;
   unit: string;
   amount: string;
   per: string;
+  due: string | undefined;
+  account: string | undefined;
 }): ItemState {
-  return `${plain(quantity)} ${unit} ${plain(amount)}/${plain(per)}`;
+  const priced = `${plain(quantity)} ${unit} ${plain(amount)}/${plain(per)}`;
+  return `${priced}${due === undefined ? '' : ` on ${due}`}${account === undefined ? '' : ` to ${account}`}`;
+}
+
+/** The day of the state; undefined where it names none. */
+export function dueIn(state: ItemState): string | undefined {
+  return / on (\S+)/u.exec(state)?.[1];
+}
+
+/** The account assignment of the state; undefined where it names none. */
+export function accountIn(state: ItemState): string | undefined {
+  return / to (.+)$/u.exec(state)?.[1];
+}
+
+const accountFields = ['CostCenter', 'GLAccount', 'OrderID', 'WBSElementExternalID'] as const;
+
+/** `CostCenter=10101101,GLAccount=61000000`, without the zeros that SAP puts before numbers. */
+export function accountText(fields: Readonly<Partial<Record<(typeof accountFields)[number], string>>>): string {
+  const set = accountFields.flatMap((name) => {
+    const value = fields[name] ?? '';
+    return value === '' ? [] : [`${name}=${plainCode(value)}`];
+  });
+  return set.length === 0 ? 'none' : set.join(',');
+}
+
+/** SAP shows numbers with or without leading zeros. */
+export function plainCode(code: string): string {
+  return /^\d+$/u.test(code) ? code.replace(/^0+(?=\d)/u, '') : code;
+}
+
+/** The states in which a kill may leave an item whose price, day and account assignment are changed in this order. */
+export function statesBetween(from: ItemState, to: ItemState): ItemState[] {
+  if (from === noItem || to === noItem) return [...new Set([from, to])];
+  const parts = (state: ItemState) => {
+    const [priced = ''] = / on | to /u.test(state) ? state.split(/ on | to /u) : [state];
+    const due = / on \S+/u.exec(state)?.[0] ?? '';
+    return { priced, due, account: state.slice(priced.length + due.length) };
+  };
+  const [old, next] = [parts(from), parts(to)];
+  return [...new Set([from, `${next.priced}${old.due}${old.account}`, `${next.priced}${next.due}${old.account}`, to])];
 }

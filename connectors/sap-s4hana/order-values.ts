@@ -3,8 +3,8 @@ import { type AwardDocument, type AwardLine, DataError } from 'sourcing-bridge/c
 import { cut, fitted, type LimitedField } from './limits.ts';
 import { checkFields } from './mapping-fields.ts';
 import { keyMarker, lotMarker } from './markers.ts';
-import { odataDate } from './odata.ts';
-import { itemState, type OrderRecord, recordText } from './order-record.ts';
+import { dayOfDate, odataDate } from './odata.ts';
+import { accountText, type ItemState, itemState, type OrderRecord, recordText } from './order-record.ts';
 import { netPrice, orderQuantity, type Price } from './prices.ts';
 import type { Settings } from './settings.ts';
 import { sapUnit } from './units.ts';
@@ -82,10 +82,16 @@ export function orderOf(award: AwardDocument, hash: string, supplier: string, se
   };
 }
 
-function itemOf(line: AwardLine, currency: string, settings: Settings): OrderItem {
+/** `owner`: whose fields the line's mapping may set. */
+export function itemOf(
+  line: AwardLine,
+  currency: string,
+  settings: Settings,
+  owner: 'lines of awards' | 'lines of contracts' = 'lines of awards',
+): OrderItem {
   const { lot } = line;
   const fields: Readonly<Record<string, string>> = line.fields ?? {};
-  checkFields(fields, 'lines of awards');
+  checkFields(fields, owner);
   const where = `lot "${lot}"`;
   const from = (name: string, setting: string | undefined) => fields[name] ?? setting;
   const lotFields = (given: Parameters<typeof present>[0]) => present(given, `${where}: `);
@@ -141,7 +147,8 @@ function itemOf(line: AwardLine, currency: string, settings: Settings): OrderIte
   };
 }
 
-function present(
+/** The fields that are set, each held against its length. */
+export function present(
   given: Readonly<Partial<Record<LimitedField, readonly [field: string, value: string | undefined]>>>,
   where = '',
 ): Record<string, string> {
@@ -160,8 +167,15 @@ function remarkOf({ lot, share, cost, historic_cost, savings }: AwardLine, curre
   return `${lot}: share ${share}, ${[`cost ${cost} ${currency}`, ...more].join(', ')}`;
 }
 
-export function stateOf({ quantity, unit, price }: OrderItem): string {
-  return itemState({ quantity, unit, amount: price.amount, per: price.per });
+export function stateOf({ quantity, unit, price, deliveryDate, account }: OrderItem): ItemState {
+  return itemState({
+    quantity,
+    unit,
+    amount: price.amount,
+    per: price.per,
+    due: dayOfDate(deliveryDate),
+    account: Object.keys(account).length === 0 ? undefined : accountText(account),
+  });
 }
 
 /** Item numbers after `last`: 10, 20, 30. Throws DataError where SAP has no further one. */

@@ -1,10 +1,19 @@
 /**
- * What has to be done so that SAP's order is as the award says: pure. An amend changes item by item. Items whose
- * material, plant, unit or assignment changes are deleted and added anew, because SAP does not change those.
+ * What has to be done so that SAP's order is as the award says: pure. An amend changes item by item: its quantity and
+ * price, then the day of its schedule line, then its account assignment. Items whose material, plant, unit or category
+ * changes are deleted and added anew, because SAP does not change those.
  */
 import { ConflictError } from 'sourcing-bridge/connector';
 import { changesIn, type HeldItem, type HeldOrder, heldState, isItemDeleted, itemNumber } from './held-orders.ts';
-import { noItem, type OrderRecord, type RecordedItem } from './order-record.ts';
+import {
+  accountIn,
+  dueIn,
+  noItem,
+  type OrderRecord,
+  plainCode,
+  type RecordedItem,
+  statesBetween,
+} from './order-record.ts';
 import { itemNumbers, type Order, type OrderItem, stateOf } from './order-values.ts';
 import { isSameNumber } from './prices.ts';
 import type { Settings } from './settings.ts';
@@ -13,7 +22,16 @@ export interface ItemChange {
   readonly held: HeldItem;
   /** Fields of A_PurchaseOrderItem. */
   readonly change: Readonly<Record<string, string>>;
+  /** Fields of its schedule line; undefined: the day stays. */
+  readonly due: ChangedPart<HeldItem['to_ScheduleLine'][number]> | undefined;
+  /** Fields of its account assignment; undefined: it stays. */
+  readonly account: ChangedPart<HeldItem['to_AccountAssignment'][number]> | undefined;
   readonly item: OrderItem;
+}
+
+interface ChangedPart<T> {
+  readonly held: T;
+  readonly change: Readonly<Record<string, string>>;
 }
 
 export interface OrderPlan {
@@ -53,8 +71,8 @@ export function planChange(order: Order, held: HeldOrder, settings: Settings): O
       continue;
     }
     kept.add(heldItem);
-    const fields = changedFields(item, heldItem);
-    if (Object.keys(fields).length > 0) change.push({ held: heldItem, change: fields, item });
+    const changed = changedParts(item, heldItem, held);
+    if (changed) change.push(changed);
   }
   const remove = [...byLot.values()].filter((item) => !kept.has(item));
   const last = Math.max(0, ...[...byNumber.keys(), ...record.items.map(({ item }) => item)].map(Number));
@@ -71,11 +89,8 @@ export function planChange(order: Order, held: HeldOrder, settings: Settings): O
   const steps = [
     ...Object.entries(header).map(([name, value]) => `set ${name} to ${value}`),
     ...add.map(({ number, item }) => `add item ${number}: ${stateOf(item)}, ${item.lot}`),
-    ...change.map(
-      ({ held: heldItem, change: fields, item }) =>
-        `change item ${itemNumber(heldItem)} (${item.lot}): ${shownChange(heldItem, fields)}`,
-    ),
-    ...remove.map((item) => `delete item ${itemNumber(item)}: ${heldState(item)}, ${item.PurchaseOrderItemText}`),
+    ...change.map((entry) => `change item ${itemNumber(entry.held)} (${entry.item.lot}): ${shownChange(entry)}`),
+    ...remove.map((item) => `delete item ${itemNumber(item)}: ${heldState(item, '')}, ${item.PurchaseOrderItemText}`),
   ];
   if (steps.length > 0) expectChangeable(held, settings, [...remove, ...change.map((entry) => entry.held)]);
   return { add, change, remove, header, before, after, steps };
@@ -105,13 +120,44 @@ function conflict({ PurchaseOrder }: HeldOrder, changes: readonly string[]): Con
 /** Whether only a new item can be as the line says. */
 function isOther(item: OrderItem, held: HeldItem): boolean {
   if (item.unit !== held.PurchaseOrderQuantityUnit) return true;
-  return Object.entries(item.fixed).some(([name, value]) => !isSameCode(value, textIn(held, name)));
+  return Object.entries(item.fixed).some(([name, value]) => plainCode(value) !== plainCode(textIn(held, name)));
 }
 
-/** SAP shows numbers with or without leading zeros. */
-function isSameCode(a: string, b: string): boolean {
-  const plainCode = (code: string) => (/^\d+$/u.test(code) ? code.replace(/^0+(?=\d)/u, '') : code);
-  return plainCode(a) === plainCode(b);
+/** Undefined where the item is as the line says. Throws ConflictError for a delivery or account that a person divided. */
+function changedParts(item: OrderItem, held: HeldItem, order: HeldOrder): ItemChange | undefined {
+  const change = changedFields(item, held);
+  const wanted = stateOf(item);
+  const isHeld = heldState(held, wanted);
+  const due =
+    item.deliveryDate === undefined || dueIn(isHeld) === dueIn(wanted)
+      ? undefined
+      : {
+          held: onlyPart(held.to_ScheduleLine, `${held.to_ScheduleLine.length} schedule lines`, held, order),
+          change: { ScheduleLineDeliveryDate: item.deliveryDate },
+        };
+  const account =
+    accountIn(isHeld) === accountIn(wanted)
+      ? undefined
+      : {
+          held: onlyPart(
+            held.to_AccountAssignment,
+            `${held.to_AccountAssignment.length} account assignments`,
+            held,
+            order,
+          ),
+          change: item.account,
+        };
+  return Object.keys(change).length > 0 || due || account ? { held, change, due, account, item } : undefined;
+}
+
+/** The connector writes one of them for each item. */
+function onlyPart<T>(parts: readonly T[], what: string, item: HeldItem, { PurchaseOrder }: HeldOrder): T {
+  const [only, second] = parts;
+  if (only === undefined || second !== undefined)
+    throw new ConflictError(
+      `item ${itemNumber(item)} of purchase order ${PurchaseOrder} has ${what} in SAP, so they are not changed`,
+    );
+  return only;
 }
 
 function changedFields(item: OrderItem, held: HeldItem): Record<string, string> {
@@ -126,10 +172,14 @@ function changedFields(item: OrderItem, held: HeldItem): Record<string, string> 
   return changed;
 }
 
-function shownChange(held: HeldItem, fields: Readonly<Record<string, string>>): string {
-  return Object.entries(fields)
-    .map(([name, value]) => `${name} from ${textIn(held, name)} to ${value}`)
-    .join(', ');
+function shownChange({ held, change, due, account, item }: ItemChange): string {
+  const wanted = stateOf(item);
+  const isHeld = heldState(held, wanted);
+  return [
+    ...Object.entries(change).map(([name, value]) => `${name} from ${textIn(held, name)} to ${value}`),
+    ...(due ? [`delivery date from ${dueIn(isHeld)} to ${dueIn(wanted)}`] : []),
+    ...(account ? [`account assignment from ${accountIn(isHeld)} to ${accountIn(wanted)}`] : []),
+  ].join(', ');
 }
 
 function textIn(held: HeldItem, name: string): string {
@@ -153,11 +203,10 @@ function recordAfter(
 
 /** Each item with its state now and with that after the change. */
 function unionOf(held: HeldOrder, record: OrderRecord, after: OrderRecord): RecordedItem[] {
-  const now = new Map(held.to_PurchaseOrderItem.map((item) => [itemNumber(item), heldState(item)]));
+  const now = new Map(held.to_PurchaseOrderItem.map((item) => [itemNumber(item), item]));
   const lots = new Map([...record.items, ...after.items].map(({ item, lot }) => [item, lot]));
   return [...lots].flatMap(([item, lot]) => {
     const then = after.items.find((entry) => entry.item === item)?.state ?? noItem;
-    const states = new Set([now.get(item) ?? noItem, then]);
-    return [...states].map((state) => ({ item, lot, state }));
+    return statesBetween(heldState(now.get(item), then), then).map((state) => ({ item, lot, state }));
   });
 }

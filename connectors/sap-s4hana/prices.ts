@@ -37,6 +37,19 @@ export function netPrice(price: string, currency: string, what: string): Price {
   );
 }
 
+/** The same prices, all per the same number of units: SAP keeps one for a price and its scales. */
+export function pricesPerSame(prices: readonly Price[], what: string): Price[] {
+  const per = Math.max(...prices.map((price) => Number(price.per)));
+  return prices.map((price) => {
+    const amount = readDecimal(price.amount, what).times(per / Number(price.per));
+    if (amount.greaterThan(amountMax))
+      throw new DataError(
+        `${what}: a price is ${amount.toFixed()} per ${per}, of which SAP keeps ${amountMax} at most`,
+      );
+    return { amount: amount.toFixed(), per: String(per) };
+  });
+}
+
 /** OrderQuantity, Edm.Decimal(13,3). Throws DataError for a quantity that SAP cannot keep exactly. */
 export function orderQuantity(quantity: string, what: string): string {
   const value = readDecimal(quantity, what);

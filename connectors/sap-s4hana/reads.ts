@@ -21,7 +21,7 @@ import {
 } from 'sourcing-bridge/connector';
 import { type HeldPartner, listPartners, nameOf } from './held-partners.ts';
 import type { Deps } from './kind.ts';
-import { anyOf, expanded, literal, msOfDate, textOrEmpty } from './odata.ts';
+import { anyOf, decimalOrZero, expanded, flagOrFalse, literal, msOfDate, textOrEmpty } from './odata.ts';
 
 export const requisitionService = 'API_PURCHASEREQ_PROCESS_SRV';
 
@@ -34,15 +34,6 @@ const checkpointForm = z.object({
 
 const earliestMs = Date.parse('1900-01-01T00:00:00Z');
 
-const flag = z
-  .boolean()
-  .nullish()
-  .transform((value) => value === true);
-const decimal = z
-  .string()
-  .nullish()
-  .transform((text) => text ?? '0');
-
 const requisitionItem = z.object({
   PurchaseRequisition: z.string(),
   PurchaseRequisitionItem: z.string(),
@@ -51,19 +42,19 @@ const requisitionItem = z.object({
   MaterialGroup: textOrEmpty,
   Plant: textOrEmpty,
   PurchasingGroup: textOrEmpty,
-  RequestedQuantity: decimal,
-  OrderedQuantity: decimal,
+  RequestedQuantity: decimalOrZero,
+  OrderedQuantity: decimalOrZero,
   BaseUnit: textOrEmpty,
-  PurchaseRequisitionPrice: decimal,
-  PurReqnPriceQuantity: decimal,
+  PurchaseRequisitionPrice: decimalOrZero,
+  PurReqnPriceQuantity: decimalOrZero,
   PurReqnItemCurrency: textOrEmpty,
   DeliveryDate: z.string().nullish(),
   RequisitionerName: textOrEmpty,
   CreatedByUser: textOrEmpty,
   IsDeleted: textOrEmpty,
-  IsClosed: flag,
+  IsClosed: flagOrFalse,
   IsPurReqnBlocked: textOrEmpty,
-  ReleaseIsNotCompleted: flag,
+  ReleaseIsNotCompleted: flagOrFalse,
 });
 const requisition = z.object({
   PurchaseRequisition: z.string(),

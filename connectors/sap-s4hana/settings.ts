@@ -46,7 +46,28 @@ export const settings = z
     company_code: code(4).describe('Company code of orders, such as 1010'),
     purchasing_organization: code(4).describe('Purchasing organization, such as 1010'),
     purchasing_group: code(3).describe('Purchasing group, such as 001'),
+    awards: z
+      .enum(['purchase-orders', 'contracts', 'info-records'])
+      .default('purchase-orders')
+      .describe('What an award becomes: a purchase order, a purchase contract, or prices in info records'),
     order_type: code(4).default('NB').describe('Type of purchase orders'),
+    contract_type: code(4).default('MK').describe('Type of purchase contracts, such as MK (quantity contract)'),
+    validity_days: z
+      .int()
+      .min(1)
+      .max(36_500)
+      .default(365)
+      .describe('How long contracts and prices are valid whose mapping names no valid_to'),
+    price_condition_type: code(4)
+      .default('PPR0')
+      .describe('Condition type of the gross price in info records: PPR0, or PB00 in older systems'),
+    quotation_state: z
+      .enum(['in-preparation', 'submitted'])
+      .default('in-preparation')
+      .describe('The state in which the connector leaves supplier quotations. SAP does not change a submitted one'),
+    supplier_object_type: code(40)
+      .default('LFA1')
+      .describe('Business object type of suppliers, which answers and files are attached to (BusinessObjectTypeName)'),
     plant: code(4).optional().describe('Plant of lines whose mapping names none'),
     storage_location: code(4).optional().describe('Storage location of lines whose mapping names none'),
     material_group: code(9).optional().describe('Material group of lines without a material'),

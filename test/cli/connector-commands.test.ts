@@ -208,7 +208,7 @@ describe('connector new from another start', () => {
     expect(stdout).toContain('a copy of sap-s4hana');
     expect(await readFile(join(folder, 'README.md'), 'utf8')).toMatch(/^# planted: /);
     const shown = await runHere(['connector', 'show', folder]);
-    expect(shown.stdout).toMatch(/^takes documents +supplier, award$/m);
+    expect(shown.stdout).toMatch(/^takes documents +supplier, sourcing-event, quotation, award, rfi-answers, file$/m);
   });
 
   test.each([

@@ -35,6 +35,9 @@ const mandatory: Readonly<Record<string, readonly string[]>> = {
   to_PurchaseOrderItem: ['OrderQuantity'],
   A_PurchaseContract: ['PurchaseContractType', 'Supplier', 'PurchasingOrganization', 'ValidityEndDate'],
   A_BusinessPartner: ['BusinessPartnerCategory', 'OrganizationBPName1'],
+  A_PurchasingInfoRecord: ['Supplier', 'Material'],
+  to_PurgInfoRecdOrgPlantData: ['PurchasingOrganization', 'Currency', 'NetPriceAmount'],
+  A_PurgPrcgConditionRecord: ['ConditionTable', 'ConditionType', 'ConditionRateValue', 'ConditionRateValueUnit'],
 };
 const readOnly: Readonly<Record<string, readonly string[]>> = {
   A_PurchaseOrder: ['PurchasingDocumentDeletionCode', 'CreationDate', 'LastChangeDateTime', 'CreatedByUser'],
@@ -46,6 +49,8 @@ const withoutEtag = new Set(['A_PurchaseOrderNote', 'A_PurchaseOrderItemNote', '
 
 export function businessRules(ask: Ask) {
   const numbers = new Map<string, number>();
+  /** The bytes of attachments, by LogicalDocument. */
+  const contents = new Map<string, Buffer>();
   const next = (name: string, from: number) => {
     const number = (numbers.get(name) ?? from) + 1;
     numbers.set(name, number);
@@ -63,8 +68,22 @@ export function businessRules(ask: Ask) {
     if (method !== 'POST') return undefined;
     const missing = missingIn(entity, navigation ?? set);
     if (missing) return missing;
-    if (set === 'A_PurchaseOrder' && !key) return refusalOfSupplier(entity);
+    if (key) return undefined;
+    if (set === 'A_PurchaseOrder' || set === 'A_PurchaseContract') return refusalOfSupplier(entity);
+    if (set === 'A_PurchasingInfoRecord') return refusalOfRecord(entity);
     return undefined;
+  }
+
+  /** SAP has one info record for a supplier and material. */
+  async function refusalOfRecord(entity: Entity): Promise<Refusal | undefined> {
+    const { Supplier, Material } = entity;
+    const filter = encodeURIComponent(`Supplier eq '${Supplier}' and Material eq '${Material}'`);
+    const { results } = await ask(
+      'GET',
+      `API_INFORECORD_PROCESS_SRV/A_PurchasingInfoRecord?$filter=${filter}&$format=json`,
+    );
+    if (results.length > 0) return { status: 400, message: 'Info record already exists', code: '06/430' };
+    return refusalOfSupplier(entity);
   }
 
   async function refusalOfSupplier({ Supplier, PurchasingOrganization }: Entity): Promise<Refusal | undefined> {
@@ -84,8 +103,38 @@ export function businessRules(ask: Ask) {
   /** What SAP does in another way than a plain insert, change or deletion. */
   async function perform(write: Write): Promise<Performed> {
     const { method, service, set, key } = write;
+    if (set === 'AttachmentContentSet' && method === 'POST') return attach(write);
+    if (service === 'API_QTN_PROCESS_SRV' && key) {
+      const number = key['SupplierQuotation'] ?? Object.values(key)[0];
+      const { QTNLifecycleStatus } = await ask('GET', `${service}/A_SupplierQuotation('${number}')?$format=json`);
+      if (QTNLifecycleStatus !== '01')
+        return { status: 400, message: `Supplier quotation ${number} was submitted`, code: 'MEQTN/010' };
+    }
     if (service === orders && method === 'DELETE' && key) return markDeleted(set, key);
     return undefined;
+  }
+
+  /** Keeps the bytes beside the entity. */
+  async function attach({ headers, bytes }: Write): Promise<Performed> {
+    const { slug, businessobjecttypename: type, linkedsapobjectkey: object } = headers;
+    if (slug === undefined || type === undefined || object === undefined)
+      return { status: 400, message: 'Slug, BusinessObjectTypeName and LinkedSAPObjectKey are mandatory' };
+    const id = next('attachment', 700_000_000);
+    const entity = await ask('POST', 'API_CV_ATTACHMENT_SRV/AttachmentContentSet', {
+      DocumentInfoRecordDocType: 'SL1',
+      DocumentInfoRecordDocNumber: id.padStart(25, '0'),
+      DocumentInfoRecordDocVersion: '00',
+      DocumentInfoRecordDocPart: '000',
+      LogicalDocument: id,
+      ArchiveDocumentID: `ARCHIVE${id}`,
+      LinkedSAPObjectKey: object,
+      BusinessObjectTypeName: type,
+      FileName: decodeURIComponent(String(slug)),
+      FileSize: String(bytes.byteLength),
+      MimeType: headers['content-type'],
+    });
+    contents.set(id, bytes);
+    return { status: 201, entity };
   }
 
   /** SAP keeps what is deleted, with the code L. */
@@ -110,7 +159,7 @@ export function businessRules(ask: Ask) {
   }
 
   /** Numbers, and what SAP fills in. */
-  async function complete({ method, set, navigation, entity }: Write): Promise<Entity> {
+  async function complete({ method, set, key, navigation, entity }: Write): Promise<Entity> {
     const own = navigation === undefined;
     if (set === 'A_BusinessPartner' && own)
       return method === 'POST' ? partnerOf(entity) : { ...entity, ...changedNow() };
@@ -118,8 +167,29 @@ export function businessRules(ask: Ask) {
     if (navigation === 'to_BusinessPartnerAddress') return addressOf(entity);
     if (navigation === 'to_EmailAddress') return emailOf(entity);
     if (set === 'A_PurchaseOrder' && own) return orderOf(entity, next('order', 4_500_000_000));
+    if (set === 'A_PurchaseContract' && own) return contractOf(entity, next('contract', 4_600_000_000));
+    if (navigation === 'to_PurchaseContractItem')
+      return { PurchasingContractDeletionCode: '', PurgDocReleaseOrderQuantity: '0', ...entity };
+    if (set === 'A_PurchasingInfoRecord') return recordOf(entity, navigation, key);
+    if (set === 'A_PurgPrcgConditionRecord' && own) return { ...entity, ConditionRecord: next('condition', 10_000) };
     if (navigation === 'to_PurchaseOrderItem') return { PurchasingDocumentDeletionCode: '', ...entity };
     return entity;
+  }
+
+  /** The data of an organization shows the supplier and the material. */
+  async function recordOf(entity: Entity, navigation: string | undefined, key: Write['key']): Promise<Entity> {
+    if (navigation !== undefined) {
+      const number = Object.values(key ?? {})[0];
+      const path = `API_INFORECORD_PROCESS_SRV/A_PurchasingInfoRecord('${number}')?$format=json`;
+      const { Supplier, Material } = await ask('GET', path);
+      return { ...entity, Supplier, Material };
+    }
+    const { Supplier, Material, to_PurgInfoRecdOrgPlantData: organizations = [] } = entity;
+    return {
+      ...entity,
+      PurchasingInfoRecord: next('record', 5_300_000_000),
+      to_PurgInfoRecdOrgPlantData: (organizations as Entity[]).map((data) => ({ ...data, Supplier, Material })),
+    };
   }
 
   function partnerOf(entity: Entity): Entity {
@@ -148,7 +218,14 @@ export function businessRules(ask: Ask) {
     return { Person: '', OrdinalNumber: next('email', 0).slice(-3), ...email };
   }
 
-  return { refusalOf, perform, complete, hasEtag: (set: string) => !withoutEtag.has(set) };
+  return {
+    refusalOf,
+    perform,
+    complete,
+    hasEtag: (set: string) => !withoutEtag.has(set),
+    nextQuotation: () => next('quotation', 8_000_000_000),
+    contentOf: (logicalDocument: string) => contents.get(logicalDocument),
+  };
 }
 
 function orderOf(entity: Entity, number: string): Entity {
@@ -161,6 +238,22 @@ function orderOf(entity: Entity, number: string): Entity {
     to_PurchaseOrderItem: items.map((item, index) => ({
       PurchasingDocumentDeletionCode: '',
       PurchaseOrderItem: String((index + 1) * 10),
+      DocumentCurrency: entity['DocumentCurrency'],
+      ...item,
+    })),
+  };
+}
+
+function contractOf(entity: Entity, number: string): Entity {
+  const items = (entity['to_PurchaseContractItem'] as Entity[] | undefined) ?? [];
+  return {
+    PurchasingDocumentDeletionCode: '',
+    PurchasingProcessingStatus: '02',
+    ...entity,
+    PurchaseContract: number,
+    to_PurchaseContractItem: items.map((item) => ({
+      PurchasingContractDeletionCode: '',
+      PurgDocReleaseOrderQuantity: '0',
       DocumentCurrency: entity['DocumentCurrency'],
       ...item,
     })),

@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { errorText } from '#platform/errors.ts';
 import { programCache } from '../harness/debian-packages.ts';
+import { readOperations } from './client-operations.ts';
 import { buildModel, descriptions } from './stub-model.ts';
 
 const run = promisify(execFile);
@@ -53,7 +54,7 @@ cds.load('srv/model.csn').then((model) => {
       writeFileSync('metadata/' + service + '.xml', String(cds.compile.to.edmx(model, { service, version: 'v2' })));
 });`;
 /** A change of the model gets a folder of its own. */
-const modelVersion = 6;
+const modelVersion = 8;
 
 let found: Promise<SapStub | NoSapStub> | undefined;
 
@@ -93,6 +94,7 @@ async function findOrInstall(): Promise<SapStub | NoSapStub> {
       );
       await mkdir(join(work, 'srv'));
       await mkdir(join(work, 'metadata'));
+      await writeFile(join(work, 'metadata/operations.json'), JSON.stringify(await readOperations(work)));
       await writeFile(join(work, 'srv/model.csn'), JSON.stringify(await buildModel(work)));
       await run(process.execPath, ['-e', describeServices], { cwd: work });
       await rename(work, folder).catch((error: unknown) => {

@@ -11,6 +11,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { businessRules, type Entity, type Refusal } from './business-rules.ts';
+import type { ServiceOperations } from './client-operations.ts';
+import { functionImports } from './function-imports.ts';
 
 export const serviceRoot = '/sap/opu/odata/sap/';
 export const login = {
@@ -30,6 +32,8 @@ export interface Fault {
   readonly details?: readonly object[];
   /** SAP carries the request out, and the answer is lost. */
   readonly isAnswerLost?: boolean;
+  /** What happens in SAP just before. */
+  readonly before?: () => Promise<unknown>;
 }
 
 export interface SapSystem {
@@ -41,7 +45,11 @@ export interface SapSystem {
   lock(number: string): void;
   unlock(number: string): void;
   expireSessions(): void;
+  /** From now on one ETag stands for a whole document, as in some releases: each change of a part changes it. */
+  shareEtags(): void;
   inject(fault: Fault): void;
+  /** The bytes of an attachment, by its LogicalDocument. */
+  contentOf(logicalDocument: string): Uint8Array | undefined;
   /** The requests since the last call of this: `GET API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder`. */
   requests(): string[];
   /** Warnings that the next write answers with, in the header `sap-message`. */
@@ -100,6 +108,8 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
   }
 
   const rules = businessRules(ask);
+  const operations = JSON.parse(await readFile(join(descriptions, 'operations.json'), 'utf8')) as ServiceOperations;
+  const callFunction = functionImports(operations, ask, rules.nextQuotation);
 
   function isLoggedIn({ headers }: IncomingMessage): boolean {
     const { authorization = '' } = headers;
@@ -120,7 +130,10 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     return { 'x-csrf-token': token, 'set-cookie': cookies };
   }
 
-  const etag = (entity: string) => `W/"'${versions.get(entity) ?? 1}'"`;
+  let areEtagsShared = false;
+  const etag = (entity: string) => `W/"'${versions.get(versionOf(entity)) ?? 1}'"`;
+  /** `API_…/A_PurchaseOrderItem(00010,4500000001)` → `4500000001`, where ETags are shared. */
+  const versionOf = (entity: string) => (areEtagsShared ? (/\d{7,}/.exec(entity)?.[0] ?? entity) : entity);
 
   /** Adds the ETags to each entity of an answer, also to those inside of others. */
   function tag(value: unknown): void {
@@ -151,6 +164,7 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     if (!path.startsWith(serviceRoot))
       return void response.writeHead(404, { 'content-type': 'text/html' }).end('<html>Not found</html>');
     const fault = takeFault(method, path);
+    await fault?.before?.();
     if (fault && !fault.isAnswerLost) return refuse(response, fault);
     const [, described] = /^\/sap\/opu\/odata\/sap\/(\w+)\/\$metadata$/.exec(path) ?? [];
     if (described !== undefined) {
@@ -158,7 +172,15 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
       return void response.end(await readFile(join(descriptions, `${described}.xml`)));
     }
     const target = targetOf(path);
-    const result = isWrite ? await write(request, target, body) : await send(method, url);
+    const query = new URL(url, 'http://sap').searchParams;
+    const called = target && (await callFunction(target.service, target.set, method, query));
+    const result = called
+      ? 'message' in called
+        ? called
+        : answerOf(called)
+      : isWrite
+        ? await write(request, target, body)
+        : await send(method, url);
     if (fault) return void request.socket.destroy();
     if ('message' in result) return refuse(response, result);
     reply(response, { method, url, extra, result, host: request.headers.host ?? '' });
@@ -201,15 +223,16 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
       }
     }
     const rule = { method, ...target, entity, bytes, headers, url };
+    // What SAP's own client does not create, change or delete is not offered here either.
+    const allowed = operations[target.service]?.sets[target.set];
+    if (target.navigation === undefined && allowed && !allowed.includes(method === 'MERGE' ? 'PATCH' : method))
+      return { status: 405, message: `Method ${method} is not allowed for ${target.set}` };
     const refusal = await rules.refusalOf(rule);
     if (refusal) return refusal;
     const special = await rules.perform(rule);
     if (special && 'message' in special) return special;
-    versions.set(name, (versions.get(name) ?? 1) + 1);
-    if (special) {
-      const body = Buffer.from(special.entity ? JSON.stringify({ d: special.entity }) : '');
-      return { status: special.status, headers: new Headers({ 'content-type': 'application/json' }), body };
-    }
+    versions.set(versionOf(name), (versions.get(versionOf(name)) ?? 1) + 1);
+    if (special) return answerOf(special);
     const complete = await rules.complete(rule);
     if (method === 'POST' && alteration?.set === target.set) {
       alteration.alter(complete);
@@ -269,6 +292,10 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     lock: (number) => void locks.add(number),
     unlock: (number) => void locks.delete(number),
     expireSessions: () => sessions.clear(),
+    shareEtags: () => {
+      areEtagsShared = true;
+    },
+    contentOf: rules.contentOf,
     inject: (fault) => void faults.push(fault),
     requests: () => {
       const seen = requests;
@@ -287,6 +314,11 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
       await once(server, 'close');
     },
   };
+}
+
+function answerOf({ status, entity }: { status: number; entity?: Entity }): Answer {
+  const body = Buffer.from(entity ? JSON.stringify({ d: entity }) : '');
+  return { status, headers: new Headers({ 'content-type': 'application/json' }), body };
 }
 
 /** SAP's form of an error. */

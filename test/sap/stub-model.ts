@@ -7,7 +7,17 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** The packages of the services that the connector uses: `@sap/cloud-sdk-vdm-<name>-service`. */
-export const descriptions = ['purchase-order', 'business-partner', 'purchase-requisition'];
+export const descriptions = [
+  'purchase-order',
+  'purchase-contract',
+  'purchasing-info-record',
+  'purchasing-pricing-condition-record',
+  'request-for-quotation',
+  'supplier-quotation',
+  'attachment',
+  'business-partner',
+  'purchase-requisition',
+];
 
 export interface Element {
   type?: string;

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
 import type { ConformanceTarget, HeldObject } from 'sourcing-bridge/connector/testing';
 import odoo from '../../../connectors/odoo/index.ts';
+import { answersIn } from '../../harness/answers-in-page.ts';
 import type { OdooReader } from './odoo-reader.ts';
 
 /** A product of the tests; lines of awards need one where the order is confirmed. */
@@ -141,26 +142,6 @@ function codeOf(document: Document): string {
   if (document.kind === 'supplier') return document.key;
   if (document.kind === 'sourcing-event') return '';
   return document.supplier?.external_id ?? document.supplier?.id ?? '';
-}
-
-function answersIn(page: string): unknown[] {
-  const rows = page.matchAll(/<tr id="(.*?)">(.*?)<\/tr>/gsu);
-  return [...rows].map(([, id, row = '']) => {
-    const [identifier, text, answer = '', comment] = [...row.matchAll(/<td>(.*?)<\/td>/gsu)].map(
-      ([, cell = '']) => cell,
-    );
-    const value = /<span class="value">(.*?)<\/span>/su.exec(answer)?.[1];
-    return {
-      question: { id: plain(id), identifier: plain(identifier), text: plain(text) },
-      ...(value === undefined ? {} : { value: plain(value) }),
-      options: [...answer.matchAll(/<li>(.*?)<\/li>/gsu)].map(([, option]) => ({ value: plain(option) })),
-      ...(comment === '' ? {} : { comment: plain(comment) }),
-    };
-  });
-}
-
-function plain(html = ''): string {
-  return html.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll('&amp;', '&');
 }
 
 async function changeSupplier(reader: OdooReader, name: string, archived: boolean): Promise<SupplierRecord> {

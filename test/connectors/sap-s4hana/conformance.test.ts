@@ -2,22 +2,17 @@
  * The conformance kit against the stub of SAP S/4HANA, which is made of SAP's own metadata. `held` asks SAP's OData
  * server itself, past the connector and past the stub's rules.
  */
-import type {
-  AwardDocument,
-  Document,
-  RecordOf,
-  RequisitionRecord,
-  SupplierDocument,
-  SupplierRecord,
-} from 'sourcing-bridge/connector';
-import { conformance, type HeldObject } from 'sourcing-bridge/connector/testing';
-import { beforeAll, test } from 'vitest';
+import { createHash } from 'node:crypto';
+import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
+import { conformance } from 'sourcing-bridge/connector/testing';
+import { beforeAll, describe, test } from 'vitest';
 import sap from '../../../connectors/sap-s4hana/index.ts';
-import { externalNumber, keyMarker } from '../../../connectors/sap-s4hana/markers.ts';
 import { changedNow, type Entity } from '../../sap/business-rules.ts';
+import { sampleRfqs } from '../../sap/function-imports.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
 import type { SapSystem } from '../../sap/sap-system.ts';
 import { suppliers } from '../../sap/seed-suppliers.ts';
+import { type Awards, heldIn } from './held-in-sap.ts';
 import { sapSettings } from './sap-settings.ts';
 
 /**
@@ -32,27 +27,40 @@ describeSap('the SAP connector', () => {
     system = await startTestSap();
   });
 
-  const tests = conformance({
-    connector: sap,
-    verified: 'official metadata',
-    against: `a stub of SAP’s own metadata (OData V2)${isFullRun ? ', faults at every request' : ''}`,
-    proxy: { protocol: 'http', address: () => system.url },
-    settings: (url) => sapSettings(url, { batch_size: isFullRun ? 5 : 3, supplier_country: 'DE', read_page: 20 }),
-    held: (document) => heldIn(system, document),
-    adapt,
-    poison,
-    expireLogin: async () => system.expireSessions(),
-    changeRecord: async <Stream extends 'supplier' | 'requisition'>(
-      stream: Stream,
-      name: string,
-      archived: boolean,
-    ) => {
-      const change = stream === 'supplier' ? changeSupplier(system, name, archived) : changeRequisition(system, name);
-      return (await change) as RecordOf<Stream>;
-    },
-    ...(isFullRun ? {} : { faultPoints: 1, kinds: ['award'] as const }),
+  const testsOf = (awards: Awards) =>
+    conformance({
+      connector: sap,
+      verified: 'official metadata',
+      against: `a stub of SAP’s own metadata (OData V2)${isFullRun ? ', faults at every request' : ''}${awards === 'purchase-orders' ? '' : `, awards as ${awards.replace('-', ' ')}`}`,
+      proxy: { protocol: 'http', address: () => system.url },
+      settings: (url) =>
+        sapSettings(url, { batch_size: isFullRun ? 5 : 3, supplier_country: 'DE', read_page: 20, awards }),
+      held: (document) => heldIn(system, document, awards),
+      adapt: (document) => adapt(document, awards),
+      poison,
+      expireLogin: async () => system.expireSessions(),
+      changeRecord: async <Stream extends 'supplier' | 'requisition'>(
+        stream: Stream,
+        name: string,
+        archived: boolean,
+      ) => {
+        const change = stream === 'supplier' ? changeSupplier(system, name, archived) : changeRequisition(system, name);
+        return (await change) as RecordOf<Stream>;
+      },
+      ...(isFullRun ? {} : { faultPoints: 1 }),
+      ...(awards === 'contracts'
+        ? {
+            notApplicable: {
+              references: 'a contract that loses a lot is followed by another: SAP’s service deletes no items',
+            },
+          }
+        : {}),
+      ...(isFullRun && awards === 'purchase-orders' ? {} : { kinds: ['award'] as const }),
+    });
+  for (const { title, run } of testsOf('purchase-orders')) test(title, run, checkTimeoutMs);
+  describe.runIf(isFullRun).each(['contracts', 'info-records'] as const)('with awards as %s', (awards) => {
+    for (const { title, run } of testsOf(awards)) test(title, run, checkTimeoutMs);
   });
-  for (const { title, run } of tests) test(title, run, checkTimeoutMs);
 });
 
 /** Long: the kit breaks the connection at each request of a write, and looks each time at what the stub holds. */
@@ -60,56 +68,57 @@ const checkTimeoutMs = 300_000;
 
 /**
  * The document with a supplier that SAP has, with a price that fits its field (NetPriceAmount has 9 digits before the
- * point), and the currency's decimals.
+ * point) and the currency's decimals, and with what the mapping has to name.
  */
-function adapt(document: Document): Document {
-  if (document.kind !== 'award') return document;
-  const [supplier] = suppliers;
-  const lines = document.lines.map((line) =>
-    line.unit_price === '1234567890123.2501' ? { ...line, unit_price: '1234567.2501' } : line,
-  );
-  return {
-    ...document,
-    supplier: { ...document.supplier, external_id: supplier.external, name: supplier.name },
-    lines,
-  };
+function adapt(document: Document, awards: Awards): Document {
+  const [{ external, name }] = suppliers;
+  const supplier = <T extends object>(given: T) => ({ ...given, external_id: external, name });
+  switch (document.kind) {
+    case 'award': {
+      const lines = document.lines.map((line) => ({
+        ...fitting(line),
+        ...(awards === 'info-records' ? { fields: { material: materialOf(document.key, line.lot) } } : {}),
+      }));
+      return { ...document, supplier: supplier(document.supplier), lines };
+    }
+    case 'quotation': {
+      // Lot A is item 10 of the request, lot B item 20, lot C item 30.
+      const itemOf = (lot: string) => String(10 + 10 * 'ABC'.indexOf(lot.charAt(4)));
+      const lines = document.lines.map((line) => ({ ...fitting(line), fields: { rfq_item: itemOf(line.lot) } }));
+      const rfq = sampleRfqs + numberOf(document.key, 8);
+      return { ...document, supplier: supplier(document.supplier), lines, fields: { rfq } };
+    }
+    case 'sourcing-event':
+      return { ...document, fields: { attach_to: 'BUS2105/10000017' } };
+    case 'rfi-answers':
+      return { ...document, supplier: supplier(document.supplier) };
+    case 'file':
+      return { ...document, ...(document.supplier ? { supplier: supplier(document.supplier) } : {}) };
+    case 'supplier':
+      return document;
+  }
+}
+
+function fitting<Line extends { unit_price?: string | undefined }>(line: Line): Line {
+  return line.unit_price === '1234567890123.2501' ? { ...line, unit_price: '1234567.2501' } : line;
+}
+
+/** Each award has materials of its own. */
+function materialOf(key: string, lot: string): string {
+  return `M-${numberOf(`${key} ${lot}`, 12)}`;
+}
+
+function numberOf(text: string, digits: number): string {
+  const hash = createHash('sha256').update(text).digest('hex');
+  return (BigInt(`0x${hash}`) % 10n ** BigInt(digits)).toString().padStart(digits, '0');
 }
 
 /** SAP refuses an order at a supplier that is blocked for purchasing. */
 function poison(document: Document): Document {
   if (document.kind === 'supplier') return { ...document, fields: { tax_number_DE0: 'WRONG' } };
-  if (document.kind !== 'award') return document;
+  if (document.kind !== 'award' && document.kind !== 'quotation') return document;
   const [, , blocked] = suppliers;
   return { ...document, supplier: { ...document.supplier, external_id: blocked.external, name: blocked.name } };
-}
-
-async function heldIn(system: SapSystem, document: Document): Promise<HeldObject[]> {
-  switch (document.kind) {
-    case 'supplier':
-      return heldPartners(system, document);
-    case 'award':
-      return heldOrders(system, document);
-    default:
-      throw new Error(`The connector does not take documents of the kind ${document.kind}.`);
-  }
-}
-
-async function heldPartners(system: SapSystem, { key }: SupplierDocument): Promise<HeldObject[]> {
-  const { results } = await system.ask(
-    'GET',
-    `API_BUSINESS_PARTNER/A_BusinessPartner?$filter=BusinessPartnerIDByExtSystem%20eq%20'${externalNumber(key)}'&$expand=to_BusinessPartnerAddress/to_EmailAddress,to_Supplier&$format=json`,
-  );
-  return (results as Entity[]).map((partner) => ({
-    reference: `BusinessPartner/${partner['BusinessPartner']}`,
-    document: {
-      name: [1, 2, 3, 4].flatMap((n) => partner[`OrganizationBPName${n}`] || []).join(' '),
-      archived: partner['to_Supplier'].PurchasingIsBlocked === true,
-      contacts: (partner['to_BusinessPartnerAddress'].results[0].to_EmailAddress.results as Entity[]).map((email) => ({
-        name: email['AddressCommunicationRemarkText'],
-        email: email['EmailAddress'],
-      })),
-    },
-  }));
 }
 
 /** As a user of SAP: a new business partner, with the date of its change. */
@@ -194,36 +203,4 @@ async function changeRequisition(system: SapSystem, name: string): Promise<Requi
     ],
     open: true,
   };
-}
-
-async function heldOrders(system: SapSystem, { key }: AwardDocument): Promise<HeldObject[]> {
-  const { results } = await system.ask(
-    'GET',
-    `API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder?$filter=CorrespncExternalReference%20eq%20'${keyMarker(key)}'&$expand=to_PurchaseOrderItem/to_PurchaseOrderItemNote,to_PurchaseOrderNote&$format=json`,
-  );
-  return (results as Entity[])
-    .filter(({ PurchasingDocumentDeletionCode }) => !PurchasingDocumentDeletionCode)
-    .map((order) => ({
-      reference: `PurchaseOrder/${order['PurchaseOrder']}`,
-      document: {
-        event: { name: /^Sourcing event: (.*?) \(/.exec(order['to_PurchaseOrderNote'].results[0].PlainLongText)?.[1] },
-        supplier: { external_id: suppliers.find(({ number }) => number === order['Supplier'])?.external },
-        currency: order['DocumentCurrency'],
-        lines: (order['to_PurchaseOrderItem'].results as Entity[])
-          .filter(({ PurchasingDocumentDeletionCode }) => !PurchasingDocumentDeletionCode)
-          .map((item) => ({
-            lot: item['to_PurchaseOrderItemNote'].results[0].PlainLongText,
-            quantity: item['OrderQuantity'],
-            unit_price: perPiece(item['NetPriceAmount'], item['NetPriceQuantity']),
-          })),
-      },
-    }));
-}
-
-/** The price of one: the amount with its point moved, without a calculation in floating point. */
-function perPiece(amount: string, per: string): string {
-  const [whole = '0', fraction = ''] = amount.split('.');
-  const places = per.length - 1;
-  const digits = whole.padStart(places + 1, '0');
-  return `${digits.slice(0, digits.length - places)}.${digits.slice(digits.length - places)}${fraction}`;
 }

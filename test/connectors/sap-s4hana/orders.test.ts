@@ -103,6 +103,95 @@ describeSap('a purchase order', () => {
     ]);
   });
 
+  describe('whose delivery date and account assignment the mapping sets', () => {
+    const lineFor = (day: string, center: string, quantity = '4') =>
+      lineOf('Sheets', {
+        quantity,
+        fields: { delivery_date: day, account_assignment_category: 'K', cost_center: center, gl_account: '61000000' },
+      });
+    const parts = async (number: string) => {
+      const order = await system.ask(
+        'GET',
+        `${service}/A_PurchaseOrder('${number}')?$expand=to_PurchaseOrderItem/to_ScheduleLine,to_PurchaseOrderItem/to_AccountAssignment&$format=json`,
+      );
+      const [item] = order['to_PurchaseOrderItem'].results;
+      return [item.to_ScheduleLine.results, item.to_AccountAssignment.results] as Entity[][];
+    };
+
+    test('gets the new ones with an amend, on the same item', async () => {
+      const { award, number, reference } = await created(awardOf({ lines: [lineFor('2030-03-31', '10101101')] }));
+      system.requests();
+      const amend = operationOf('amend', { ...award, lines: [lineFor('2030-04-30', '10101102')] }, reference);
+      expect((await write(amend)).status).toBe('updated');
+      // 2030-04-30 is 30 days after 2030-03-31, which is 22,004 days after 1970-01-01.
+      expect(await parts(number)).toMatchObject([
+        [{ ScheduleLineDeliveryDate: '/Date(1903737600000)/' }],
+        [{ CostCenter: '10101102', GLAccount: '61000000' }],
+      ]);
+      const changes = system.requests().filter((request) => /^(?!GET)(?!.*Note)/.test(request));
+      expect(changes).toEqual([
+        `PATCH ${service}/A_PurchaseOrderScheduleLine(PurchasingDocument='${number}',PurchasingDocumentItem='10',ScheduleLine='1')`,
+        `PATCH ${service}/A_PurOrdAccountAssignment(PurchaseOrder='${number}',PurchaseOrderItem='10',AccountAssignmentNumber='1')`,
+      ]);
+      expect(await session.lookup([amend.document], never)).toMatchObject([{ contentHash: amend.contentHash }]);
+      // The order's text names them: what SAP shows with zeros before it is the same.
+      await system.ask(
+        'PATCH',
+        `${service}/A_PurOrdAccountAssignment(PurchaseOrder='${number}',PurchaseOrderItem='10',AccountAssignmentNumber='1')`,
+        { CostCenter: '0010101102' },
+      );
+      expect((await write(amend)).status).toBe('unchanged');
+    });
+
+    test('is not changed where a person has moved or divided the delivery', async () => {
+      const moved = await created(awardOf({ lines: [lineFor('2030-03-31', '10101101')] }));
+      await system.ask('PATCH', scheduleLineOf(moved.number), { ScheduleLineDeliveryDate: '/Date(1903737600000)/' });
+      const divided = await created(awardOf({ lines: [lineFor('2030-03-31', '10101101')] }));
+      await system.ask('POST', `${service}/A_PurchaseOrderScheduleLine`, {
+        PurchasingDocument: divided.number,
+        PurchasingDocumentItem: '10',
+        ScheduleLine: '2',
+        ScheduleLineDeliveryDate: '/Date(1903737600000)/',
+      });
+      for (const [{ award, reference }, words] of [
+        [moved, 'on 2030-04-30'],
+        [divided, 'has 2 schedule lines'],
+      ] as const) {
+        const outcome = await write(
+          operationOf('amend', { ...award, lines: [lineFor('2030-03-31', '10101101', '6')] }, reference),
+        );
+        expect(outcome).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+        expect(JSON.stringify(outcome)).toContain(words);
+      }
+    });
+
+    test('is completed after a stop between its item and its schedule line', async () => {
+      const { award, number, reference } = await created(awardOf({ lines: [lineFor('2030-03-31', '10101101')] }));
+      const amend = operationOf('amend', { ...award, lines: [lineFor('2030-04-30', '10101102', '6')] }, reference);
+      system.inject({ method: 'PATCH', path: 'A_PurchaseOrderScheduleLine', status: 503 });
+      expect((await write(amend)).status).not.toBe('updated');
+      expect(await items(number)).toMatchObject([{ OrderQuantity: '6.000' }]);
+      expect((await write(amend)).status).toBe('updated');
+      expect(await parts(number)).toMatchObject([
+        [{ ScheduleLineDeliveryDate: '/Date(1903737600000)/' }],
+        [{ CostCenter: '10101102' }],
+      ]);
+    });
+
+    test('is not touched in its dates and accounts where the mapping sets none', async () => {
+      const { award, number, reference } = await created(awardOf());
+      await system.ask('POST', `${service}/A_PurchaseOrderScheduleLine`, {
+        PurchasingDocument: number,
+        PurchasingDocumentItem: '10',
+        ScheduleLine: '1',
+        ScheduleLineDeliveryDate: '/Date(1903737600000)/',
+      });
+      const amend = operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference);
+      expect((await write(amend)).status).toBe('updated');
+      expect(await parts(number)).toMatchObject([[{ ScheduleLineDeliveryDate: '/Date(1903737600000)/' }], []]);
+    });
+  });
+
   test('is replaced when its currency changes', async () => {
     const { award, number, reference } = await created(awardOf());
     const outcome = await write(operationOf('amend', { ...award, currency: 'USD' }, reference));
@@ -190,16 +279,44 @@ describeSap('a purchase order', () => {
     expect((await write(amend)).status).toBe('updated');
   });
 
-  test('that changes between the reading and the writing is read again (412)', async () => {
-    const { award, reference } = await created(awardOf());
+  test('that a person changes between the reading and the writing is not overwritten (412)', async () => {
+    const { award, number, reference } = await created(awardOf());
     const amend = operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference);
-    system.inject({ method: 'PATCH', path: 'A_PurchaseOrderItem', status: 412, message: 'Precondition failed' });
+    const patch = { method: 'PATCH', path: 'A_PurchaseOrderItem', status: 412, message: 'Precondition failed' };
+    system.inject({
+      ...patch,
+      before: async () => system.ask('PATCH', itemOf(number, '10'), { OrderQuantity: '5' }),
+    });
     expect(await write(amend)).toMatchObject({
       status: 'retry',
       error: { type: 'locked', message: expect.stringContaining('412') },
     });
     expect(await session.lookup([amend.document], never)).toMatchObject([{ contentHash: undefined }]);
+    expect(await write(amend)).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+    expect(await items(number)).toMatchObject([{ OrderQuantity: '5.000' }]);
+  });
+
+  test('that asks for an ETag although it has shown none (428) pauses the flow, in words', async () => {
+    const { award, reference } = await created(awardOf());
+    const amend = operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference);
+    system.inject({ method: 'PATCH', path: 'A_PurchaseOrderItem', status: 428, message: 'Precondition required' });
+    expect(await write(amend)).toMatchObject({
+      status: 'retry',
+      error: { type: 'config', message: expect.stringContaining('428') },
+    });
     expect((await write(amend)).status).toBe('updated');
+  });
+
+  test('is changed item by item also where one ETag stands for the whole order', async () => {
+    const other = await startTestSap();
+    other.shareEtags();
+    const opened = await sap.open(sap.settings.parse(sapSettings(other.url)), testContext().context);
+    closeAfterFile(() => opened.close());
+    const award = awardOf({ lines: [lineOf('Sheets'), lineOf('Bolts')] });
+    const made = await write(operationOf('create', award), opened);
+    const { reference } = made as { reference: string };
+    const lines = award.lines.map((line) => ({ ...line, quantity: '7' }));
+    expect((await write(operationOf('amend', { ...award, lines }, reference), opened)).status).toBe('updated');
   });
 
   test('that is there twice is not written, and both are named', async () => {
@@ -323,6 +440,10 @@ describeSap('a purchase order', () => {
 });
 
 const service = 'API_PURCHASEORDER_PROCESS_SRV';
+
+function scheduleLineOf(order: string): string {
+  return `${service}/A_PurchaseOrderScheduleLine(PurchasingDocument='${order}',PurchasingDocumentItem='10',ScheduleLine='1')`;
+}
 
 function itemOf(order: string, item: string): string {
   return `${service}/A_PurchaseOrderItem(PurchaseOrder='${order}',PurchaseOrderItem='${item}')`;

@@ -6,6 +6,7 @@ import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sour
 import { conformance, type HeldObject } from 'sourcing-bridge/connector/testing';
 import { beforeAll, test } from 'vitest';
 import tryton from '../../../connectors/tryton/index.ts';
+import { answersIn } from '../../harness/answers-in-page.ts';
 import { describeTryton, startTestTryton } from '../../tryton/tryton-in-tests.ts';
 import { date, decimal, type TrytonClient, type TrytonValue } from '../../tryton/tryton-rpc.ts';
 import { type TrytonDatabase, type TrytonServer, trytonUsers } from '../../tryton/tryton-server.ts';
@@ -199,26 +200,6 @@ function codeOf(document: Document): string {
   if (document.kind === 'supplier') return document.key;
   if (document.kind === 'sourcing-event') return '';
   return document.supplier?.external_id ?? document.supplier?.id ?? '';
-}
-
-function answersIn(page: string): unknown[] {
-  const rows = page.matchAll(/<tr id="(.*?)">(.*?)<\/tr>/gsu);
-  return [...rows].map(([, id, row = '']) => {
-    const [identifier, text, answer = '', comment] = [...row.matchAll(/<td>(.*?)<\/td>/gsu)].map(
-      ([, cell = '']) => cell,
-    );
-    const value = /<span class="value">(.*?)<\/span>/su.exec(answer)?.[1];
-    return {
-      question: { id: plain(id), identifier: plain(identifier), text: plain(text) },
-      ...(value === undefined ? {} : { value: plain(value) }),
-      options: [...answer.matchAll(/<li>(.*?)<\/li>/gsu)].map(([, option]) => ({ value: plain(option) })),
-      ...(comment === '' ? {} : { comment: plain(comment) }),
-    };
-  });
-}
-
-function plain(html = ''): string {
-  return html.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll('&amp;', '&');
 }
 
 async function changeSupplier(admin: TrytonClient, name: string, archived: boolean): Promise<SupplierRecord> {

@@ -1,0 +1,263 @@
+/**
+ * Events, answers and files as attachments (API_CV_ATTACHMENT_SRV): an event and answers as an HTML page, a file with its
+ * bytes. An attachment has no field for a key, so its name carries the marks of the document's key and of its
+ * content: `Answers Steel [MZXW6YTBOI23-ACWVNUCIX4WG].html`. A changed one is uploaded before the old one is deleted;
+ * what a kill leaves is found by the mark, and deleted by the next write.
+ */
+import {
+  answersPage,
+  ConflictError,
+  DataError,
+  type DocumentOf,
+  type Found,
+  fileBytes,
+  LockedError,
+  type Operation,
+  type Outcome,
+  UnknownOutcome,
+  z,
+} from 'sourcing-bridge/connector';
+import { eventPage } from './event-page.ts';
+import { type Deps, type Kind, kindOfParts, nothingToDo, referenceOf, type Task } from './kind.ts';
+import { checkFields } from './mapping-fields.ts';
+import { keyMarker } from './markers.ts';
+import { entityPath, literal, textOrEmpty } from './odata.ts';
+
+export type AttachedKind = 'sourcing-event' | 'rfi-answers' | 'file';
+
+export const attachmentService = 'API_CV_ATTACHMENT_SRV';
+const objectName = 'Attachment';
+
+const keyShape = {
+  DocumentInfoRecordDocType: textOrEmpty,
+  DocumentInfoRecordDocNumber: textOrEmpty,
+  DocumentInfoRecordDocVersion: textOrEmpty,
+  DocumentInfoRecordDocPart: textOrEmpty,
+  LogicalDocument: textOrEmpty,
+  ArchiveDocumentID: textOrEmpty,
+  LinkedSAPObjectKey: textOrEmpty,
+  BusinessObjectTypeName: textOrEmpty,
+};
+const attachmentForm = z.object({ ...keyShape, FileName: textOrEmpty, FileSize: textOrEmpty });
+type HeldAttachment = z.output<typeof attachmentForm>;
+
+/** What an attachment belongs to: a business object of SAP and its number. */
+interface Target {
+  readonly type: string;
+  readonly key: string;
+}
+
+type Read = ReadonlyMap<string, readonly HeldAttachment[]>;
+
+/** One implementation for the three kinds. */
+export function createAttachments(deps: Deps): Kind<'sourcing-event'> & Kind<'rfi-answers'> & Kind<'file'> {
+  return createAttachedKind(deps) as unknown as Kind<'sourcing-event'> & Kind<'rfi-answers'> & Kind<'file'>;
+}
+
+function createAttachedKind(deps: Deps): Kind<AttachedKind> {
+  const { odata, settings, partners } = deps;
+
+  /** Throws for a document that names no object, and for a supplier that SAP does not have. */
+  function targetOf(document: DocumentOf<AttachedKind>): Target {
+    checkFields(document.fields, 'attachments');
+    const given = document.fields?.['attach_to'] ?? '';
+    const [, type, key] = /^([\w/]{1,40})\/([^/]{1,90})$/u.exec(given) ?? [];
+    if (type !== undefined && key !== undefined) return { type, key: paddedNumber(key) };
+    if (given !== '')
+      throw new DataError(
+        `attach_to is "${given.slice(0, 60)}": it names a business object and its number, such as BUS2105/10000017 (BusinessObjectTypeName, LinkedSAPObjectKey)`,
+      );
+    const supplier = 'supplier' in document ? document.supplier : undefined;
+    if (!supplier)
+      throw new DataError(
+        'the document belongs to no supplier: the flow’s mapping has to name the object of SAP that it is attached to (attach_to, such as BUS2105/10000017)',
+      );
+    return { type: settings.supplier_object_type, key: paddedNumber(partners.numberOf(supplier)) };
+  }
+
+  async function read(documents: readonly DocumentOf<AttachedKind>[], signal: AbortSignal): Promise<Read> {
+    const suppliers = documents.flatMap((document) => ('supplier' in document ? (document.supplier ?? []) : []));
+    await partners.find(suppliers, signal);
+    const lists = new Map<string, readonly HeldAttachment[]>();
+    for (const document of documents) {
+      const target = targetIfAny(document);
+      if (!target || lists.has(nameOf(target))) continue;
+      const given = { BusinessObjectTypeName: literal(target.type), LinkedSAPObjectKey: literal(target.key) };
+      lists.set(nameOf(target), await odata.ask(attachmentService, 'GetAllOriginals', attachmentForm, given, signal));
+    }
+    return lists;
+  }
+
+  /** Undefined where `targetOf` throws for this document alone. */
+  function targetIfAny(document: DocumentOf<AttachedKind>): Target | undefined {
+    try {
+      return targetOf(document);
+    } catch (error) {
+      if (error instanceof DataError || error instanceof LockedError || error instanceof ConflictError)
+        return undefined;
+      throw error;
+    }
+  }
+
+  function heldOf(document: DocumentOf<AttachedKind>, target: Target, lists: Read): HeldAttachment[] {
+    const mark = markOf(document);
+    return (lists.get(nameOf(target)) ?? []).filter(({ FileName }) => markIn(FileName)?.mark === mark);
+  }
+
+  function taskOf(operation: Operation<AttachedKind>, lists: Read): Task {
+    const { document, action } = operation;
+    if (action === 'cancel') return removal(operation, lists);
+    const target = targetOf(document);
+    const held = heldOf(document, target, lists);
+    const name = fileNameOf(operation);
+    const wanted = markIn(name)?.content;
+    const current = held.find(({ FileName }) => markIn(FileName)?.content === wanted);
+    const others = held.filter((attachment) => attachment !== current);
+    const reference = referenceOf(objectName, markOf(document));
+    if (current && others.length === 0) return nothingToDo(reference);
+    const place = `${target.type} ${target.key}`;
+    return {
+      action: held.length > 0 ? 'amend' : 'create',
+      steps: [
+        ...(current ? [] : [`attach "${name}" to ${place}`]),
+        ...others.map(({ FileName }) => `delete the attachment "${FileName}" of ${place}`),
+      ],
+      run: async (signal): Promise<Outcome> => {
+        if (!current) await upload(operation, { target, name }, signal);
+        for (const attachment of others) await remove(attachment, signal);
+        return { status: held.length > 0 ? 'updated' : 'created', reference };
+      },
+    };
+  }
+
+  function removal({ document, reference }: Operation<AttachedKind>, lists: Read): Task {
+    const target = targetIfAny(document);
+    const held = target ? heldOf(document, target, lists) : [];
+    const own = reference ?? referenceOf(objectName, markOf(document));
+    return {
+      action: held.length > 0 ? 'cancel' : 'none',
+      steps: held.map(({ FileName }) => `delete the attachment "${FileName}"`),
+      run: async (signal) => {
+        for (const attachment of held) await remove(attachment, signal);
+        return { status: 'cancelled', reference: own };
+      },
+    };
+  }
+
+  async function upload(
+    operation: Operation<AttachedKind>,
+    { target, name }: { target: Target; name: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { document } = operation;
+    const bytes = await contentOf(operation, signal);
+    const { entity } = await odata.upload(
+      attachmentService,
+      'AttachmentContentSet',
+      {
+        bytes,
+        headers: {
+          slug: encodeURIComponent(name),
+          'content-type': document.kind === 'file' ? 'application/octet-stream' : 'text/html; charset=utf-8',
+          businessobjecttypename: target.type,
+          linkedsapobjectkey: target.key,
+        },
+      },
+      signal,
+    );
+    const { data } = attachmentForm.safeParse(entity);
+    const size = Number(data?.FileSize === '' ? Number.NaN : data?.FileSize);
+    if (!Number.isNaN(size) && size !== bytes.byteLength)
+      throw new UnknownOutcome(`SAP keeps ${size} bytes of the attachment "${name}", which has ${bytes.byteLength}`, {
+        answered: true,
+      });
+  }
+
+  async function remove(attachment: HeldAttachment, signal: AbortSignal): Promise<void> {
+    const key = Object.fromEntries(
+      Object.keys(keyShape).map((name) => [name, attachment[name as keyof typeof keyShape]]),
+    );
+    await odata.delete(attachmentService, entityPath('AttachmentContentSet', key), undefined, signal);
+  }
+
+  return kindOfParts(
+    {
+      read: (operations, signal) =>
+        read(
+          operations.map(({ document }) => document),
+          signal,
+        ),
+      taskOf,
+      async lookup(documents, signal) {
+        const lists = await read(documents, signal);
+        return documents.flatMap((document): Found[] => {
+          const target = targetIfAny(document);
+          const isThere = target !== undefined && heldOf(document, target, lists).length > 0;
+          const { key } = document;
+          return isThere ? [{ key, reference: referenceOf(objectName, markOf(document)), contentHash: undefined }] : [];
+        });
+      },
+    },
+    deps,
+  );
+}
+
+function nameOf({ type, key }: Target): string {
+  return `${type}/${key}`;
+}
+
+/** A file may be attached to the same supplier as answers: the kind is a part of the key. */
+function markOf({ kind, key }: DocumentOf<AttachedKind>): string {
+  return keyMarker(`${kind}/${key}`);
+}
+
+/** SAP's internal form of a document's number. */
+function paddedNumber(key: string): string {
+  return /^\d+$/u.test(key) ? key.padStart(10, '0') : key;
+}
+
+/** AttachmentContentSet-FileName, Edm.String(255). */
+const fileNameMax = 255;
+const longestExtension = 20;
+
+function fileNameOf({ document, file, contentHash }: Operation<AttachedKind>): string {
+  const mark = `[${markOf(document)}-${keyMarker(contentHash)}]`;
+  if (document.kind === 'file') {
+    const [base, extension] = dividedName(file?.name ?? 'file');
+    return markedName(base, mark, extension);
+  }
+  const title = document.kind === 'rfi-answers' ? `Answers ${document.event.name}` : `Event ${document.event.name}`;
+  return markedName(title, mark, '.html');
+}
+
+function dividedName(name: string): [base: string, extension: string] {
+  const [, base, extension] = /^(.+)(\.[^.]+)$/su.exec(name) ?? [];
+  return base === undefined || extension === undefined || extension.length > longestExtension
+    ? [name, '']
+    : [base, extension];
+}
+
+/** Without characters that no file name may have. */
+function markedName(base: string, mark: string, extension: string): string {
+  const clean = (text: string) => text.toWellFormed().replaceAll(/[\s\p{Cc}/\\:*?"<>|]+/gu, ' ');
+  const end = ` ${mark}${clean(extension)}`;
+  let kept = '';
+  for (const character of clean(base)) {
+    if (kept.length + character.length + end.length > fileNameMax) break;
+    kept += character;
+  }
+  return kept + end;
+}
+
+/** The marks in an attachment's name; undefined for one of somebody else. */
+function markIn(name: string): { mark: string; content: string } | undefined {
+  const [, mark, content] = /\[([A-Z2-7]{12})-([A-Z2-7]{12})\][^[\]]*$/u.exec(name) ?? [];
+  return mark === undefined || content === undefined ? undefined : { mark, content };
+}
+
+async function contentOf(operation: Operation<AttachedKind>, signal: AbortSignal): Promise<Uint8Array> {
+  const { document } = operation;
+  if (document.kind === 'rfi-answers') return answersPage(document);
+  if (document.kind === 'sourcing-event') return eventPage(document);
+  return (await fileBytes(operation, signal)) ?? new Uint8Array();
+}
