@@ -67,7 +67,8 @@ test('register, test, list, rotate and delete, for programs and for people', { t
   expect([failed.code, failed.stdout]).toEqual([1, expect.stringContaining('did not arrive')]);
   expect(failed.stdout).toContain('From this machine, the URL cannot be reached');
 
-  expect(await json('delete')).toMatchObject({ code: 0, value: { deleted: [fresh] } });
+  // As other commands have it, although this one asks nothing.
+  expect(await json('delete', '--yes')).toMatchObject({ code: 0, value: { deleted: [fresh] } });
   expect(await atService()).toEqual([]);
   const rotatedAgain = await webhooks('rotate', '--source', 'main');
   expect([rotatedAgain.code, rotatedAgain.stdout]).toEqual([1, '']);

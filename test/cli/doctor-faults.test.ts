@@ -227,6 +227,22 @@ test('the clock of the database is off', async () => {
   expect(await lineOf(off)).toMatchObject({ level: 'warn', message: expect.stringMatching(/^[67]\.\d s/) });
 });
 
+test('the clock of the source is off', async () => {
+  const page = { result: [], count: 0, page_size: 1, page_number: 1, num_pages: 0, next: null, previous: null };
+  const lineOf = async (offMs: number) => {
+    const headers = { 'Content-Type': 'application/json', Date: new Date(Date.now() + offMs).toUTCString() };
+    const command = await commandOf({ base_url: await answering(200, headers, JSON.stringify(page)) });
+    return (await checkSource(command, command.source)).find(({ name }) => name.endsWith(': clock'));
+  };
+  expect(await lineOf(0)).toMatchObject({ level: 'ok' });
+  for (const offMs of [-3_600_000, 3_600_000])
+    expect(await lineOf(offMs)).toMatchObject({
+      level: 'warn',
+      message: expect.stringMatching(/^35\d\d\.\d s from this machine/),
+      todo: expect.stringContaining('NTP'),
+    });
+});
+
 test('another client has used the quota up', async () => {
   const { source } = await commandOf();
   const pausedUntil = '2030-01-01T00:05:00.000000Z';
