@@ -228,7 +228,7 @@ test('the clock of the database is off', async () => {
 });
 
 test('the clock of the source is off', async () => {
-  const page = { result: [], count: 0, page_size: 1, page_number: 1, num_pages: 0, next: null, previous: null };
+  const page = { data: [], next: null };
   const lineOf = async (offMs: number) => {
     const headers = { 'Content-Type': 'application/json', Date: new Date(Date.now() + offMs).toUTCString() };
     const command = await commandOf({ base_url: await answering(200, headers, JSON.stringify(page)) });
