@@ -34,8 +34,6 @@ export async function benchPushHistory(installation: Installation): Promise<void
     version += 1;
     await storeAwards(database, { version, documents: documentCount });
     await database.query('analyze bridge.mirror, bridge.flow_documents');
-    // Otherwise it depends on the turn how many pages are written to the log as a whole.
-    await database.query('checkpoint');
     const before = await costNow(database);
     await sides[side](never);
     const after = await costNow(database);
