@@ -1,5 +1,5 @@
 /**
- * A newcomer at `npm start` in a real browser: the one-time link, "show me", an order in the ERP, webhooks; then people
+ * A newcomer at `npm start` in a real browser, the console with a certificate of its own: the one-time link, "show me", an order in the ERP, webhooks; then people
  * with accounts and people of an OpenID provider at its login page. One program for all of it.
  */
 import { writeFile } from 'node:fs/promises';
@@ -11,6 +11,7 @@ import { systemClock } from '#platform/clock.ts';
 import { startCommandLine } from '../cli/command-line.ts';
 import { freePort } from '../harness/free-port.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
+import { testCertificates } from '../harness/test-certificates.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { openIdClient, startOpenIdProvider } from './access/openid-provider.ts';
 import { buildPages, type ConsoleBrowser, launchBrowser } from './browser.ts';
@@ -31,7 +32,11 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     const { url: databaseUrl, database } = await createTestDatabase();
     const folder = await scratchFolder();
     const port = await freePort();
-    const url = `http://127.0.0.1:${port}`;
+    const url = `https://localhost:${port}`;
+    const { certPem, keyPem } = testCertificates();
+    const consoleTls = { cert_file: join(folder, 'cert.pem'), key_file: join(folder, 'key.pem') };
+    await writeFile(consoleTls.cert_file, certPem);
+    await writeFile(consoleTls.key_file, keyPem);
     const issuer = await startOpenIdProvider(url);
     const openid = {
       issuer,
@@ -44,16 +49,23 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
       config,
       JSON.stringify({
         service: { port: 0 },
-        bridge: { port: 0, console_port: port, console_url: url, console_login: { openid } },
+        bridge: { port: 0, console_port: port, console_url: url, console_tls: consoleTls, console_login: { openid } },
       }),
     );
     const program = startCommandLine(['start', '--no-demo', '--config', config, '--data', join(folder, 'data')], {
       DATABASE_URL: databaseUrl,
     });
-    const link = /http:\S+\/login\/link\/\S+/.exec(await program.line(/login\/link/))?.[0] ?? '';
+    const link = /https:\S+\/login\/link\/\S+/.exec(await program.line(/login\/link/))?.[0] ?? '';
 
     // The link logs in once, and the console is empty.
-    await page.goto(link);
+    await page.goto(`${url}${new URL(link).pathname}`);
+    await page.waitForURL(`${url}/`);
+    const cookies = await browser.context.cookies();
+    expect(cookies.map(({ name, secure, httpOnly }) => [name.startsWith('__Host-'), secure, httpOnly])).toContainEqual([
+      true,
+      true,
+      true,
+    ]);
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     await page.getByText('Nothing has happened here yet').waitFor();
     const began = performance.now();

@@ -63,7 +63,11 @@ export function FeedsPage() {
             },
             { name: 'Complete up to', kind: 'time', cell: ({ watermark }) => <Time at={watermark} /> },
             { name: 'Last read', kind: 'time', cell: ({ lastPull }) => <Time at={lastPull} ago /> },
-            { name: 'Next', kind: 'time', cell: ({ nextPull }) => <Time at={nextPull} ago /> },
+            {
+              name: 'Next',
+              kind: 'time',
+              cell: ({ nextPull }) => (Date.parse(nextPull) <= Date.now() ? 'now' : <Time at={nextPull} ago />),
+            },
             { name: 'Notifications', kind: 'number', cell: ({ waiting }) => waiting },
             { name: 'Late arrivals', kind: 'number', cell: ({ lateArrivals }) => lateArrivals },
             {
