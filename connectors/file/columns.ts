@@ -214,6 +214,8 @@ const columnsOfKind: Record<DocumentKind, readonly (readonly [string, string])[]
     ['cost', 'line.cost'],
     ['historic_cost', 'line.historic_cost'],
     ['savings', 'line.savings'],
+    ['requisition', 'line.requisition.reference_id'],
+    ['requisition_line', 'line.requisition.line'],
   ],
   'rfi-answers': [
     ...event,

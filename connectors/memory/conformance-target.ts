@@ -32,9 +32,14 @@ export function memoryTarget(erp: MemoryErp): ConformanceTarget {
     expireLogin: async () => erp.expireLogins(),
     changeRecord: async (stream, name, archived) => {
       const number = randomUUID();
-      erp.saveRecord(`${stream}s`, { number, name, closed: archived, items: [{ name, quantity: '2.50', unit: 'kg' }] });
+      erp.saveRecord(`${stream}s`, {
+        number,
+        name,
+        closed: archived,
+        items: [{ line: '10', name, quantity: '2.50', unit: 'kg' }],
+      });
       const supplier: SupplierRecord = { external_id: number, name, archived, fields: {}, contacts: [] };
-      const items = [{ name, quantity: '2.50', unit: 'kg' }];
+      const items = [{ line: '10', name, quantity: '2.50', unit: 'kg' }];
       const requisition: RequisitionRecord = { reference_id: number, name, tags: [], items, open: true };
       return { supplier, requisition }[stream] as RecordOf<typeof stream>;
     },

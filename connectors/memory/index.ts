@@ -168,7 +168,13 @@ const changesForm = z.object({
       number: z.string(),
       name: z.string(),
       closed: z.boolean(),
-      items: z.array(z.object({ name: z.string(), quantity: z.string(), unit: z.string() })).default([]),
+      category: z.string().optional(),
+      plant: z.string().optional(),
+      needed_by: z.string().optional(),
+      items: z
+        .array(z.object({ line: z.string(), name: z.string(), quantity: z.string(), unit: z.string() }))
+        .default([]),
+      files: z.array(z.object({ file_name: z.string(), content: z.string() })).default([]),
     }),
   ),
 });

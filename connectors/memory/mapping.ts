@@ -100,13 +100,34 @@ export interface ErpRecord {
   readonly number: string;
   readonly name: string;
   readonly closed: boolean;
-  readonly items?: readonly { readonly name: string; readonly quantity: string; readonly unit: string }[];
+  readonly category?: string | undefined;
+  readonly plant?: string | undefined;
+  /** UTC with microseconds. */
+  readonly needed_by?: string | undefined;
+  readonly items?: readonly {
+    readonly line: string;
+    readonly name: string;
+    readonly quantity: string;
+    readonly unit: string;
+  }[];
+  /** Base64. */
+  readonly files?: readonly { readonly file_name: string; readonly content: string }[];
 }
 
 export function toSupplierRecord({ number, name, closed }: ErpRecord): SupplierRecord {
   return { external_id: number, name, archived: closed, fields: {}, contacts: [] };
 }
 
-export function toRequisitionRecord({ number, name, closed, items = [] }: ErpRecord): RequisitionRecord {
-  return { reference_id: number, name, tags: [], items: [...items], open: !closed };
+export function toRequisitionRecord(record: ErpRecord): RequisitionRecord {
+  const { number, name, closed, category, plant, needed_by, items = [], files = [] } = record;
+  return {
+    reference_id: number,
+    name,
+    ...(category === undefined ? {} : { category }),
+    ...(needed_by === undefined ? {} : { needed_by }),
+    tags: plant === undefined ? [] : [{ name: 'Plant', value: plant }],
+    items: [...items],
+    ...(files.length === 0 ? {} : { files: [...files] }),
+    open: !closed,
+  };
 }

@@ -218,6 +218,7 @@ function requisitionOf(
     ...(row.date_start === '' ? {} : { needed_by: `${row.date_start}T00:00:00.000000Z` }),
     tags: [],
     items: lines.map((line) => ({
+      line: String(line.id),
       name: (oneLine(line.product_id?.name ?? '') || oneLine(line.product_description_variants) || 'Item').slice(
         0,
         255,

@@ -194,6 +194,9 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
         lot: 'text',
         scenario: 'text',
         sourcing_request: 'text',
+        requisition_intake: 'text',
+        requisition: 'text',
+        requisition_line: 'text',
         share: 'numeric',
         quantity: 'numeric',
         unit_price: 'numeric',
@@ -202,7 +205,15 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
         savings: 'numeric',
         ...fields,
       },
-      ({ lines }) => numberedLines(lines.map(({ values: _values, ...cells }) => cells)),
+      ({ lines }) =>
+        numberedLines(
+          lines.map(({ values: _values, requisition: made, ...cells }) => ({
+            ...cells,
+            requisition_intake: made?.intake,
+            requisition: made?.reference_id,
+            requisition_line: made?.line,
+          })),
+        ),
     ),
     table('award_value', valueColumns, ({ lines }) => valueRows(lines)),
   ],

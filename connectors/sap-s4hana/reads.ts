@@ -257,6 +257,7 @@ function itemOf(item: Item): RequisitionRecord['items'][number] {
   const name = item.PurchaseRequisitionItemText === '' ? item.Material : item.PurchaseRequisitionItemText;
   const isPriced = !price.isZero() && item.PurReqnItemCurrency !== '';
   return {
+    line: item.PurchaseRequisitionItem,
     name: name === '' ? `${item.PurchaseRequisition} ${item.PurchaseRequisitionItem}` : name,
     ...(item.Material === '' ? {} : { description: `Material ${item.Material}` }),
     quantity: readDecimal(item.RequestedQuantity, 'RequestedQuantity').toFixed(),

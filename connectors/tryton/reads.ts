@@ -65,6 +65,7 @@ const requisitionRows = z.array(
     'warehouse.': z.object({ name: text }).nullish(),
     'lines.': z.array(
       z.object({
+        id,
         description: text,
         quantity: z.number().nullable(),
         unit_price: decimal.nullable(),
@@ -225,6 +226,7 @@ function requisitionOf(row: RequisitionRow): RequisitionRecord[] {
       ...(due === null ? {} : { needed_by: `${due}T00:00:00.000000Z` }),
       tags: warehouse === '' ? [] : [{ name: 'Warehouse', value: warehouse }],
       items: lines.map((line) => ({
+        line: String(line.id),
         name: (oneLine(line['product.']?.rec_name ?? '') || oneLine(line.description) || 'Item').slice(0, 255),
         ...(line.description === '' ? {} : { description: line.description.slice(0, 1_000) }),
         ...(line.quantity === null ? {} : { quantity: plainDecimal(String(line.quantity)) }),

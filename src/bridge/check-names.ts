@@ -28,12 +28,18 @@ export function checkNames({ sources, flows, intakes = [] }: Named): void {
   throwIssues(issues, ({ path, message }) => `The configuration is not valid: ${path} ${message}.`);
 }
 
-/** Two intakes of one source need different prefixes or filters: else both would write the same suppliers. */
+/**
+ * Two intakes of one source need different prefixes or filters: else both would write the same suppliers. Two that read
+ * requisitions of different ERPs need none.
+ */
 function overlaps(intakes: BridgeSettings['intakes']): { path: string; message: string }[] {
   return intakes.flatMap((intake, index) => {
-    const other = intakes.slice(0, index).find((each) => each.source === intake.source && ownsTheSame(each, intake));
+    const other = intakes.slice(0, index).find((each) => ownsTheSame(each, intake));
     if (!other) return [];
-    const message = `and "${other.name}" would own the same suppliers of "${intake.source}"; give each a prefix or a filter (only)`;
+    const message =
+      intake.stream === 'supplier'
+        ? `and "${other.name}" would own the same suppliers of "${intake.source}"; give each a prefix or a filter (only)`
+        : `and "${other.name}" would make the same requisitions twice at "${intake.source}"; give each a filter (only)`;
     return [{ path: `bridge.intakes[${index}]`, message }];
   });
 }
@@ -41,8 +47,15 @@ function overlaps(intakes: BridgeSettings['intakes']): { path: string; message: 
 type Intake = BridgeSettings['intakes'][number];
 
 function ownsTheSame(a: Intake, b: Intake): boolean {
+  const isSame =
+    a.source === b.source &&
+    a.stream === b.stream &&
+    (a.stream === 'supplier' ||
+      JSON.stringify([a.connector, a.settings]) === JSON.stringify([b.connector, b.settings]));
   return (
-    a.prefix === b.prefix && (!isFiltered(a) || !isFiltered(b) || JSON.stringify(a.only) === JSON.stringify(b.only))
+    isSame &&
+    a.prefix === b.prefix &&
+    (!isFiltered(a) || !isFiltered(b) || JSON.stringify(a.only) === JSON.stringify(b.only))
   );
 }
 

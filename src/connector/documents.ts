@@ -51,6 +51,14 @@ const awardLine = z.strictObject({
   lot: z.string().describe('Its name; unique within the event'),
   scenario: z.string().optional(),
   sourcing_request: sourcingRequest,
+  requisition: z
+    .strictObject({
+      intake: z.string().describe('The intake that has read it from its ERP'),
+      reference_id: z.string().describe("The ERP's number of the requisition"),
+      line: z.string().optional().describe("The ERP's number of the line; left out where it is not known which it is"),
+    })
+    .optional()
+    .describe('What the lot was made of; only where an intake of the bridge has made the event, or the request'),
   share: decimal.describe('"0.6" is 60 % of the lot'),
   quantity: decimal.optional().describe("The share of the lot's quantity; only where the flow names its column"),
   unit_price: decimal

@@ -22,12 +22,32 @@ const supplierRecord = z
   .describe('A supplier as the ERP holds it now.');
 
 const requisitionItem = z.strictObject({
+  line: z
+    .string()
+    .min(1)
+    .max(100)
+    .describe("The ERP's number of the line; unique in the requisition, and never reused"),
   name: z.string().min(1).max(255),
   description: z.string().max(1_000).optional(),
   quantity: decimal.optional(),
   unit: z.string().max(50).optional(),
   target_price: decimal.optional(),
   currency: z.string().optional().describe('ISO 4217'),
+  needed_by: z
+    .string()
+    .meta({ format: 'date-time' })
+    .optional()
+    .describe("UTC with microseconds; left out where it is the requisition's"),
+});
+
+/** Base64 of five megabytes: what the files of one requisition may have together. */
+const filesLengthMax = 7_000_000;
+
+const requisitionFile = z.strictObject({
+  file_name: z.string().min(1).max(255),
+  content_type: z.string().max(255).optional(),
+  content: z.string().max(filesLengthMax).optional().describe('Base64; left out where the file has a URL'),
+  url: z.string().max(2_000).optional().describe('https, which the service can reach; left out where it has content'),
 });
 
 const requisitionRecord = z
@@ -39,7 +59,24 @@ const requisitionRecord = z
     needed_by: z.string().meta({ format: 'date-time' }).optional().describe('UTC with microseconds'),
     category: z.string().max(255).optional(),
     tags: z.array(z.strictObject({ name: z.string(), value: z.string() })),
-    items: z.array(requisitionItem).max(10_000),
+    items: z
+      .array(requisitionItem)
+      .max(10_000)
+      .refine((items) => new Set(items.map(({ line }) => line)).size === items.length, {
+        message: 'two items have the same line',
+      })
+      .describe('The lines that are to be sourced, in their order; of a requisition that is not open, perhaps none'),
+    files: z
+      .array(requisitionFile)
+      .max(20)
+      .refine((files) => files.every(({ content, url }) => (content === undefined) !== (url === undefined)), {
+        message: 'each file has either content or a url',
+      })
+      .refine((files) => files.reduce((sum, { content = '' }) => sum + content.length, 0) <= filesLengthMax, {
+        message: 'the files have more than 5 MB together',
+      })
+      .optional()
+      .describe('Left out where there are none'),
     open: z.boolean().describe('Whether it is still to be sourced'),
   })
   .describe('What the company needs, as the ERP holds it now.');

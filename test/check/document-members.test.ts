@@ -51,6 +51,19 @@ beforeAll(async () => {
     ] as const)
       await storeResources(tx, { ...of, kind, objects: [{ ...object }], observed: now });
   });
+  // An intake has made the event of a requisition.
+  const { sourcing_event: event, lot_name: lot } = completeRecords.awards;
+  await db.database.query(
+    `insert into bridge.intakes (name, source, stream, connector, next_read) values ('own', $1, 'requisition', 'c', now())`,
+    [flow.source],
+  );
+  await db.database.query(
+    `with e as (
+       insert into bridge.intake_events (id, intake, source, make, group_key, state, created, ready, entity)
+       values (gen_random_uuid(), 'own', $1, 'event', 'g', 'made', now(), now(), $2) returning id)
+     insert into bridge.intake_lots (event, lot, erp_key, line) select id, $3, 'PR-1', '10' from e`,
+    [flow.source, event, lot],
+  );
   const keys = await db.database.query<{ kind: DocumentKind; key: string }>(
     'select kind, key from bridge.flow_documents',
   );

@@ -10,6 +10,7 @@ import type { EventSources } from '../documents/event-parts.ts';
 import type { FileReference } from '../documents/file-document.ts';
 import type { MirroredRecord } from '../documents/shown-records.ts';
 import type { SupplierSources } from '../documents/supplier-document.ts';
+import { loadRequisitions, type MadeOfRequisitions } from '../intake/requisitions/lots-of-events.ts';
 
 export interface KindAndKey {
   readonly kind: DocumentKind;
@@ -33,6 +34,8 @@ export interface Parts {
   readonly records: ReadonlyMap<string, readonly MirroredRecord[]>;
   /** By the key of the `supplier` document. */
   readonly supplierSources: ReadonlyMap<string, SupplierSources>;
+  /** What lots were made of, by the ids of events and requests that intakes have made. */
+  readonly requisitions: ReadonlyMap<string, MadeOfRequisitions>;
   /** By the key of the `file` document. */
   readonly fileReferences: ReadonlyMap<string, readonly FileReference[]>;
 }
@@ -60,9 +63,17 @@ export async function loadParts(
   const referencing = references.map(({ record }) => record as Fields);
   const records = await loadRecords(sql, source, pairs);
   const answers = [...records].flatMap(([id, list]) => (id.startsWith('rfi-answers ') ? list : []));
+  const awards = [...records].flatMap(([id, list]) => (id.startsWith('award ') ? list : []));
   return {
     fileReferences,
     records,
+    requisitions: await loadRequisitions(sql, source, [
+      ...pairs.flatMap(({ kind, event }) => (kind === 'award' ? [event] : [])),
+      ...idsIn(
+        awards.map(({ record }) => record as Fields),
+        'sourcing_request',
+      ),
+    ]),
     events: await loadEvents(sql, source, [
       ...keysOf('sourcing-event'),
       ...pairs.map(({ event }) => event),

@@ -17,6 +17,7 @@ import { makeRfiAnswersDocument } from '../documents/rfi-answers-document.ts';
 import { makeSourcingEventDocument } from '../documents/sourcing-event-document.ts';
 import { makeSupplierDocument } from '../documents/supplier-document.ts';
 import { referencesTable } from '../due/index-references.ts';
+import { requisitionFinder } from '../intake/requisitions/lots-of-events.ts';
 import type { FlowSettings } from '../settings.ts';
 import { type KindAndKey, loadParts, type Parts } from './document-parts.ts';
 import { limitKeys } from './limit-keys.ts';
@@ -85,6 +86,7 @@ function documentMaker(flow: FlowSettings, parts: Parts): (key: KindAndKey) => M
   const filter = flowFilter(flow);
   const applyMapping = compileMapping(flow.name, flow.mapping);
   const columns = { quantity: flow.quantity_column, unitPrice: flow.unit_price_column };
+  const requisitionOf = requisitionFinder(parts.requisitions);
   const events = new Map<string, EventInFlow | NotMade>();
   const eventOf = (id: string) => {
     const known = events.get(id) ?? parseEvent(parts.events.get(id), filter);
@@ -100,7 +102,7 @@ function documentMaker(flow: FlowSettings, parts: Parts): (key: KindAndKey) => M
     supplier: (key) => makeSupplierDocument({ key, sources: parts.supplierSources.get(key) ?? { included: [] } }),
     'sourcing-event': (key) => makeSourcingEventDocument({ eventId: key, event: eventOf(key) }),
     quotation: (key) => makeQuotationDocument({ ...pairOf(key), bids: recordsOf('quotation', key), columns }),
-    award: (key) => makeAwardDocument({ ...pairOf(key), awards: recordsOf('award', key), columns }),
+    award: (key) => makeAwardDocument({ ...pairOf(key), awards: recordsOf('award', key), columns, requisitionOf }),
     'rfi-answers': (key) =>
       makeRfiAnswersDocument({
         ...pairOf(key),

@@ -24,8 +24,9 @@ export function makeAwardDocument(input: {
   supplier: unknown;
   awards: readonly MirroredRecord[];
   columns: LineColumns;
+  requisitionOf?: RequisitionOf;
 }): MadeDocument<AwardDocument> {
-  const { eventId, supplierId, event, columns } = input;
+  const { eventId, supplierId, event } = input;
   if ('made' in event) return event;
   return making(() => {
     // A deleted event awards nothing any more, even while the source still shows its awards.
@@ -34,7 +35,7 @@ export function makeAwardDocument(input: {
       .map(({ record }) => readRecord(awardForm, record, "an award's record"))
       // Lot names are unique, but the order must be fixed even if the source breaks that rule.
       .sort((a, b) => compareText(a.lot_name, b.lot_name) || compareText(a.id, b.id))
-      .flatMap((award) => linesOf(award, supplierId, columns, event));
+      .flatMap((award) => linesOf(award, { ...input, event }));
     const wanted = lines.length > 0;
     const supplier = ownSupplier(event, supplierId, input.supplier, wanted);
     return {
@@ -54,6 +55,13 @@ export function makeAwardDocument(input: {
   });
 }
 
+/** Returns what a lot was made of, if an intake has made its event or its request. */
+export type RequisitionOf = (
+  eventId: string,
+  lot: string,
+  sourcingRequest: string | undefined,
+) => AwardLine['requisition'];
+
 /** Empty lists may be left out, and so may `modified`, which the document does not show. */
 const awardForm = lotAward.omit({ modified: true }).extend({
   awards: z.array(awardEntry.extend({ bid_sheet_values: bidSheetForm })),
@@ -61,10 +69,16 @@ const awardForm = lotAward.omit({ modified: true }).extend({
 
 function linesOf(
   award: z.output<typeof awardForm>,
-  supplierId: string,
-  columns: LineColumns,
-  event: EventInFlow,
+  given: {
+    eventId: string;
+    supplierId: string;
+    columns: LineColumns;
+    event: EventInFlow;
+    requisitionOf?: RequisitionOf;
+  },
 ): AwardLine[] {
+  const { eventId, supplierId, columns, event } = given;
+  const requisition = given.requisitionOf?.(eventId, award.lot_name, award.sourcing_request);
   const lines = award.awards
     .filter((entry) => entry.supplier === supplierId)
     .map((entry) => {
@@ -75,6 +89,7 @@ function linesOf(
         lot,
         ...(award.scenario_name === undefined ? {} : { scenario: award.scenario_name }),
         ...(award.sourcing_request === undefined ? {} : { sourcing_request: award.sourcing_request }),
+        ...(requisition === undefined ? {} : { requisition }),
         share: entry.share_awarded,
         ...(quantity ? { quantity: quantity.times(shareOf(lot, entry.share_awarded)).toFixed() } : {}),
         ...(unitPrice ? { unit_price: unitPrice.toFixed() } : {}),

@@ -135,7 +135,10 @@ export interface IntakeDeadLetter {
   readonly key: string | null;
   readonly name: string | null;
   readonly deadSince: Timestamp;
-  /** `data`: the service or its API refuses it; `ambiguous`, `overlap`, `not-kept`. */
+  /**
+   * `data`: the service or its API refuses it; of suppliers `ambiguous`, `overlap`, `not-kept`; of requisitions
+   * `withdrawn`, `changed`, `files`, `uncertain`.
+   */
   readonly errorType: string;
   readonly lastError: string;
 }

@@ -7,6 +7,7 @@ import type { Lease } from '../leases/lease.ts';
 import type { SourceSettings } from '../settings.ts';
 import type { IntakeSettings } from './intake-settings.ts';
 import type { ErpReader } from './read-erp.ts';
+import type { WishOf } from './requisitions/requisition-need.ts';
 import type { createWanted } from './wanted-supplier.ts';
 
 export interface IntakeDeps {
@@ -15,10 +16,12 @@ export interface IntakeDeps {
   readonly reader: ErpReader;
   readonly client: Pick<SourceClient, 'call'>;
   readonly wantedOf: ReturnType<typeof createWanted>;
+  /** For requisitions. */
+  readonly wishOf: WishOf;
   readonly database: Database;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Counts what became of suppliers: `read`, `taken`, `refused`, `released`. */
+  /** Counts what became of records: `read`, `taken`, `refused`. */
   readonly count: (result: string, number: number) => void;
 }
 

@@ -1,15 +1,20 @@
 /** Where an ERP's supplier is on its way to the service, and what was sent of it: for `find` and `history`. */
+import type { ReadStream } from '#connector/records.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { nameInRecord } from './control-intakes.ts';
+import type { IntakeHistoryEntry } from './intake-history-entry.ts';
 import { changeText } from './plan-intake.ts';
+import { readRequisitionHistory } from './requisitions/requisition-history.ts';
 
 export type IntakeRecordState = 'dead' | 'submitted' | 'to send' | 'to compare' | 'in step' | 'left out';
 
 export interface FoundIntakeRecord {
   readonly intake: string;
+  readonly stream: ReadStream;
   readonly erpKey: string;
+  /** At the service: the supplier's external id, or the event that the requisition is in. */
   readonly key: string | null;
   readonly name: string | null;
   readonly version: number;
@@ -42,12 +47,14 @@ export async function findIntakeRecords(
   { text, intake, limit }: { text: string; intake?: string | undefined; limit: number },
 ): Promise<FoundIntakeRecord[]> {
   const rows = await sql.query<Row>(
-    `select r.intake, r.erp_key as "erpKey", r.key, r.version, r.linked, r.submitted, r.body, r.seen,
+    `select r.intake, i.stream, r.erp_key as "erpKey", coalesce(r.key, e.entity) as key, r.version, r.linked, r.submitted, r.body, r.seen,
        r.waiting_since as waiting, r.submission, r.action, r.due, r.base, r.dead_since as "deadSince",
        r.last_error as "lastError", r.note
      from bridge.intake_records r join bridge.intakes i on i.name = r.intake and i.configured
+     left join bridge.intake_members m on m.intake = r.intake and m.erp_key = r.erp_key and m.live
+     left join bridge.intake_events e on e.id = m.event
      where ($2::text is null or r.intake = $2)
-       and (r.erp_key = $1 or r.key = $1 or lower(r.body) like '%"name":' || $3 || '%')
+       and (r.erp_key = $1 or r.key = $1 or e.entity = $1 or lower(r.body) like '%"name":' || $3 || '%')
      order by (r.erp_key = $1 or r.key = $1) desc, r.intake, r.erp_key limit $4`,
     [text, intake ?? null, `"%${escapeLike(JSON.stringify(text.toLowerCase()).slice(1, -1))}`, limit],
   );
@@ -61,7 +68,7 @@ export async function findIntakeRecords(
             ? 'to send'
             : due !== null
               ? 'to compare'
-              : base === null
+              : (row.stream === 'supplier' ? base : row.key) === null
                 ? 'left out'
                 : 'in step';
     const since = deadSince ?? waiting ?? row.submitted ?? seen;
@@ -71,12 +78,6 @@ export async function findIntakeRecords(
 
 function escapeLike(text: string): string {
   return text.replaceAll(/[\\%_]/g, '\\$&');
-}
-
-export interface IntakeHistoryEntry {
-  readonly at: Timestamp;
-  readonly step: 'read' | 'sent' | 'taken' | 'refused' | 'released';
-  readonly text: string;
 }
 
 /** Returns what was read and sent of one record, oldest first; at most `limit` of each. */
@@ -123,5 +124,6 @@ export async function readIntakeHistory(
     if (attempt.outcome !== null && attempt.ended !== null)
       entries.push({ at: attempt.ended, step: attempt.outcome, text: attempt.message ?? 'by the service' });
   }
+  entries.push(...(await readRequisitionHistory(sql, { intake, erpKey, limit })));
   return entries.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
 }

@@ -1,7 +1,15 @@
 /** The settings of an intake: what is read from an ERP for a source, and what the ERP is master of. */
 import { z } from 'zod';
+import { readStreams } from '#connector/records.ts';
 import { mappingRule } from '../documents/mapping-rule.ts';
 import { compileRecordField } from './record-mapping.ts';
+import {
+  eventMapping,
+  faultsOfRequisitions,
+  grouping,
+  lotsMapping,
+  makes,
+} from './requisitions/requisition-settings.ts';
 
 const intakeName = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and hyphens');
 
@@ -24,14 +32,14 @@ const supplierMapping = z
     }
   });
 
-export const intakeSettings = z.strictObject({
+const intakeMembers = z.strictObject({
   name: intakeName,
   source: intakeName.describe('The service that is written to: the name of one of the sources'),
   connector: z
     .string()
     .min(1)
     .describe("A connector that reads: a folder's name under connectors/, a path, or a package"),
-  stream: z.enum(['supplier']).default('supplier').describe('What is read'),
+  stream: z.enum(readStreams).default('supplier').describe('What is read'),
   poll_seconds: z.int().min(1).default(300).describe('How often the ERP is asked for changes'),
   full_hours: z
     .number()
@@ -58,23 +66,37 @@ export const intakeSettings = z.strictObject({
       fields: z
         .record(z.string().min(1), oneOrMore)
         .default({})
-        .describe('Suppliers whose fields in the ERP have this value, or one of these'),
+        .describe(
+          'Suppliers whose fields in the ERP have this value, or one of these; of requisitions: their tags, and category',
+        ),
       external_id: z
         .array(z.string().min(1))
         .min(1)
         .optional()
-        .describe('Suppliers whose number begins with one of these'),
+        .describe('Records whose number begins with one of these'),
     })
     .prefault({})
-    .describe('Which suppliers the intake takes; the others are left as they are'),
+    .describe('Which records the intake takes; the others are left as they are'),
   match: z
     .array(z.string().regex(/^(name|email|fields\..+)$/, 'must be name, email, or fields.<attribute>'))
     .default([])
     .describe('How a supplier of the service is found besides by its external id; only a single match counts'),
   mapping: z
-    .strictObject({ supplier: supplierMapping.optional() })
+    .strictObject({
+      supplier: supplierMapping.optional(),
+      event: eventMapping.optional(),
+      lots: lotsMapping.optional(),
+    })
     .default({})
     .describe("How the service's attributes are made; without it the ERP's fields are sent under their own names"),
+  make: z.enum(makes).optional().describe('Of requisitions: what each, or each group of them, becomes'),
+  template: z.uuid().optional().describe('The template of make: event-from-template'),
+  group: grouping.optional().describe('Which requisitions share an event; left out: each has its own'),
+  event_url: z
+    .url({ protocol: /^https?$/ })
+    .refine((url) => decodeURIComponent(url).includes('{id}'), { message: 'must have {id}' })
+    .optional()
+    .describe('Where a person sees an event of the service: https://sourcing.example.com/events/{id}'),
   archive: z
     .strictObject({
       most: z.int().min(0).default(20),
@@ -86,5 +108,24 @@ export const intakeSettings = z.strictObject({
   submission_max: z.int().min(1).max(100_000).default(1_000).describe('Suppliers in one submission at most'),
   settings: z.record(z.string(), z.unknown()).default({}).describe("The connector's own settings"),
 });
+
+export const intakeSettings = intakeMembers.superRefine((intake, context) => {
+  const { stream, make, template, group, mapping } = intake;
+  const foreign =
+    stream === 'requisition'
+      ? { 'mapping.supplier': mapping.supplier }
+      : { make, template, group, ...ofEvents(mapping) };
+  for (const [member, given] of Object.entries(foreign))
+    if (given !== undefined)
+      context.addIssue({ code: 'custom', path: member.split('.'), message: `does not go with stream: ${stream}` });
+  if (stream === 'requisition')
+    for (const { path, message } of faultsOfRequisitions({ make, template, group, mapping: definedOf(mapping) }))
+      context.addIssue({ code: 'custom', path, message });
+});
+
+const ofEvents = ({ event, lots }: Mapping) => ({ 'mapping.event': event, 'mapping.lots': lots });
+type Mapping = z.output<typeof intakeMembers>['mapping'];
+
+const definedOf = ({ event, lots }: Mapping) => ({ ...(event && { event }), ...(lots && { lots }) });
 
 export type IntakeSettings = z.infer<typeof intakeSettings>;

@@ -1,4 +1,6 @@
 /** What the intakes are doing, read from SQL along partial indexes: an intake in step costs little, however large. */
+
+import type { ReadStream } from '#connector/records.ts';
 import { effectiveLimit } from '#contract/limits.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
@@ -11,6 +13,7 @@ import type { IntakePause } from './intake-store.ts';
 
 interface IntakeRow {
   readonly intake: string;
+  readonly stream: ReadStream;
   readonly source: string;
   readonly pausedKind: IntakePause | null;
   readonly pausedReason: string | null;
@@ -37,10 +40,13 @@ interface IntakeRow {
   readonly inSubmissions: number;
   readonly deadLetters: number;
   readonly oldestWaiting: Timestamp | null;
+  /** Of requisitions: the events that are to be made or updated, and when the first of them is. */
+  readonly events: number;
+  readonly nextEvent: Timestamp | null;
 }
 
 export interface IntakeStatus extends IntakeRow {
-  /** Suppliers that are to be sent, in so many submissions. */
+  /** Records that are to be sent, in so many submissions or jobs. */
   readonly backlog: { readonly suppliers: number; readonly submissions: number; readonly end: Timestamp | null };
   /** An open submission is older than an hour. */
   readonly stuck: boolean;
@@ -64,23 +70,32 @@ export async function readIntakeStatuses(
 ): Promise<IntakeStatus[]> {
   if (intakes.length === 0) return [];
   const rows = await sql.query<IntakeRow>(
-    `select i.name as intake, i.source, i.paused_kind as "pausedKind", i.paused_reason as "pausedReason",
+    `select i.name as intake, i.stream, i.source, i.paused_kind as "pausedKind", i.paused_reason as "pausedReason",
        i.paused_at as "pausedAt", i.last_read as "lastRead", i.next_read as "nextRead",
        i.read_failures as "readFailures", i.read_error as "readError", i.unreadable, l.last_pull as "listPulled",
        i.next_send as "nextSend", i.send_error as "sendError",
        ${ofIntake('r.due is not null and r.action is null and r.submission is null')} as "toCompare",
        ${toSend('create')} as creates, ${toSend('update')} as updates, ${toSend('archive')} as archives,
-       (select count(*)::int from bridge.intake_submissions s where ${isOpen}) as submissions,
-       (select count(*)::int from bridge.intake_submissions s where ${isOpen} and s.state <> 'sent') as uncertain,
-       (select min(s.created) from bridge.intake_submissions s where ${isOpen}) as "oldestSubmission",
-       (select s.last_error from bridge.intake_submissions s where ${isOpen} order by s.created limit 1)
-         as "submissionError",
-       (select coalesce(sum(s.suppliers), 0)::int from bridge.intake_submissions s where ${isOpen}) as "inSubmissions",
+       open.submissions, open.uncertain, open.oldest as "oldestSubmission", open.error as "submissionError",
+       open.records as "inSubmissions", events.count as events, events.next as "nextEvent",
        (select count(*)::int from bridge.intake_records r where r.intake = i.name and r.dead_since is not null)
          as "deadLetters",
        (select min(r.waiting_since) from bridge.intake_records r
         where r.intake = i.name and r.waiting_since is not null) as "oldestWaiting"
      from bridge.intakes i left join bridge.supplier_lists l on l.source = i.source
+     cross join lateral (
+       select count(*)::int as submissions, count(*) filter (where s.state <> 'sent')::int as uncertain,
+         min(s.created) as oldest, (array_agg(s.last_error order by s.created))[1] as error,
+         coalesce(sum(s.records), 0)::int as records
+       from (select s.state, s.created, s.last_error, s.suppliers as records from bridge.intake_submissions s
+             where ${isOpen}
+             union all
+             select s.state, s.created, s.last_error, json_array_length(s.made_of::json -> 'members')
+             from bridge.intake_jobs s where ${isOpen}) s) open
+     cross join lateral (
+       select count(*)::int as count, min(case when e.state = 'gathering' then e.ready else e.update_due end) as next
+       from bridge.intake_events e
+       where e.intake = i.name and (e.state = 'gathering' or e.state = 'made' and e.update_due is not null)) events
      where i.configured and i.name = any($1)`,
     [intakes.map(({ name }) => name)],
   );
@@ -98,17 +113,18 @@ export function intakeNeedsLook({ pausedReason, deadLetters, readFailures, stuck
 }
 
 function backlogOf(
-  { creates, updates, archives, source: name }: IntakeRow,
+  { creates, updates, archives, events, source: name }: IntakeRow,
   intake: IntakeSettings,
   sources: BridgeSettings['sources'],
   quotas: readonly QuotaLeft[],
   now: Timestamp,
 ): IntakeStatus['backlog'] {
   const suppliers = creates + updates + archives;
-  const submissions = Math.ceil(suppliers / intake.submission_max);
+  const isOfSuppliers = intake.stream === 'supplier';
+  const submissions = isOfSuppliers ? Math.ceil(suppliers / intake.submission_max) : events;
   const settings = sources.find((source) => source.name === name);
   if (suppliers === 0 || !settings) return { suppliers, submissions, end: null };
-  const bucket = 'supplier_changes_write';
+  const bucket = isOfSuppliers ? 'supplier_changes_write' : 'jobs_write';
   const limit = effectiveLimit(settings.quotas, bucket);
   const left = (window: 'burst' | 'sustained') =>
     quotas.find((quota) => quota.source === name && quota.bucket === bucket && quota.window === window)?.left ??
@@ -119,11 +135,12 @@ function backlogOf(
 }
 
 /** In words: `12,400 suppliers in 13 submissions, done about 14:20`. */
-export function backlogText({ suppliers, submissions, end }: IntakeStatus['backlog']): string {
+export function backlogText({ backlog, stream }: Pick<IntakeStatus, 'backlog' | 'stream'>): string {
+  const { suppliers, submissions, end } = backlog;
   if (suppliers === 0) return 'nothing to send';
   const count = (number: number, what: string) => `${number.toLocaleString('en')} ${what}${number === 1 ? '' : 's'}`;
   const until = end === null ? '' : `, done about ${end.slice(0, 16).replace('T', ' ')} UTC`;
-  return `${count(suppliers, 'supplier')} in ${count(submissions, 'submission')}${until}`;
+  return `${count(suppliers, stream)} in ${count(submissions, stream === 'supplier' ? 'submission' : 'job')}${until}`;
 }
 
 function lagOfIntake(row: IntakeRow, intake: IntakeSettings, backlog: IntakeStatus['backlog'], now: Timestamp): Lag {
@@ -146,26 +163,33 @@ function lagOfIntake(row: IntakeRow, intake: IntakeSettings, backlog: IntakeStat
       inStep: false,
       why: 'the ERP is not read: no process with the role intake runs',
     };
-  if (row.listPulled === null)
+  if (row.stream === 'supplier' && row.listPulled === null)
     return { seconds: null, inStep: false, why: "the source's supplier list has not been read yet" };
   if (row.uncertain > 0)
     return {
       seconds: seconds(row, since),
       inStep: false,
-      why: `it is being found out whether the service has a submission: ${row.submissionError ?? 'its answer was not seen'}`,
+      why: `it is being found out whether the service has what was sent: ${row.submissionError ?? 'its answer was not seen'}`,
     };
   if (backlog.suppliers > 0) {
     const held = row.sendError !== null && row.nextSend !== null && row.nextSend > now ? `; ${row.sendError}` : '';
-    return { seconds: seconds(row, since), inStep: false, why: `${backlogText(backlog)}${held}` };
+    const text = backlogText({ backlog, stream: row.stream });
+    if (row.nextEvent !== null && row.nextEvent > now && row.updates === 0)
+      return {
+        seconds: since(row.lastRead),
+        inStep: true,
+        why: `${text}; the first waits for others of its group until ${row.nextEvent.slice(11, 16)} UTC`,
+      };
+    return { seconds: seconds(row, since), inStep: false, why: `${text}${held}` };
   }
   if (row.submissions > 0)
     return {
       seconds: seconds(row, since),
       inStep: true,
-      why: `${row.inSubmissions} suppliers are being processed by the service`,
+      why: `${row.inSubmissions} ${row.stream}s are being processed by the service`,
     };
   if (row.toCompare > 0)
-    return { seconds: seconds(row, since), inStep: true, why: `${row.toCompare} suppliers to compare` };
+    return { seconds: seconds(row, since), inStep: true, why: `${row.toCompare} ${row.stream}s to compare` };
   return { seconds: seconds(row, since), inStep: true, why: 'in step' };
 }
 
@@ -179,9 +203,10 @@ function isBefore(time: Timestamp | null, now: Timestamp, ms: number): boolean {
   return time !== null && msFromTimestamp(now) - msFromTimestamp(time) > ms;
 }
 
-function notBegun({ name, source }: IntakeSettings, now: Timestamp): IntakeRow {
+function notBegun({ name, source, stream }: IntakeSettings, now: Timestamp): IntakeRow {
   return {
     intake: name,
+    stream,
     source,
     pausedKind: null,
     pausedReason: null,
@@ -205,5 +230,7 @@ function notBegun({ name, source }: IntakeSettings, now: Timestamp): IntakeRow {
     inSubmissions: 0,
     deadLetters: 0,
     oldestWaiting: null,
+    events: 0,
+    nextEvent: null,
   };
 }

@@ -41,7 +41,9 @@ export const openMost = 10;
 /** Everything in the settings that decides what is sent. */
 export function intakeFingerprint(intake: IntakeSettings): string {
   const { source, connector, stream, owns, contacts, prefix, only, match, mapping } = intake;
-  return JSON.stringify([source, connector, stream, [...owns].sort(), contacts, prefix, only, match, mapping]);
+  const ofStream = stream === 'supplier' ? [] : [intake.make, intake.template, intake.group];
+  const rules = [[...owns].sort(), contacts, prefix, only, match, mapping, ...ofStream];
+  return JSON.stringify([source, connector, stream, ...rules]);
 }
 
 /** Returns the state; undefined while another process's settings for the intake are in force. */
@@ -58,9 +60,45 @@ export async function readIntake(sql: Sql, intake: IntakeSettings): Promise<Inta
   return state;
 }
 
+/** Conditions of the streams under which an intake has something to do besides reading, with `$3` as now. */
+const dueOf = {
+  supplier: `
+    exists (select from bridge.intake_submissions s
+            where s.intake = i.name and s.state in ('intent', 'sent', 'uncertain') and s.next_look <= $3)
+    or l.last_pull is distinct from i.compared_list and i.last_read is not null
+    or i.last_read is not null and l.last_pull is not null
+      and exists (select from bridge.intake_records r
+                  where r.intake = i.name and r.due <= $3 and r.action is null and r.submission is null
+                    and r.dead_since is null)
+    or i.paused_kind is null and coalesce(i.next_send, $3) <= $3 and i.last_read is not null
+      and l.last_pull is not null
+      and (select count(*) < ${openMost} and count(*) filter (where s.canary or s.state <> 'sent') = 0
+           from bridge.intake_submissions s
+           where s.intake = i.name and s.state in ('intent', 'sent', 'uncertain'))
+      and exists (select from bridge.intake_records r
+                  where r.intake = i.name and r.action is not null and r.submission is null
+                    and r.dead_since is null)`,
+  requisition: `
+    exists (select from bridge.intake_jobs j
+            where j.intake = i.name and j.state in ('intent', 'sent', 'uncertain') and j.next_look <= $3)
+    or i.last_read is not null
+      and exists (select from bridge.intake_records r
+                  where r.intake = i.name and r.due <= $3 and r.action is null and r.submission is null
+                    and r.dead_since is null)
+    or i.paused_kind is null and coalesce(i.next_send, $3) <= $3 and i.last_read is not null
+      and (select count(*) < ${openMost} from bridge.intake_jobs j
+           where j.intake = i.name and j.state in ('intent', 'sent', 'uncertain'))
+      and exists (select from bridge.intake_events e
+                  where e.intake = i.name
+                    and (e.state = 'gathering' and (e.ready <= $3 or i.begun is null)
+                      or e.state = 'made' and (e.update_due <= $3 or e.files_due <= $3)
+                        and not exists (select from bridge.intake_jobs j
+                                        where j.event = e.id and j.state in ('intent', 'sent', 'uncertain'))))`,
+} as const satisfies Record<IntakeSettings['stream'], string>;
+
 /**
- * Returns the names of those of these intakes that have something to do now: read, look after a submission, compare or
- * send.
+ * Returns the names of those of these intakes that have something to do now: read, look after what was submitted,
+ * compare or send.
  */
 export async function intakesWithDue(sql: Sql, intakes: readonly IntakeSettings[], now: Timestamp): Promise<string[]> {
   const rows = await sql.query<{ name: string }>(
@@ -70,21 +108,8 @@ export async function intakesWithDue(sql: Sql, intakes: readonly IntakeSettings[
      left join bridge.supplier_lists l on l.source = i.source
      where i.configured
        and (i.next_read <= $3 and (i.paused_kind is null or i.paused_kind not in ('auth', 'config'))
-         or exists (select from bridge.intake_submissions s
-                    where s.intake = i.name and s.state in ('intent', 'sent', 'uncertain') and s.next_look <= $3)
-         or l.last_pull is distinct from i.compared_list and i.last_read is not null
-         or i.last_read is not null and l.last_pull is not null
-           and exists (select from bridge.intake_records r
-                       where r.intake = i.name and r.due <= $3 and r.action is null and r.submission is null
-                         and r.dead_since is null)
-         or i.paused_kind is null and coalesce(i.next_send, $3) <= $3 and i.last_read is not null
-           and l.last_pull is not null
-           and (select count(*) < ${openMost} and count(*) filter (where s.canary or s.state <> 'sent') = 0
-                from bridge.intake_submissions s
-                where s.intake = i.name and s.state in ('intent', 'sent', 'uncertain'))
-           and exists (select from bridge.intake_records r
-                       where r.intake = i.name and r.action is not null and r.submission is null
-                         and r.dead_since is null))
+         or i.stream = 'supplier' and (${dueOf.supplier})
+         or i.stream = 'requisition' and (${dueOf.requisition}))
      order by i.name`,
     [intakes.map(({ name }) => name), intakes.map(intakeFingerprint), now],
   );

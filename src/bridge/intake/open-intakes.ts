@@ -5,12 +5,14 @@ import type { BridgeDeps } from '../bridge-deps.ts';
 import { openConnector } from '../flows/open-flows.ts';
 import type { IntakeSettings } from './intake-settings.ts';
 import { createErpReader, type ErpReader } from './read-erp.ts';
+import { createWishOf, type WishOf } from './requisitions/requisition-need.ts';
 import { createWanted } from './wanted-supplier.ts';
 
 export interface OpenIntake {
   readonly intake: IntakeSettings;
   readonly reader: ErpReader;
   readonly wantedOf: ReturnType<typeof createWanted>;
+  readonly wishOf: WishOf;
   /** What the connector's own check says. Never rejects. */
   check(): ReturnType<Awaited<ReturnType<typeof openConnector>>['session']['check']>;
 }
@@ -45,8 +47,9 @@ export async function openIntakes(
     const pageMs = Math.max(pageMsLeast, connector.capabilities.timeoutMs);
     found.push({
       intake,
-      reader: createErpReader(session, { pageMs, redact: secrets.redact }),
+      reader: createErpReader(session, intake.stream, { pageMs, redact: secrets.redact }),
       wantedOf: createWanted(intake),
+      wishOf: createWishOf(intake),
       check: () => session.check(),
     });
   }

@@ -7,6 +7,7 @@ import type { IntakeDeps, IntakeWork } from './intake-deps.ts';
 import { readIntake } from './intake-store.ts';
 import { isReadDue, readStage } from './read-stage.ts';
 import { type IntakeAction, readToSend } from './record-store.ts';
+import { compareRequisitions } from './requisitions/compare-requisitions.ts';
 
 export interface PlannedSupplier {
   readonly action: IntakeAction;
@@ -32,7 +33,7 @@ export async function refreshIntake(
     const work: IntakeWork = { ...deps, lease, signal };
     const state = await readIntake(deps.database, deps.intake);
     if (state && isReadDue(state, timestampNow(deps.clock))) await readStage(work);
-    await compareStage(work);
+    await (deps.intake.stream === 'supplier' ? compareStage(work) : compareRequisitions(work));
     return true;
   } finally {
     await lease.release();

@@ -1,5 +1,5 @@
 /**
- * The POST of a submission, and what its end says: whether the source has it, certainly has not, or may have it. Only
+ * The POST of a submission or a job, and what its end says: whether the source has it, certainly has not, or may have it. Only
  * the first two may be acted upon; after the third the source is asked before anything is sent again.
  */
 import { z } from 'zod';
@@ -21,7 +21,9 @@ export type Posted =
   | { readonly is: 'refused'; readonly why: string }
   | { readonly is: 'uncertain'; readonly why: string };
 
-const receiptForm = z.looseObject({ result: z.looseObject({ uuid: z.string().min(1).max(200) }) });
+const receiptForm = z
+  .looseObject({ result: z.looseObject({ uuid: z.string().min(1).max(200) }) })
+  .transform(({ result }) => result.uuid);
 
 /** Sends the submission once. Never rejects. */
 export async function postSubmission(
@@ -31,16 +33,26 @@ export async function postSubmission(
   signal: AbortSignal,
 ): Promise<Posted> {
   const body = { change_data: { suppliers: changes } };
+  return postOnce(client, { path: submissionsPath, body, idempotencyKey, receipt: receiptForm }, signal);
+}
+
+/** Sends the body once; `receipt` reads the service's id of what it has taken. Never rejects. */
+export async function postOnce(
+  client: IntakeDeps['client'],
+  {
+    path,
+    body,
+    idempotencyKey,
+    receipt,
+  }: { path: string; body: unknown; idempotencyKey: string; receipt: z.ZodType<string> },
+  signal: AbortSignal,
+): Promise<Posted> {
   try {
-    const answer = await client.call(
-      { method: 'POST', path: submissionsPath, body, idempotencyKey, once: true },
-      z.unknown(),
-      signal,
-    );
-    const receipt = receiptForm.safeParse(answer);
-    // It answered 2xx, so it may have taken the submission: its list of submissions will show it.
-    if (!receipt.success) return { is: 'uncertain', why: 'the service answered without the id of the submission' };
-    return { is: 'taken', uuid: receipt.data.result.uuid };
+    const answer = await client.call({ method: 'POST', path, body, idempotencyKey, once: true }, z.unknown(), signal);
+    const read = receipt.safeParse(answer);
+    // It answered 2xx, so it may have taken it: its list of what it has taken will show it.
+    if (!read.success) return { is: 'uncertain', why: 'the service answered without the id of what it has taken' };
+    return { is: 'taken', uuid: read.data };
   } catch (error) {
     return postedOf(error);
   }

@@ -27,6 +27,14 @@ export function createIntakePruning({ database, clock, days }: { database: Sql; 
        returning 1`,
       [until],
     );
-    if (versions.length < batchSize && submissions.length < 100) nextMs = clock.nowMs() + hourMs;
+    // What became of a requisition stands with its event, which is kept.
+    const jobs = await database.query(
+      `delete from bridge.intake_jobs where ctid = any(array(
+         select ctid from bridge.intake_jobs where ended < $1 order by ended limit 1000
+         for update skip locked))
+       returning 1`,
+      [until],
+    );
+    if (versions.length < batchSize && submissions.length < 100 && jobs.length < 1_000) nextMs = clock.nowMs() + hourMs;
   };
 }

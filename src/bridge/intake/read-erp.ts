@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import type { Session } from '#connector/connector.ts';
 import { ConnectorError } from '#connector/errors.ts';
-import { recordSchemas, type SupplierRecord } from '#connector/records.ts';
+import { type ReadStream, type RecordOf, recordSchemas } from '#connector/records.ts';
 import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
 
@@ -16,8 +16,13 @@ export interface BadRecord {
   readonly body: unknown;
 }
 
+/** The ERP's number of a record. */
+export function erpKeyOf(record: RecordOf<ReadStream>): string {
+  return 'external_id' in record ? record.external_id : record.reference_id;
+}
+
 export interface ErpPage {
-  readonly records: readonly SupplierRecord[];
+  readonly records: readonly RecordOf<ReadStream>[];
   readonly bad: readonly BadRecord[];
   readonly checkpoint: string;
 }
@@ -48,16 +53,17 @@ const abortGraceMs = 5_000;
 /** `redact` is applied to each text of the connector, so that it may be stored and shown. */
 export function createErpReader(
   session: Session,
+  stream: ReadStream,
   { pageMs, redact }: { pageMs: number; redact: (text: string) => string },
 ): ErpReader {
   return {
     async *read(checkpoint, signal) {
       const stop = new AbortController();
       const given = AbortSignal.any([signal, stop.signal]);
-      const pages = openRead(session, checkpoint, given, redact);
+      const pages = openRead(session, stream, { checkpoint, signal: given, redact });
       try {
         for (;;) {
-          const page = await pageOf(pages, { pageMs, redact, signal });
+          const page = await pageOf(pages, stream, { pageMs, redact, signal });
           if (page === undefined) return;
           yield page;
         }
@@ -73,20 +79,20 @@ export function createErpReader(
 
 function openRead(
   session: Session,
-  checkpoint: string | undefined,
-  signal: AbortSignal,
-  redact: (text: string) => string,
+  stream: ReadStream,
+  given: { checkpoint: string | undefined; signal: AbortSignal; redact: (text: string) => string },
 ) {
   if (!session.read) throw new ReadFailed('config', 'the connector reads nothing');
   try {
-    return session.read('supplier', checkpoint, signal)[Symbol.asyncIterator]();
+    return session.read(stream, given.checkpoint, given.signal)[Symbol.asyncIterator]();
   } catch (error) {
-    throw failureOf(error, redact);
+    throw failureOf(error, given.redact);
   }
 }
 
 async function pageOf(
   pages: AsyncIterator<unknown>,
+  stream: ReadStream,
   { pageMs, redact, signal }: { pageMs: number; redact: (text: string) => string; signal: AbortSignal },
 ): Promise<ErpPage | undefined> {
   let result: IteratorResult<unknown>;
@@ -98,15 +104,15 @@ async function pageOf(
   if (result.done === true) return undefined;
   const page = pageForm.safeParse(result.value);
   if (!page.success) throw new ReadFailed('transient', 'the connector returned a page that cannot be read');
-  const records: SupplierRecord[] = [];
+  const records: RecordOf<ReadStream>[] = [];
   const bad: BadRecord[] = [];
   for (const record of page.data.records) {
-    const read = recordSchemas.supplier.safeParse(record);
+    const read = recordSchemas[stream].safeParse(record);
     const hasZero = read.success && JSON.stringify(read.data).includes('\\u0000');
     if (read.success && !hasZero) records.push(read.data);
     else
       bad.push({
-        erpKey: erpKeyOf(record),
+        erpKey: keyForm[stream].safeParse(record).data,
         why: hasZero ? 'it has a zero character' : faultOf(read.error),
         body: record,
       });
@@ -122,17 +128,17 @@ const pageForm = z.object({
     .refine((text) => !text.includes('\0')),
 });
 
-const keyForm = z.object({
-  external_id: z
-    .string()
-    .min(1)
-    .max(255)
-    .refine((text) => !text.includes('\0') && text.isWellFormed()),
-});
+const keyText = z
+  .string()
+  .min(1)
+  .max(255)
+  .refine((text) => !text.includes('\0') && text.isWellFormed());
 
-function erpKeyOf(record: unknown): string | undefined {
-  return keyForm.safeParse(record).data?.external_id;
-}
+/** Reads the number of a record that cannot be read otherwise. */
+const keyForm: Readonly<Record<ReadStream, z.ZodType<string>>> = {
+  supplier: z.object({ external_id: keyText }).transform((record) => record.external_id),
+  requisition: z.object({ reference_id: keyText }).transform((record) => record.reference_id),
+};
 
 /** Names the member, never a value of it. */
 function faultOf(error: z.ZodError | undefined): string {

@@ -87,7 +87,7 @@ async function storeReadPage(work: IntakeWork, page: ErpPage, seen: Timestamp): 
     );
   const records = page.records.map((record) => ({
     record,
-    matchValues: matchValuesOf(wantedOf(record), intake.match),
+    matchValues: 'external_id' in record ? matchValuesOf(wantedOf(record), intake.match) : [],
   }));
   const changed = await lease.transaction(async (tx) => {
     const stored = await storePage(tx, {

@@ -3,14 +3,14 @@
  * operation a function; each runs in the transaction of its caller, which holds the lease on the intake.
  */
 import { hash } from 'node:crypto';
-import type { SupplierRecord } from '#connector/records.ts';
+import type { ReadStream, RecordOf } from '#connector/records.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '../storable-text.ts';
 import type { SupplierView } from './compare-supplier.ts';
-import type { BadRecord } from './read-erp.ts';
+import { type BadRecord, erpKeyOf } from './read-erp.ts';
 
 /** What a record is to become at the source. */
 export type IntakeAction = 'create' | 'update' | 'archive';
@@ -33,7 +33,7 @@ export async function storePage(
   given: {
     intake: string;
     source: string;
-    records: readonly { record: SupplierRecord; matchValues: readonly string[] }[];
+    records: readonly { record: RecordOf<ReadStream>; matchValues: readonly string[] }[];
     bad: readonly BadRecord[];
     /** When the page was asked for. */
     seen: Timestamp;
@@ -44,7 +44,7 @@ export async function storePage(
   // Oldest change first: of a record that stands twice in a page, the later entry counts.
   const rows = new Map<string, { body: string; matchValues: readonly string[]; fault: string | null }>();
   for (const { record, matchValues } of given.records)
-    rows.set(record.external_id, { body: stableJson(record), matchValues, fault: null });
+    rows.set(erpKeyOf(record), { body: stableJson(record), matchValues, fault: null });
   for (const { erpKey, why, body } of given.bad)
     if (erpKey !== undefined)
       rows.set(erpKey, { body: stableJson(body), matchValues: [], fault: `The ERP's record cannot be read: ${why}` });

@@ -3,14 +3,23 @@
  * working one intake at once; every write is guarded by its fencing token. A kill at any point leaves what the next turn
  * goes on from.
  */
+import type { ReadStream } from '#connector/records.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type AcquireLease, LeaseLost } from '../leases/lease.ts';
 import { compareStage } from './compare-stage.ts';
-import type { IntakeDeps } from './intake-deps.ts';
+import type { IntakeDeps, IntakeWork } from './intake-deps.ts';
 import { intakesWithDue } from './intake-store.ts';
 import { lookStage } from './look-stage.ts';
 import { readStage } from './read-stage.ts';
+import { compareRequisitions } from './requisitions/compare-requisitions.ts';
+import { lookJobs } from './requisitions/look-jobs.ts';
+import { sendJobs } from './requisitions/send-jobs.ts';
 import { sendStage } from './send-stage.ts';
+
+const stagesOf: Readonly<Record<ReadStream, readonly ((work: IntakeWork) => Promise<void>)[]>> = {
+  supplier: [lookStage, readStage, compareStage, sendStage],
+  requisition: [lookJobs, readStage, compareRequisitions, sendJobs],
+};
 
 /** Creates the worker of an intake. It rejects only when the database is away. */
 export function createIntakeRun(deps: IntakeDeps & { acquireLease: AcquireLease }) {
@@ -22,10 +31,7 @@ export function createIntakeRun(deps: IntakeDeps & { acquireLease: AcquireLease 
       if (!lease) return;
       try {
         const work = { ...deps, lease, signal };
-        await lookStage(work);
-        await readStage(work);
-        await compareStage(work);
-        await sendStage(work);
+        for (const stage of stagesOf[intake.stream]) await stage(work);
       } catch (error) {
         if (error instanceof LeaseLost || signal.aborted) return;
         throw error;

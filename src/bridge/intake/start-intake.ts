@@ -32,17 +32,17 @@ export function intakeDepsOf(deps: BridgeDeps, acquireLease: AcquireLease) {
   const { settings, database, clock, log } = deps;
   const suppliers = new Counter({
     name: 'bridge_intake_suppliers_total',
-    help: 'Suppliers of intakes: changed ones that were read, and those that the service has taken or refused',
+    help: 'Records of intakes: changed ones that were read, and those that the service has taken or refused',
     labelNames: ['intake', 'result'] as const,
     registers: [deps.registry],
   });
   const clientOf = createSourceClients(deps);
-  return ({ intake, reader, wantedOf }: OpenIntake): IntakeDeps & { acquireLease: AcquireLease } => {
+  return ({ intake, reader, wantedOf, wishOf }: OpenIntake): IntakeDeps & { acquireLease: AcquireLease } => {
     const source = settings.sources.find(({ name }) => name === intake.source);
     if (!source) throw new TypeError(`the source of the intake "${intake.name}" was not checked`);
     const count = (result: string, number: number) => suppliers.inc({ intake: intake.name, result }, number);
     const client = clientOf(intake.source);
-    return { intake, source, reader, client, wantedOf, database, clock, log, count, acquireLease };
+    return { intake, source, reader, client, wantedOf, wishOf, database, clock, log, count, acquireLease };
   };
 }
 

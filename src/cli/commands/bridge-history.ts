@@ -78,7 +78,7 @@ async function intakeRecordOf(
   const lines = found.map(({ intake, erpKey, name }) => `  ${intake}  ${erpKey}  ${name ?? ''}`);
   throw new AppError(
     'invalid',
-    `"${text}" fits several suppliers of intakes; name one by its number:\n${lines.join('\n')}`,
+    `"${text}" fits several records of intakes; name one by its number:\n${lines.join('\n')}`,
   );
 }
 
@@ -87,11 +87,11 @@ async function showRecord(
   options: HistoryOptions,
   record: FoundIntakeRecord,
 ): Promise<number> {
-  const { intake, erpKey, key, name, state, since, why } = record;
+  const { intake, stream, erpKey, key, name, state, since, why } = record;
   const entries = await readIntakeHistory(database, { intake, erpKey, limit: options.limit });
   print(options, { record, entries }, () =>
     [
-      `supplier ${erpKey}`,
+      `${stream} ${erpKey}`,
       `  name            ${name ?? 'not known'}`,
       `  intake          ${intake}`,
       `  at the service  ${key ?? 'not known yet'}`,

@@ -6,6 +6,8 @@ import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { backlogText, type IntakeStatus, intakeNeedsLook, readIntakeStatuses } from '#bridge/intake/intake-status.ts';
 import { changeText, planIntake, refreshIntake } from '#bridge/intake/plan-intake.ts';
 import { prepareIntakes } from '#bridge/intake/prepare-intakes.ts';
+import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
+import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
 import { createIntakeRun } from '#bridge/intake/run-intake.ts';
 import { readQuotasLeft } from '#bridge/quota/quotas-left.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -40,17 +42,17 @@ export function runIntakePlan(options: IntakePlanOptions, name: string | undefin
       for (const { deps, lists } of intakes) {
         await lists(command.signal);
         const refreshed = await refreshIntake(deps, command.signal);
+        const { database } = command;
         const [status] = await statusesOf(command, [deps.intake]);
-        const changes = await planIntake(deps, options.limit);
-        const unseen = await readUnseenInPlan(
-          command.database,
-          deps.intake.source,
-          changes.map(({ change }) => change),
-        );
-        plans.push({ intake: deps.intake.name, refreshed, status, unseen, changes });
+        const isOfSuppliers = deps.intake.stream === 'supplier';
+        const changes = isOfSuppliers ? await planIntake(deps, options.limit) : [];
+        const events = isOfSuppliers ? [] : await planRequisitions(database, deps, options.limit);
+        const sent = changes.map(({ change }) => change);
+        const unseen = await readUnseenInPlan(database, deps.intake.source, sent);
+        plans.push({ intake: deps.intake.name, refreshed, status, unseen, changes, events });
       }
       print(options, { plans }, () => plans.map(planText).join('\n\n'));
-      return plans.some(({ changes }) => changes.length > 0) ? 1 : 0;
+      return plans.some(({ changes, events }) => changes.length + events.length > 0) ? 1 : 0;
     },
     { begin: true },
   );
@@ -62,14 +64,15 @@ interface Plan {
   status: IntakeStatus | undefined;
   unseen: readonly string[];
   changes: Awaited<ReturnType<typeof planIntake>>;
+  events: Awaited<ReturnType<typeof planRequisitions>>;
 }
 
-function planText({ intake, refreshed, status, unseen, changes }: Plan): string {
+function planText({ intake, refreshed, status, unseen, changes, events }: Plan): string {
   const lines = [intake];
   if (!refreshed) lines.push('A running process works this intake; this is what it has found so far.');
   if (status) {
     const { creates, updates, archives, deadLetters, backlog } = status;
-    lines.push(`${creates} to create, ${updates} to change, ${archives} to archive: ${backlogText(backlog)}.`);
+    lines.push(`${creates} to create, ${updates} to change, ${archives} to archive: ${backlogText(status)}.`);
     if (deadLetters > 0) lines.push(`${deadLetters} need a person: bridge dead-letters --flow ${intake}`);
     if (status.pausedReason !== null) lines.push(`Paused: ${status.pausedReason}`);
     else if (!status.lag.inStep && backlog.suppliers === 0) lines.push(status.lag.why);
@@ -78,14 +81,30 @@ function planText({ intake, refreshed, status, unseen, changes }: Plan): string 
     lines.push(
       `Attributes that no supplier of the service shows: ${unseen.join(', ')}. They must exist there; one supplier tries them first.`,
     );
-  lines.push(
-    tableOf(
-      ['action', 'in the ERP', 'at the service', 'name', 'what'],
-      changes.map(({ action, erpKey, key, name, change }) => [action, erpKey, key, name, oneLine(changeText(change))]),
-      'Nothing to send.',
-    ),
-  );
+  lines.push(status?.stream === 'requisition' ? eventsText(events) : changesText(changes));
   return lines.join('\n');
+}
+
+function eventsText(events: Plan['events']): string {
+  return tableOf(
+    ['action', 'event', 'lots', 'requisitions', 'when'],
+    events.map(({ action, name, lots, requisitions, ready }) => [
+      action,
+      oneLine(name),
+      lots,
+      requisitions.join(', '),
+      shortTime(ready),
+    ]),
+    'Nothing to make.',
+  );
+}
+
+function changesText(changes: Plan['changes']): string {
+  return tableOf(
+    ['action', 'in the ERP', 'at the service', 'name', 'what'],
+    changes.map(({ action, erpKey, key, name, change }) => [action, erpKey, key, name, oneLine(changeText(change))]),
+    'Nothing to send.',
+  );
 }
 
 const checkAgainMs = 250;
@@ -157,7 +176,7 @@ export interface IntakeLinkOptions extends BridgeCommandOptions {
   new?: boolean;
 }
 
-/** Says which supplier of the service a supplier of the ERP is. */
+/** Says which supplier of the service a supplier of the ERP is, or which event a requisition is in. */
 export function runIntakeLink(
   options: IntakeLinkOptions,
   name: string,
@@ -167,9 +186,17 @@ export function runIntakeLink(
   return withBridge(
     options,
     async ({ settings, database, clock, perform }) => {
-      const { prefix } = findIntake(settings, name);
+      const { prefix, stream } = findIntake(settings, name);
       if ((key === undefined) !== (options.new === true))
-        throw new AppError('invalid', 'Name the external id of the supplier at the service, or say --new.');
+        throw new AppError('invalid', 'Name what it is at the service, the external id or the event, or say --new.');
+      if (stream === 'requisition') {
+        await perform({ what: 'intake.link', object: `intake ${name}`, details: { erpKey, key: key ?? null } }, () =>
+          linkRequisition(database, { intake: name, erpKey, entity: key }, timestampNow(clock)),
+        );
+        const text = key === undefined ? `${erpKey} of ${name} is made anew.` : `${erpKey} of ${name} is in ${key}.`;
+        print(options, { intake: name, erpKey, key: key ?? null }, () => text);
+        return 0;
+      }
       const linked = key ?? prefix + erpKey;
       await perform({ what: 'intake.link', object: `intake ${name}`, details: { erpKey, key: linked } }, () =>
         linkIntakeRecord(database, { intake: name, erpKey, key, prefix }, timestampNow(clock)),

@@ -97,14 +97,14 @@ function findIntake(intake: IntakeStatus): DoctorFinding[] {
       warn(
         `${name}: left out`,
         `${intake.unreadable} times the ERP sent a record without a number that can be stored`,
-        'The log names the reason. Give these suppliers a number in the ERP.',
+        'The log names the reason. Give these records a number in the ERP.',
       ),
     );
   if (intake.deadLetters > 0)
     findings.push(
       fail(
         `${name}: dead letters`,
-        `${intake.deadLetters} suppliers were refused, or it is not clear which supplier they are`,
+        `${intake.deadLetters} ${intake.stream}s were refused, or a person has to look at them`,
         `See why: bridge dead-letters --flow ${intake.intake}. When the cause is fixed: bridge replay --flow ${intake.intake} --dead.`,
       ),
     );

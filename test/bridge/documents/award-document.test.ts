@@ -389,3 +389,23 @@ describe('for any records', () => {
     );
   });
 });
+
+test('a line names the requisition that its lot was made of, and none where the lot is of no intake', () => {
+  const made = makeAwardDocument({
+    eventId: event,
+    supplierId: s1,
+    event: inFlow({ record: eventRecord(event, [s1, s2]) }),
+    supplier: undefined,
+    awards: standing([
+      lotAwardRecord(idOf(1), event, [{ supplier: s1 }], { lot_name: 'Bolt' }),
+      lotAwardRecord(idOf(2), event, [{ supplier: s1 }], { lot_name: 'Nut' }),
+    ]),
+    columns: noColumns,
+    requisitionOf: (of, lot) =>
+      of === event && lot === 'Bolt' ? { intake: 'requisitions', reference_id: 'PR-7', line: '10' } : undefined,
+  });
+  expect(made.made === 'document' && made.document.lines.map(({ lot, requisition }) => [lot, requisition])).toEqual([
+    ['Bolt', { intake: 'requisitions', reference_id: 'PR-7', line: '10' }],
+    ['Nut', undefined],
+  ]);
+});

@@ -8,6 +8,7 @@ import type { z } from 'zod';
 import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { createErpReader } from '#bridge/intake/read-erp.ts';
 import { registerIntakes } from '#bridge/intake/register-intakes.ts';
+import { createWishOf } from '#bridge/intake/requisitions/requisition-need.ts';
 import { createIntakeRun } from '#bridge/intake/run-intake.ts';
 import { createWanted } from '#bridge/intake/wanted-supplier.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
@@ -315,9 +316,10 @@ export function createIntakeWorld(options: {
     const run = createIntakeRun({
       intake,
       source: source as NonNullable<typeof source>,
-      reader: createErpReader(sessionOf(point), { pageMs: 60_000, redact: (text) => text }),
+      reader: createErpReader(sessionOf(point), 'supplier', { pageMs: 60_000, redact: (text) => text }),
       client: { call: call as never },
       wantedOf: createWanted(intake),
+      wishOf: createWishOf(intake),
       database: dying,
       clock,
       log: silentLogger,
@@ -402,7 +404,7 @@ function settingsWithIntake(given: Record<string, unknown> = {}): BridgeSettings
 }
 
 /** The database of a process that can die before and after each statement, and on either side of a commit. */
-function dyingDatabase(database: Database, point: () => void): Database {
+export function dyingDatabase(database: Database, point: () => void): Database {
   const sqlOf = (sql: Sql): Sql => ({
     query: async (statement, params) => {
       point();

@@ -226,7 +226,10 @@ test('a prefix keeps the numbers of two ERPs apart, and a filter leaves supplier
 });
 
 test('says how long a backlog takes', () => {
-  expect(backlogText({ suppliers: 12_400, submissions: 13, end: '2030-01-01T14:20:00.000000Z' })).toBe(
-    '12,400 suppliers in 13 submissions, done about 2030-01-01 14:20 UTC',
-  );
+  expect(
+    backlogText({
+      stream: 'supplier',
+      backlog: { suppliers: 12_400, submissions: 13, end: '2030-01-01T14:20:00.000000Z' },
+    }),
+  ).toBe('12,400 suppliers in 13 submissions, done about 2030-01-01 14:20 UTC');
 });

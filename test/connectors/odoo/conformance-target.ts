@@ -181,6 +181,7 @@ async function changeRequisition(reader: OdooReader, name: string): Promise<Requ
     tags: [],
     items: [
       {
+        line: String(held?.['id']),
         name: textOf(held?.['product_id']),
         quantity: '2.5',
         ...(held?.['product_uom_id'] ? { unit: textOf(held['product_uom_id']) } : {}),

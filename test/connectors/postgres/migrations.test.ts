@@ -58,6 +58,7 @@ describe('the tables', () => {
     expect(await db.database.query('select part, number, name from sourcing.migration')).toEqual([
       { part: 'tables', number: 1, name: '001_documents.sql' },
       { part: 'tables', number: 2, name: '002_archived_unknown.sql' },
+      { part: 'tables', number: 3, name: '003_requisitions.sql' },
     ]);
     for (const session of sessions) await session.close();
   });
@@ -124,7 +125,12 @@ describe('the tables', () => {
       /cannot be created: permission denied.*GRANT CREATE/,
     );
     await session.close();
-    await runAsAdministrator('create schema sourcing', 'tables/001_documents.sql', 'tables/002_archived_unknown.sql');
+    await runAsAdministrator(
+      'create schema sourcing',
+      'tables/001_documents.sql',
+      'tables/002_archived_unknown.sql',
+      'tables/003_requisitions.sql',
+    );
     const [, unusable] = await checked(url);
     expect(unusable).toMatchObject({ ok: false, message: expect.stringContaining('GRANT USAGE ON SCHEMA "sourcing"') });
     await db.database.query(

@@ -193,6 +193,7 @@ async function changeRequisition(system: SapSystem, name: string): Promise<Requi
     ],
     items: [
       {
+        line: '10',
         name: 'Sheet steel',
         description: 'Material TG11',
         quantity: '2.5',

@@ -233,7 +233,7 @@ async function changeRequisition(database: TrytonDatabase, name: string): Promis
   ]);
   await requester.call('purchase.requisition', 'wait', [[requisition]]);
   await requester.call('purchase.requisition', 'approve', [[requisition]]);
-  const [approved] = await requester.search('purchase.requisition', [['id', '=', requisition]], ['number']);
+  const [approved] = await requester.search('purchase.requisition', [['id', '=', requisition]], ['number', 'lines']);
   return {
     reference_id: approved.number,
     name,
@@ -241,7 +241,16 @@ async function changeRequisition(database: TrytonDatabase, name: string): Promis
     requested_by: 'Rita Requester',
     needed_by: '2030-03-31T00:00:00.000000Z',
     tags: [{ name: 'Warehouse', value: 'Warehouse' }],
-    items: [{ name: '[STEEL] Sheet steel', quantity: '2.5', unit: 'kg', target_price: '1.875', currency: 'EUR' }],
+    items: [
+      {
+        line: String(approved.lines[0]),
+        name: '[STEEL] Sheet steel',
+        quantity: '2.5',
+        unit: 'kg',
+        target_price: '1.875',
+        currency: 'EUR',
+      },
+    ],
     open: true,
   };
 }

@@ -15,7 +15,8 @@ const intakeListSeconds = 24 * 60 * 60;
 
 /** The sources whose list is read, with how often. An intake compares with the list what it is going to send. */
 function listedSources({ sources, intakes }: BridgeDeps['settings']) {
-  const hasIntake = (source: string) => intakes.some((intake) => intake.source === source);
+  const hasIntake = (source: string) =>
+    intakes.some((intake) => intake.source === source && intake.stream === 'supplier');
   return sources.flatMap((source) => {
     if (source.suppliers) return [source];
     return hasIntake(source.name) ? [{ ...source, suppliers_poll_seconds: intakeListSeconds }] : [];

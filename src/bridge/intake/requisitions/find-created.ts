@@ -1,0 +1,182 @@
+/**
+ * Finds out whether a job whose POST ended uncertain has taken effect. The jobs since the intent are read first: a job
+ * that is not known here and has made what carries our reference is ours. Then the events, or the requests, with that
+ * reference. It is certain that nothing was made only where the list of jobs was read to the time of the intent, and no
+ * job in it can be ours.
+ */
+import { z } from 'zod';
+import { compareText } from '#bridge/documents/text-order.ts';
+import { AnswerError } from '#client/read-answer.ts';
+import { msFromTimestamp, parseTimestamp, timestampFromMs } from '#contract/timestamp.ts';
+import type { IntakeWork } from '../intake-deps.ts';
+import { readClaimed } from './event-store.ts';
+import { jobTypeOf } from './job-intent.ts';
+import { knownJobs, type OpenJob } from './job-store.ts';
+import { readEventsFeed } from './read-events.ts';
+
+export type Trace =
+  | { readonly is: 'entity'; readonly entity: string }
+  /** A job that makes no entity has ended. */
+  | { readonly is: 'done' }
+  | { readonly is: 'job'; readonly uuid: string }
+  /** Certain. */
+  | { readonly is: 'none' }
+  /** Asked again later, it may be clear. */
+  | { readonly is: 'perhaps'; readonly why: string }
+  /** Nothing that could be asked tells. */
+  | { readonly is: 'unclear'; readonly why: string };
+
+/** The source's clock may be off by so much. */
+const clockSkewMs = 120_000;
+const listPageSize = 100;
+const listPagesMost = 20;
+
+/** Searches; rejects when the service cannot be asked now. */
+export async function findCreated(work: IntakeWork, job: OpenJob): Promise<Trace> {
+  const list = await readJobs(work, job);
+  if (job.kind === 'attach') return traceOfAttach(job, list);
+  const sinceMs = msFromTimestamp(job.created) - clockSkewMs;
+  const byReference =
+    job.make === 'request'
+      ? await requestsByReference(work, job, sinceMs)
+      : await eventsByReference(work, job, sinceMs);
+  const claimed = await readClaimed(work.database, work.source.name, byReference.ids);
+  const [only, ...more] = byReference.ids.filter((id) => !claimed.has(id));
+  if (more.length > 0) return { is: 'unclear', why: `the service has several with the reference "${job.reference}"` };
+  if (only !== undefined) return { is: 'entity', entity: only };
+  if (list === undefined) return { is: 'unclear', why: 'the service does not list its jobs' };
+  // What has just been made may be missing in the feed for a while.
+  const shown = new Set(byReference.others);
+  const hidden = list.jobs.some(({ status, created_entity: entity }) =>
+    status === 'COMPLETED' ? !entity || !shown.has(entity) : status !== 'FAILED',
+  );
+  if (hidden) return { is: 'perhaps', why: 'a job that may be this one does not show yet what it has made' };
+  if (!list.complete || !byReference.complete) return { is: 'unclear', why: 'the service has too many jobs to search' };
+  return { is: 'none' };
+}
+
+/** Nothing that is asked for here may be missing. */
+const missing: ReadonlySet<number> = new Set([400, 403, 404, 405, 501]);
+
+const listForm = z.looseObject({
+  result: z.array(
+    z.looseObject({
+      id: z.string(),
+      type: z.string().optional(),
+      status: z.string(),
+      created: z.string().optional(),
+      created_entity: z.string().nullish(),
+      detail: z.looseObject({ data: z.array(z.looseObject({ file_name: z.string().optional() })).nullish() }).nullish(),
+    }),
+  ),
+});
+type ListedJob = z.output<typeof listForm>['result'][number];
+
+/** Jobs of the type since the intent that are not known here; undefined where the service does not list them. */
+async function readJobs(work: IntakeWork, job: OpenJob): Promise<{ jobs: ListedJob[]; complete: boolean } | undefined> {
+  const { client, database, source, signal } = work;
+  const type = jobTypeOf(job);
+  const sinceMs = msFromTimestamp(job.created) - clockSkewMs;
+  const isRecent = ({ created }: ListedJob) => {
+    const time = created === undefined ? undefined : parseTimestamp(created);
+    return time === undefined || msFromTimestamp(time) >= sinceMs;
+  };
+  const jobs: ListedJob[] = [];
+  let complete = false;
+  for (let page = 1; page <= listPagesMost && !complete; page += 1) {
+    const path = `/api/jobs/?page_number=${page}&page_size=${listPageSize}`;
+    let result: ListedJob[];
+    try {
+      ({ result } = await client.call({ method: 'GET', path }, listForm, signal));
+    } catch (error) {
+      if (error instanceof AnswerError && missing.has(error.status) && page === 1) return undefined;
+      throw error;
+    }
+    const recent = result.filter(isRecent);
+    jobs.push(...recent.filter((each) => each.type === undefined || each.type === type));
+    complete = result.length < listPageSize || recent.length === 0;
+  }
+  const known = await knownJobs(
+    database,
+    source.name,
+    jobs.map(({ id }) => id),
+  );
+  return { jobs: jobs.filter(({ id }) => !known.has(id)), complete };
+}
+
+interface ByReference {
+  /** With our reference. */
+  readonly ids: string[];
+  /** With another one. */
+  readonly others: string[];
+  readonly complete: boolean;
+}
+
+async function eventsByReference(work: IntakeWork, job: OpenJob, sinceMs: number): Promise<ByReference> {
+  const mirrored = await work.database.query<Made & { id: string }>(
+    `select record_id as id, body::json ->> 'reference_id' as reference, body::json ->> 'created' as created
+     from bridge.mirror
+     where source = $1 and feed = 'sourcing-events' and modified >= $2`,
+    [work.source.name, timestampFromMs(sinceMs)],
+  );
+  const since = encodeURIComponent(timestampFromMs(sinceMs));
+  const { found, complete } = await readEventsFeed(work, `modified_after=${since}&page_size=1000`, work.signal);
+  const all = new Map<string, Made>(mirrored.map(({ id, ...made }) => [id, made]));
+  for (const { id, reference_id: reference = null, created = null } of found) all.set(id, { reference, created });
+  return split(all, { job, sinceMs, complete });
+}
+
+interface Made {
+  readonly reference: string | null;
+  readonly created: string | null;
+}
+
+const requestsForm = z.looseObject({
+  result: z.array(z.looseObject({ uuid: z.string(), reference_id: z.string().nullish(), created: z.string() })),
+  next: z.string().nullish(),
+});
+
+async function requestsByReference(work: IntakeWork, job: OpenJob, sinceMs: number): Promise<ByReference> {
+  const { client, signal } = work;
+  const query = new URLSearchParams({ modified_after: timestampFromMs(sinceMs), page_size: '1000' });
+  try {
+    const path = `/api/manage/sourcing_requests?${query.toString()}`;
+    const { result, next } = await client.call({ method: 'GET', path }, requestsForm, signal);
+    const all = new Map(
+      result.map(({ uuid, reference_id: reference = null, created }) => [uuid, { reference, created }]),
+    );
+    return split(all, { job, sinceMs, complete: !next });
+  } catch (error) {
+    // Then only the jobs tell.
+    if (error instanceof AnswerError && missing.has(error.status)) return { ids: [], others: [], complete: true };
+    throw error;
+  }
+}
+
+/** One with our reference that is older than the intent is not ours: a person has made it. */
+function split(
+  all: ReadonlyMap<string, Made>,
+  { job, sinceMs, complete }: { job: OpenJob; sinceMs: number; complete: boolean },
+): ByReference {
+  const isOurs = ({ reference, created }: Made) => {
+    const time = created === null ? undefined : parseTimestamp(created);
+    return reference === job.reference && (time === undefined || msFromTimestamp(time) >= sinceMs);
+  };
+  const ids = [...all].filter(([, made]) => isOurs(made)).map(([id]) => id);
+  return { ids, others: [...all].filter(([, made]) => !isOurs(made)).map(([id]) => id), complete };
+}
+
+/** A job that attaches files shows their names; another job with the same files may be a person's. */
+function traceOfAttach({ payload }: OpenJob, list: { jobs: ListedJob[]; complete: boolean } | undefined): Trace {
+  if (list === undefined) return { is: 'unclear', why: 'the service does not list its jobs' };
+  const { files } = JSON.parse(payload) as { files: { file_name: string }[] };
+  const wanted = files.map(({ file_name: name }) => name).sort(compareText);
+  const pending = list.jobs.some(({ status }) => status !== 'COMPLETED' && status !== 'FAILED');
+  if (pending) return { is: 'perhaps', why: 'a job that may be this one has not ended' };
+  const found = list.jobs.find(({ detail }) => {
+    const names = (detail?.data ?? []).map(({ file_name: name = '' }) => name).sort(compareText);
+    return JSON.stringify(names) === JSON.stringify(wanted);
+  });
+  if (found) return { is: 'job', uuid: found.id };
+  return list.complete ? { is: 'none' } : { is: 'unclear', why: 'the service has too many jobs to search' };
+}

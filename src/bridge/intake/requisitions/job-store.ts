@@ -1,0 +1,172 @@
+/** The rows of `bridge.intake_jobs`, and the requisitions that are in an open one. One operation a function. */
+
+import { storableText } from '#bridge/storable-text.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+import { textArray } from '#platform/database/binary-array.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import type { LotOrigin } from './event-payload.ts';
+
+export type JobKind = 'create' | 'update' | 'attach';
+
+/** What a job was made of: JSON in its row. */
+export interface MadeOf {
+  readonly lots: readonly LotOrigin[];
+  /** Requisitions, each with the hash (hexadecimal) of what of it is sent; null: it is taken out. */
+  readonly members: readonly { readonly erpKey: string; readonly hash: string | null; readonly why?: string }[];
+  readonly name: string;
+}
+
+export interface OpenJob {
+  readonly id: string;
+  readonly event: string;
+  readonly kind: JobKind;
+  readonly state: 'intent' | 'sent' | 'uncertain';
+  readonly payload: string;
+  readonly madeOf: string;
+  readonly created: Timestamp;
+  readonly posts: number;
+  readonly uuid: string | null;
+  readonly looks: number;
+  readonly nextLook: Timestamp;
+  readonly make: string;
+  readonly reference: string | null;
+  readonly entity: string | null;
+}
+
+const isOpen = "j.state in ('intent', 'sent', 'uncertain')";
+
+/** Returns the jobs that have not ended, the oldest first. */
+export async function readOpenJobs(sql: Sql, intake: string): Promise<OpenJob[]> {
+  return sql.query<OpenJob>(
+    `select j.id, j.event, j.kind, j.state, j.payload, j.made_of as "madeOf", j.created, j.posts, j.uuid, j.looks,
+       j.next_look as "nextLook", e.make, e.reference_id as reference, e.entity
+     from bridge.intake_jobs j join bridge.intake_events e on e.id = j.event
+     where j.intake = $1 and ${isOpen} order by j.created, j.id`,
+    [intake],
+  );
+}
+
+/** Commits the intent: this POST is about to be made, and ends at `ends` at the latest. Its requisitions are in it. */
+export async function insertJob(
+  tx: Sql,
+  intent: {
+    id: string;
+    intake: string;
+    source: string;
+    event: string;
+    kind: JobKind;
+    payload: string;
+    madeOf: MadeOf;
+    now: Timestamp;
+    ends: Timestamp;
+    nextLook: Timestamp;
+  },
+): Promise<void> {
+  const { id, intake, source, event, kind, payload, madeOf, now, ends, nextLook } = intent;
+  await tx.query(
+    `insert into bridge.intake_jobs (id, intake, source, event, kind, state, payload, made_of, created, ends, next_look)
+     values ($1, $2, $3, $4, $5, 'intent', $6, $7, $8, $9, $10)`,
+    [id, intake, source, event, kind, payload, JSON.stringify(madeOf), now, ends, nextLook],
+  );
+  await tx.query(
+    `update bridge.intake_records set submission = $3, due = null, action = null
+     where intake = $1 and erp_key = any($2::text[])`,
+    [intake, textArray(madeOf.members.map(({ erpKey }) => erpKey)), id],
+  );
+}
+
+/** Commits the intent to make the POST of a job again, after it was found nowhere. */
+export async function repeatJob(tx: Sql, id: string, { ends, nextLook }: { ends: Timestamp; nextLook: Timestamp }) {
+  await tx.query(
+    `update bridge.intake_jobs set state = 'intent', posts = posts + 1, ends = $2, next_look = $3, looks = 0
+     where id = $1`,
+    [id, ends, nextLook],
+  );
+}
+
+/** Stores the id that the source has given to the job. */
+export async function storeJobSent(tx: Sql, id: string, uuid: string, nextLook: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.intake_jobs set state = 'sent', uuid = $2, next_look = $3, looks = 0, last_error = null
+     where id = $1`,
+    [id, uuid, nextLook],
+  );
+}
+
+/** Stores that it is not known whether the POST took effect. */
+export async function storeJobUncertain(tx: Sql, id: string, error: string, nextLook: Timestamp): Promise<void> {
+  await tx.query(`update bridge.intake_jobs set state = 'uncertain', last_error = $2, next_look = $3 where id = $1`, [
+    id,
+    storableText(error),
+    nextLook,
+  ]);
+}
+
+/** Stores that the outcome is not known yet, and when to look again. */
+export async function storeJobLook(tx: Sql, id: string, nextLook: Timestamp, error?: string): Promise<void> {
+  await tx.query(
+    `update bridge.intake_jobs set looks = looks + 1, next_look = $2, last_error = coalesce($3, last_error)
+     where id = $1`,
+    [id, nextLook, error === undefined ? null : storableText(error)],
+  );
+}
+
+/** Ends a job. */
+export async function endJob(
+  tx: Sql,
+  id: string,
+  end: { state: 'completed' | 'failed' | 'released' | 'held'; error: string | null; now: Timestamp },
+): Promise<void> {
+  await tx.query(
+    `update bridge.intake_jobs set state = $2, last_error = $3, ended = $4, next_look = null where id = $1`,
+    [id, end.state, end.error === null ? null : storableText(end.error), end.now],
+  );
+}
+
+/** What becomes of a requisition when its job has ended. A newer version of it is compared in any case. */
+export type FreedRecord =
+  | { readonly is: 'done'; readonly erpKey: string }
+  /** It is compared again. */
+  | { readonly is: 'again'; readonly erpKey: string }
+  /** A person is told: a dead letter. */
+  | { readonly is: 'told'; readonly erpKey: string; readonly type: string; readonly why: string };
+
+/** Takes the requisitions out of their job. */
+export async function freeRecords(
+  tx: Sql,
+  { intake, job }: { intake: string; job: string },
+  records: readonly FreedRecord[],
+  now: Timestamp,
+): Promise<void> {
+  await tx.query(
+    `update bridge.intake_records r
+     set submission = null,
+       submitted = case when g.outcome = 'done' then $6 else r.submitted end,
+       due = case when g.outcome = 'again' then coalesce(r.due, $6) else r.due end,
+       waiting_since = case when g.outcome = 'again' then coalesce(r.waiting_since, $6)
+                            when r.due is null then null else r.waiting_since end,
+       error_type = case when g.outcome = 'told' and r.due is null then g.type end,
+       last_error = case when g.outcome = 'told' and r.due is null then g.why end,
+       dead_since = case when g.outcome = 'told' and r.due is null then $6::timestamptz end
+     from unnest($3::text[], $4::text[], $5::text[], $7::text[]) as g (erp_key, outcome, type, why)
+     where r.intake = $1 and r.submission = $2 and r.erp_key = g.erp_key`,
+    [
+      intake,
+      job,
+      textArray(records.map(({ erpKey }) => erpKey)),
+      textArray(records.map(({ is }) => is)),
+      textArray(records.map((record) => (record.is === 'told' ? record.type : null))),
+      now,
+      textArray(records.map((record) => (record.is === 'told' ? storableText(record.why) : null))),
+    ],
+  );
+}
+
+/** Returns those of the source's ids of jobs that are known here. */
+export async function knownJobs(sql: Sql, source: string, uuids: readonly string[]): Promise<Set<string>> {
+  const rows = await sql.query<{ uuid: string }>(
+    'select uuid from bridge.intake_jobs where source = $1 and uuid = any($2::text[])',
+    [source, textArray(uuids)],
+  );
+  return new Set(rows.map(({ uuid }) => uuid));
+}

@@ -1,0 +1,193 @@
+/**
+ * Looks after open jobs: it reads what became of those that the source has taken, and finds out about those of which it
+ * is not known whether it has. Nothing is sent again before that, and what stays uncertain is held for a person.
+ */
+import { z } from 'zod';
+import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
+import { AnswerError } from '#client/read-answer.ts';
+import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { askedToWaitMs, errorText } from '#platform/errors.ts';
+import type { IntakeWork } from '../intake-deps.ts';
+import { readClaimed } from './event-store.ts';
+import { findCreated, type Trace } from './find-created.ts';
+import { endsOf } from './job-intent.ts';
+import { type OpenJob, readOpenJobs, repeatJob, storeJobLook, storeJobSent, storeJobUncertain } from './job-store.ts';
+import { readEventStatus } from './read-events.ts';
+import { postJob } from './send-jobs.ts';
+import { holdJob, type JobFault, jobCompleted, jobFailed, releaseJob } from './settle-job.ts';
+
+/** A job that is found nowhere is sent again so often, each time after a search. */
+const postsMost = 3;
+/** So long a job that may be ours is waited for, until it says what it has made. */
+const namelessMs = 15 * 60_000;
+
+/** Looks after those open jobs whose time has come. Rejects with LeaseLost. */
+export async function lookJobs(work: IntakeWork): Promise<void> {
+  const { intake, lease, clock, signal } = work;
+  const open = await lease.transaction((tx) => readOpenJobs(tx, intake.name));
+  for (const job of open) {
+    signal.throwIfAborted();
+    if (job.nextLook > timestampNow(clock)) continue;
+    if (job.state === 'sent') await lookAt(work, job);
+    else await search(work, job);
+  }
+}
+
+const jobForm = z.looseObject({
+  status: z.string(),
+  created_entity: z.string().min(1).max(200).nullish(),
+  errors: z.unknown().optional(),
+  detail: z.looseObject({ errors: z.array(z.unknown()).nullish() }).nullish(),
+});
+
+async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
+  const { client, lease, clock, log, intake, signal } = work;
+  const path = `/api/jobs/${encodeURIComponent(job.uuid ?? '')}`;
+  let answer: z.output<typeof jobForm>;
+  try {
+    answer = await lease.during((lost) =>
+      client.call({ method: 'GET', path }, jobForm, AbortSignal.any([signal, lost])),
+    );
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof AnswerError && error.status === 404) {
+      // A source that was restored from a copy does not know it any more; it may know what it has made.
+      const why = 'the service does not know the job any more';
+      await lease.transaction((tx) => storeJobUncertain(tx, job.id, why, timestampNow(clock)));
+      return;
+    }
+    await lookAgain(work, job, error);
+    return;
+  }
+  if (answer.status === 'FAILED') {
+    const faults = faultsOf(answer.errors);
+    const why = faults.length === 0 ? 'the service gives no reason' : faultText(faults);
+    log.warn({ intake: intake.name, job: job.uuid }, why);
+    await lease.transaction((tx) => jobFailed(tx, work, job.id, why, faults));
+    return;
+  }
+  if (answer.status !== 'COMPLETED') {
+    const next = nextLook(job, clock.nowMs(), 0);
+    await lease.transaction((tx) => storeJobLook(tx, job.id, next, `the job is ${answer.status}`));
+    return;
+  }
+  if (job.kind !== 'create') {
+    const faults = faultsOf(answer.detail?.errors ?? []);
+    await lease.transaction((tx) => jobCompleted(tx, work, job.id, { faults }));
+    return;
+  }
+  if (answer.created_entity) await created(work, job, answer.created_entity);
+  // It has made something, and does not say what.
+  else
+    await lease.transaction((tx) =>
+      storeJobUncertain(tx, job.id, 'the job does not name what it has made', timestampNow(clock)),
+    );
+}
+
+/** An event that another row has already is not this one: then a person has to look. */
+async function created(work: IntakeWork, job: OpenJob, entity: string): Promise<void> {
+  await work.lease.transaction(async (tx) => {
+    const claimed = await readClaimed(tx, work.source.name, [entity]);
+    if (claimed.has(entity)) await holdJob(tx, work, job.id, `the service names ${entity}, which is another's already`);
+    else await jobCompleted(tx, work, job.id, { entity });
+  });
+}
+
+async function search(work: IntakeWork, job: OpenJob): Promise<void> {
+  const { lease, clock, signal } = work;
+  // A process that dies in this search leaves it as it is.
+  if (job.state === 'intent')
+    await lease.transaction((tx) =>
+      storeJobUncertain(tx, job.id, 'no process saw the end of the request', timestampNow(clock)),
+    );
+  let trace: Trace;
+  try {
+    trace = await lease.during((lost) => {
+      const given = { ...work, signal: AbortSignal.any([signal, lost]) };
+      return job.kind === 'update' ? traceOfUpdate(given, job) : findCreated(given, job);
+    });
+  } catch (error) {
+    signal.throwIfAborted();
+    await lookAgain(work, job, error);
+    return;
+  }
+  const nowMs = clock.nowMs();
+  if (trace.is === 'entity') return created(work, job, trace.entity);
+  if (trace.is === 'done') {
+    await lease.transaction((tx) => jobCompleted(tx, work, job.id, {}));
+    return;
+  }
+  if (trace.is === 'job') {
+    await lease.transaction((tx) => storeJobSent(tx, job.id, trace.uuid, timestampFromMs(nowMs)));
+    return;
+  }
+  if (trace.is === 'perhaps' && nowMs - msFromTimestamp(job.created) < namelessMs) {
+    await lease.transaction((tx) => storeJobLook(tx, job.id, nextLook(job, nowMs, 0), trace.why));
+    return;
+  }
+  if (trace.is === 'none' && (job.posts < postsMost || job.kind === 'update')) {
+    await lease.transaction((tx) => repeatJob(tx, job.id, endsOf(nowMs, work.source.timeout_seconds)));
+    await postJob(work, job);
+    return;
+  }
+  await lease.transaction((tx) =>
+    trace.is === 'none' ? releaseLater(tx, work, job) : holdJob(tx, work, job.id, trace.why),
+  );
+}
+
+/**
+ * An update that takes effect twice leaves a draft as one does, so it need not be searched. Of an event that was
+ * published meanwhile it cannot be told whether it did.
+ */
+async function traceOfUpdate(work: IntakeWork, job: OpenJob): Promise<Trace> {
+  const status = await readEventStatus(work, job, work.signal);
+  if (status === 'DRAFT') return { is: 'none' };
+  if (status === undefined) return { is: 'perhaps', why: 'the feed does not show the event' };
+  return { is: 'unclear', why: `it is ${status} now` };
+}
+
+/** It was made three times, found nowhere, and has certainly not taken effect. */
+async function releaseLater(tx: Parameters<typeof releaseJob>[0], work: IntakeWork, job: OpenJob): Promise<void> {
+  await releaseJob(tx, work, job.id, `the service did not take it in ${job.posts} tries, and shows no trace of it`);
+  const waitMs = retryWaitMs(retrySchedules.submission, job.posts + 4);
+  await tx.query('update bridge.intake_events set ready = $2 where id = $1', [
+    job.event,
+    timestampFromMs(work.clock.nowMs() + waitMs),
+  ]);
+}
+
+async function lookAgain({ lease, clock, log, intake }: IntakeWork, job: OpenJob, error: unknown): Promise<void> {
+  log.warn({ intake: intake.name, job: job.id }, errorText(error));
+  await lease.transaction((tx) =>
+    storeJobLook(tx, job.id, nextLook(job, clock.nowMs(), askedToWaitMs(error)), errorText(error)),
+  );
+}
+
+function nextLook({ looks }: OpenJob, nowMs: number, floorMs: number) {
+  return timestampFromMs(nowMs + retryWaitMs(retrySchedules.submissionLook, looks, { floorMs }));
+}
+
+const faultForm = z.union([
+  z.looseObject({ path: z.string().optional(), message: z.string() }),
+  z
+    .looseObject({ file_name: z.string().optional(), error: z.string() })
+    .transform(({ file_name: path, error }) => ({ path, message: error })),
+  z.string().transform((message) => ({ message })),
+]);
+
+/** No document states the form of a job's errors: what has no known form is shown as it is. */
+function faultsOf(errors: unknown): JobFault[] {
+  if (errors === undefined || errors === null) return [];
+  return (Array.isArray(errors) ? (errors as unknown[]) : [errors]).slice(0, 100).map((error): JobFault => {
+    const read = faultForm.safeParse(error);
+    return read.success ? read.data : { message: JSON.stringify(error).slice(0, 500) };
+  });
+}
+
+function faultText(faults: readonly JobFault[]): string {
+  return faults
+    .slice(0, 10)
+    .map(({ path, message }) => (path === undefined ? message : `${path}: ${message}`))
+    .join('; ');
+}

@@ -1,0 +1,129 @@
+/** Makes of a requisition what the intake wants of the service for it. Pure. */
+import { hash } from 'node:crypto';
+import { type CompiledField, FieldFault } from '#bridge/documents/compile-field.ts';
+import type { MappingRule } from '#bridge/documents/mapping-rule.ts';
+import type { RequisitionRecord } from '#connector/records.ts';
+import type { IntakeSettings } from '../intake-settings.ts';
+import { defaultColumns } from './default-bid-sheet.ts';
+import { compileRequisitionField } from './requisition-fields.ts';
+
+/** What one line of a requisition asks for. */
+export interface NeededLot {
+  readonly line: string;
+  /** Other lots of the event may have the same name: then it is completed. */
+  readonly name: string;
+  readonly values: readonly { readonly column: string; readonly value: string }[];
+}
+
+/** What a requisition adds to an event. */
+export interface Need {
+  readonly reference: string;
+  /** Of the event, while the requisition is its first. */
+  readonly head: {
+    readonly name: string;
+    /** The settings say the name; it is the same for any number of requisitions. */
+    readonly isNamed: boolean;
+    readonly description?: string;
+    readonly category?: string;
+    readonly currency?: string;
+  };
+  readonly tags: readonly { readonly name: string; readonly value: string }[];
+  readonly suppliers: readonly string[];
+  readonly lots: readonly NeededLot[];
+}
+
+export type Wish =
+  | { readonly is: 'wanted'; readonly groupKey: string; readonly need: Need; readonly hash: Buffer }
+  /** It is not open any more, has no items, or the settings leave it out. */
+  | { readonly is: 'withdrawn'; readonly why: string }
+  | { readonly is: 'refused'; readonly why: string };
+
+export type WishOf = (record: RequisitionRecord) => Wish;
+
+/** The API's limits on values. */
+const nameMax = 120;
+const descriptionMax = 1_000;
+const lotNameMax = 255;
+
+/** Compiles an intake's rules. The settings have been checked. */
+export function createWishOf({ name: intake, only, mapping, make, group }: IntakeSettings): WishOf {
+  const { event, lots } = mapping;
+  const field = (rule: MappingRule | undefined, inLine = false) =>
+    rule === undefined ? undefined : compiled(intake, rule, inLine);
+  const fieldsOf = (rules: Readonly<Record<string, MappingRule>>, inLine: boolean) =>
+    Object.entries(rules).map(([name, rule]) => ({ ...compiled(intake, rule, inLine), name }));
+  const named = field(event?.name);
+  const [description, category, currency] = [field(event?.description), field(event?.category), field(event?.currency)];
+  const tags = event?.tags && fieldsOf(event.tags, false);
+  const suppliers = (event?.suppliers ?? []).map((rule) => compiled(intake, rule, false));
+  const lotName = field(lots?.name, true);
+  const columns = fieldsOf(lots?.columns ?? defaultColumns, true);
+  const groupBy = field(group && { template: group.by, type: 'text', required: false });
+
+  const lotOf = (record: RequisitionRecord, item: RequisitionRecord['items'][number]): NeededLot => ({
+    line: item.line,
+    name: ((lotName && textOf(lotName, record, item)) || item.name).trim().slice(0, lotNameMax) || item.line,
+    values: columns.flatMap((column) => {
+      const value = textOf(column, record, item);
+      return value === '' ? [] : [{ column: column.name, value }];
+    }),
+  });
+
+  function needOf(record: RequisitionRecord): Need {
+    const of = (rule: CompiledField | undefined, fallback: string | undefined) =>
+      rule ? textOf(rule, record) || undefined : fallback;
+    const head = {
+      description: of(description, record.description)?.slice(0, descriptionMax),
+      category: of(category, record.category),
+      currency: of(currency, record.items.find((item) => item.currency !== undefined)?.currency),
+    };
+    const name = (named && textOf(named, record)) || record.name;
+    return {
+      reference: record.reference_id,
+      head: {
+        name: name.slice(0, nameMax),
+        isNamed: named !== undefined,
+        ...Object.fromEntries(Object.entries(head).filter(([, value]) => value !== undefined)),
+      },
+      tags: tags
+        ? tags.flatMap((tag) => ({ name: tag.name, value: textOf(tag, record) })).filter(({ value }) => value !== '')
+        : record.tags.map((tag) => ({ name: tag.name, value: tag.value })),
+      suppliers: suppliers.map((rule) => textOf(rule, record)).filter((id) => id !== ''),
+      lots: record.items.map((item) => lotOf(record, item)),
+    };
+  }
+
+  return (record) => {
+    if (!record.open) return { is: 'withdrawn', why: 'it is not open in the ERP any more' };
+    if (!isTaken(record, only)) return { is: 'withdrawn', why: 'the settings of the intake leave it out' };
+    if (record.items.length === 0 && make !== 'request') return { is: 'withdrawn', why: 'it has no lines' };
+    try {
+      const need = needOf(record);
+      // One without a value for a path of `group.by` has an event of its own.
+      const groupKey = (groupBy && textOf(groupBy, record)) || record.reference_id;
+      // A request holds the record itself.
+      const sent = make === 'request' ? { ...record, open: true } : need;
+      return { is: 'wanted', groupKey, need, hash: hash('sha256', JSON.stringify(sent), 'buffer') };
+    } catch (error) {
+      if (!(error instanceof FieldFault)) throw error;
+      return { is: 'refused', why: `intake "${intake}": a field ${error.message}` };
+    }
+  };
+}
+
+function isTaken(record: RequisitionRecord, only: IntakeSettings['only']): boolean {
+  const beginsRight = only.external_id?.some((start) => record.reference_id.startsWith(start)) ?? true;
+  const valueOf = (name: string) =>
+    record.tags.find((tag) => tag.name === name)?.value ?? (name === 'category' ? (record.category ?? '') : '');
+  return beginsRight && Object.entries(only.fields).every(([name, values]) => [values].flat().includes(valueOf(name)));
+}
+
+function compiled(intake: string, rule: MappingRule, inLine: boolean): CompiledField {
+  const field = compileRequisitionField('', rule, inLine);
+  if ('fault' in field) throw new TypeError(`a rule of ${intake} was not checked: ${field.fault}`);
+  return field;
+}
+
+function textOf(field: CompiledField, record: RequisitionRecord, item?: unknown): string {
+  return field.make(record, item) ?? '';
+}

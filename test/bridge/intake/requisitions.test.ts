@@ -1,0 +1,302 @@
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { readIntakeDeadLetters, replayIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
+import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
+import type { RequisitionRecord } from '#connector/records.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { createRandom } from '../../simulation/random.ts';
+import { createRequisitionWorld, postEnds, type RequisitionWorld, refusedItems } from './requisition-world.ts';
+
+let db: TestDatabase;
+beforeAll(async () => {
+  db = await createTestDatabase();
+});
+
+let world: RequisitionWorld;
+const worldOf = async (options: Partial<Parameters<typeof createRequisitionWorld>[0]> = {}) => {
+  world = createRequisitionWorld({ database: db.database, random: createRandom('requisitions'), ...options });
+  await world.prepare();
+};
+beforeEach(() => worldOf());
+
+const requisition = (n: number, more: Partial<RequisitionRecord> = {}): RequisitionRecord => ({
+  reference_id: `PR-${n}`,
+  name: `Steel for ${n}`,
+  tags: [],
+  items: [
+    { line: '10', name: 'Bolt', quantity: '4', unit: 'kg' },
+    { line: '20', name: 'Nut', quantity: '8', unit: 'pc' },
+  ],
+  open: true,
+  ...more,
+});
+
+/** Lets the intake work for some minutes. */
+async function settle(rounds = 8) {
+  for (let round = 0; round < rounds; round += 1) {
+    await world.run();
+    world.clock.advance(15_000);
+    world.tick();
+  }
+}
+/** A person agrees to the first run, at which nothing waits. */
+const begin = async () => {
+  await world.run();
+  await world.run();
+};
+const resume = () => resumeIntake(db.database, 'requisitions', { agreeToArchive: false }, timestampNow(world.clock));
+const letters = async () =>
+  (await readIntakeDeadLetters(db.database, { limit: 100 })).map(({ erpKey, errorType, lastError }) => ({
+    erpKey,
+    errorType,
+    lastError,
+  }));
+const [anEvent, shape] = [
+  () => [...world.events.values()][0],
+  () => [...world.events.values()].map(({ reference, lots }) => [reference, lots.map(({ name }) => name)]),
+];
+
+test('a first run on open requisitions makes nothing before a person has agreed', async () => {
+  world.save(requisition(1));
+  await settle();
+  expect(world.posts).toEqual([]);
+  const [paused] = await db.database.query<{ reason: string }>('select paused_reason as reason from bridge.intakes');
+  expect(paused?.reason).toContain('1 requisitions would become 1 events');
+  await resume();
+  await settle();
+  expect(shape()).toEqual([['PR-1', ['Bolt', 'Nut']]]);
+});
+
+test('each requisition becomes one event, with a lot for each line, and stays it', async () => {
+  await begin();
+  world.save(requisition(1));
+  world.save(requisition(2, { open: false }));
+  await settle();
+  expect(shape()).toEqual([['PR-1', ['Bolt', 'Nut']]]);
+  expect(anEvent()?.lots[0]?.values).toEqual([
+    { column: 'Item', value: 'Bolt' },
+    { column: 'Quantity', value: '4' },
+    { column: 'Unit', value: 'kg' },
+    { column: 'Requisition', value: 'PR-1' },
+  ]);
+  expect(await db.database.query('select lot, erp_key, line from bridge.intake_lots order by line')).toEqual([
+    { lot: 'Bolt', erp_key: 'PR-1', line: '10' },
+    { lot: 'Nut', erp_key: 'PR-1', line: '20' },
+  ]);
+  const posts = world.posts.length;
+  world.save(requisition(1));
+  await settle(20);
+  expect(world.posts.length).toBe(posts);
+});
+
+test('requisitions of a group share an event when its time has come, and a late one has the next', async () => {
+  await worldOf({ intake: { group: { by: '{category}', most: 5, wait_minutes: 30 }, poll_seconds: 60 } });
+  await begin();
+  world.save(requisition(1, { category: 'Steel' }));
+  await settle(8);
+  world.save(requisition(2, { category: 'Steel' }));
+  world.save(requisition(3, { category: 'Paper' }));
+  await settle(8);
+  expect(world.events.size).toBe(0);
+  world.clock.advance(30 * 60_000);
+  await settle();
+  world.save(requisition(4, { category: 'Steel' }));
+  await settle(4);
+  world.clock.advance(30 * 60_000);
+  await settle();
+  expect(shape()).toEqual([
+    ['PR-1, PR-2', ['Bolt (PR-1/10)', 'Nut (PR-1/20)', 'Bolt (PR-2/10)', 'Nut (PR-2/20)']],
+    ['PR-3', ['Bolt', 'Nut']],
+    ['PR-4', ['Bolt', 'Nut']],
+  ]);
+});
+
+test('a full event is made at once; one more requisition has another', async () => {
+  await worldOf({ intake: { group: { by: '{category}', most: 4, wait_minutes: 600 } } });
+  await begin();
+  for (const n of [1, 2, 3]) world.save(requisition(n, { category: 'Steel' }));
+  await settle();
+  expect(shape()).toEqual([['PR-1, PR-2', ['Bolt (PR-1/10)', 'Nut (PR-1/20)', 'Bolt (PR-2/10)', 'Nut (PR-2/20)']]]);
+});
+
+test('a draft follows its requisition; a withdrawn one is taken out, and a person is told', async () => {
+  await worldOf({
+    intake: {
+      group: { by: '{category}', most: 4, wait_minutes: 600 },
+      event_url: 'https://sourcing.example.com/events/{id}',
+      poll_seconds: 10,
+    },
+  });
+  await begin();
+  for (const n of [1, 2]) world.save(requisition(n, { category: 'Steel' }));
+  await settle();
+  world.save(requisition(1, { category: 'Steel', items: [{ line: '10', name: 'Bolt', quantity: '5', unit: 'kg' }] }));
+  await settle();
+  expect(shape()).toEqual([['PR-1, PR-2', ['Bolt (PR-1/10)', 'Bolt (PR-2/10)', 'Nut']]]);
+  expect(anEvent()?.lots[0]?.values[1]).toEqual({ column: 'Quantity', value: '5' });
+  world.save(requisition(1, { category: 'Steel', open: false }));
+  await settle();
+  expect(shape()).toEqual([['PR-1, PR-2', ['Bolt', 'Nut']]]);
+  expect(await letters()).toEqual([
+    {
+      erpKey: 'PR-1',
+      errorType: 'withdrawn',
+      lastError: `it was withdrawn (it is not open in the ERP any more), and its lots were taken out of the event "Steel for 2" (${anEvent()?.id}, https://sourcing.example.com/events/${anEvent()?.id}), which is a draft`,
+    },
+  ]);
+  // Raised again, it has an event of its own.
+  world.save(requisition(1, { category: 'Steel' }));
+  await settle();
+  const members = await db.database.query(
+    'select erp_key from bridge.intake_members where live order by event, erp_key',
+  );
+  expect(members.length).toBe(2);
+  expect(world.violations).toEqual([]);
+});
+
+test.each([
+  ['changed', { items: [{ line: '10', name: 'Bolt', quantity: '5' }] }, 'it was changed, and the event'],
+  ['withdrawn', { open: false }, 'it was withdrawn (it is not open in the ERP any more), and the event'],
+] as const)(
+  'after the publication a person is told that it was %s, once, and nothing is sent',
+  async (type, more, words) => {
+    await worldOf({ intake: { poll_seconds: 10 } });
+    await begin();
+    world.save(requisition(1));
+    await settle();
+    world.publish(anEvent() as never, 'OPEN');
+    const posts = world.posts.length;
+    world.save(requisition(1, more as Partial<RequisitionRecord>));
+    await settle();
+    expect(world.posts.length).toBe(posts);
+    expect(await letters()).toEqual([
+      { erpKey: 'PR-1', errorType: type, lastError: expect.stringContaining(words) as string },
+    ]);
+    expect((await letters())[0]?.lastError).toContain(
+      `"Steel for 1" (${anEvent()?.id}) was not changed, as it is OPEN`,
+    );
+    await replayIntake(db.database, { intake: 'requisitions', dead: true }, timestampNow(world.clock));
+    await settle();
+    expect(await letters()).toEqual([]);
+  },
+);
+
+test('a requisition that is done when its event has ended is what it was raised for: nobody is told', async () => {
+  await worldOf({ intake: { poll_seconds: 10 } });
+  await begin();
+  world.save(requisition(1));
+  await settle();
+  world.publish(anEvent() as never, 'CLOSED');
+  world.save(requisition(1, { open: false }));
+  await settle();
+  expect(await letters()).toEqual([]);
+});
+
+test('of an event that the service refuses, only the requisition that it names is a dead letter', async () => {
+  await worldOf({ intake: { group: { by: '{category}', most: 8, wait_minutes: 1 }, poll_seconds: 10 } });
+  await begin();
+  for (const n of [1, 2, 3]) world.save(requisition(n, { category: 'Steel' }));
+  world.save(requisition(4, { category: 'Steel', items: [{ line: '1', name: refusedItems.named }] }));
+  await settle();
+  expect(shape()).toEqual([
+    [
+      'PR-1, PR-2, PR-3',
+      ['Bolt (PR-1/10)', 'Nut (PR-1/20)', 'Bolt (PR-2/10)', 'Nut (PR-2/20)', 'Bolt (PR-3/10)', 'Nut (PR-3/20)'],
+    ],
+  ]);
+  expect(await letters()).toMatchObject([
+    { erpKey: 'PR-4', errorType: 'data', lastError: expect.stringContaining('not allowed') },
+  ]);
+});
+
+test.each([refusedItems.nameless, refusedItems.atOnce])(
+  'a refusal that names none is found by halves (%s)',
+  async (name) => {
+    await worldOf({ intake: { group: { by: '{category}', most: 8, wait_minutes: 1 }, poll_seconds: 10 } });
+    await begin();
+    for (const n of [1, 2, 3]) world.save(requisition(n, { category: 'Steel' }));
+    world.save(requisition(4, { category: 'Steel', items: [{ line: '1', name }] }));
+    await settle(20);
+    expect(
+      shape()
+        .map(([reference]) => String(reference))
+        .toSorted((a, b) => (a < b ? -1 : 1)),
+    ).toEqual(['PR-1, PR-2', 'PR-3']);
+    expect((await letters()).map(({ erpKey }) => erpKey)).toEqual(['PR-4']);
+  },
+);
+
+test.each(postEnds)('one event, not two and not none, when the answer to its POST is: %s', async (end) => {
+  await worldOf({ idempotent: false });
+  await begin();
+  world.save(requisition(1));
+  world.endNextPost(end);
+  await settle();
+  expect(shape()).toEqual([['PR-1', ['Bolt', 'Nut']]]);
+  expect([await letters(), world.violations]).toEqual([[], []]);
+});
+
+test('where the service does not list its jobs, an uncertain outcome is held for a person, and never repeated', async () => {
+  await worldOf({ listsJobs: false });
+  await begin();
+  world.save(requisition(1));
+  world.endNextPost('reset');
+  await settle();
+  expect(await letters()).toMatchObject([{ erpKey: 'PR-1', errorType: 'uncertain' }]);
+  expect((await letters())[0]?.lastError).toContain('bridge intake link requisitions PR-1 <its id>, or --new');
+  await replayIntake(db.database, { intake: 'requisitions', dead: true }, timestampNow(world.clock));
+  await settle();
+  expect([world.posts.length, (await letters()).length]).toEqual([1, 1]);
+});
+
+test.each(['its id', '--new'])('a person says what became of an uncertain requisition: %s', async (says) => {
+  await worldOf({ listsJobs: false });
+  await begin();
+  world.save(requisition(1));
+  world.setFeedLag(1e9);
+  world.endNextPost(says === '--new' ? 'reset' : 'reset after');
+  await settle();
+  expect(await letters()).toMatchObject([{ errorType: 'uncertain' }]);
+  world.setFeedLag(0);
+  const entity = says === '--new' ? undefined : anEvent()?.id;
+  const link = { intake: 'requisitions', erpKey: 'PR-1', entity };
+  await linkRequisition(db.database, link, timestampNow(world.clock));
+  await settle();
+  expect([world.events.size, world.posts.length]).toEqual([1, says === '--new' ? 2 : 1]);
+  expect(await db.database.query('select line from bridge.intake_lots order by line')).toEqual([
+    { line: '10' },
+    { line: '20' },
+  ]);
+  expect(await letters()).toEqual([]);
+});
+
+test('where the feed shows the event, the list of jobs is not needed', async () => {
+  await worldOf({ listsJobs: false });
+  await begin();
+  world.save(requisition(1));
+  world.endNextPost('reset after');
+  await settle();
+  expect([world.events.size, world.posts.length, await letters()]).toEqual([1, 1, []]);
+});
+
+test('files of a requisition are attached to its event once', async () => {
+  await begin();
+  world.save(requisition(1, { files: [{ file_name: 'drawing.pdf', content: 'JVBERi0=' }] }));
+  await settle();
+  expect(anEvent()?.files).toEqual(['drawing.pdf']);
+});
+
+test('make: request makes a sourcing request of each, and tells a person of a later change', async () => {
+  await worldOf({ intake: { make: 'request', poll_seconds: 10 } });
+  await begin();
+  world.save(requisition(1));
+  await settle();
+  expect([...world.requests.values()].map(({ reference }) => reference)).toEqual(['PR-1']);
+  expect(world.posts[0]?.body).toMatchObject({
+    name: 'Steel for 1',
+    items: [{ name: 'Bolt', quantity: '4', unit: 'kg' }, {}],
+  });
+  world.save(requisition(1, { name: 'Other' }));
+  await settle();
+  expect(await letters()).toMatchObject([{ errorType: 'changed' }]);
+});
