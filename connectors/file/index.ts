@@ -6,10 +6,11 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { ConfigError, type ConnectorContext, defineConnector, documentKinds } from 'sourcing-bridge/connector';
-import ssh2, { type ParsedKey } from 'ssh2';
+import type { ParsedKey } from 'ssh2';
 import { createBatchLayout } from './batch-layout.ts';
 import { createDocumentLayout, documentsAtOnce } from './document-layout.ts';
 import { type Folder, removeLeftovers } from './folder.ts';
+import { loadSsh2 } from './load-ssh2.ts';
 import { openLocalFolder } from './local-folder.ts';
 import { type FileSettings, settingsSchema } from './settings.ts';
 import { createSftpConnection, trustFingerprints, trustKnownHosts } from './sftp-connection.ts';
@@ -83,7 +84,7 @@ async function readKey(file: string, passphrase: string | undefined): Promise<Pa
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw refuse(String(cause), cause);
   });
-  const parsed = ssh2.utils.parseKey(text, passphrase);
+  const parsed = loadSsh2().utils.parseKey(text, passphrase);
   if (parsed instanceof Error) throw refuse(parsed.message, parsed);
   return parsed;
 }

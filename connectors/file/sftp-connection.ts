@@ -7,14 +7,15 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { AuthError, ConfigError, type ConnectorError, type Secret, TransientError } from 'sourcing-bridge/connector';
-import ssh2, {
-  type AnyAuthMethod,
-  type AuthenticationType,
-  type AuthHandlerMiddleware,
-  type ConnectConfig,
-  type ParsedKey,
-  type SFTPWrapper,
+import type {
+  AnyAuthMethod,
+  AuthenticationType,
+  AuthHandlerMiddleware,
+  ConnectConfig,
+  ParsedKey,
+  SFTPWrapper,
 } from 'ssh2';
+import { loadSsh2 } from './load-ssh2.ts';
 
 export interface SftpLogin {
   readonly host: string;
@@ -77,7 +78,7 @@ export function createSftpConnection(login: SftpLogin): SftpConnection {
 }
 
 function connect(login: SftpLogin) {
-  const client = new ssh2.Client();
+  const client = new (loadSsh2().Client)();
   const { promise: session, resolve, reject } = Promise.withResolvers<SFTPWrapper>();
   // A request to a session that has ended would never be answered.
   let isOver = false;

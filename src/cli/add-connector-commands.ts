@@ -7,7 +7,7 @@ import { runConnectorShow } from './commands/connector-show.ts';
 import { runConnectorVerify } from './commands/connector-verify.ts';
 
 export function addConnectorCommands(connector: Command): void {
-  add(connector, 'list', 'list the connectors of this repository and what each can do', runConnectorList);
+  add(connector, 'list', 'list the connectors of this program and what each can do', runConnectorList);
   add(
     connector,
     'show <name>',
@@ -15,8 +15,11 @@ export function addConnectorCommands(connector: Command): void {
     runConnectorShow,
   );
   add(connector, 'new <name>', 'make a new connector from the template; it runs and passes its tests', runConnectorNew)
-    .option('--in <folder>', "the folder in which the connector's folder is made (default: connectors)")
-    .option('--from <connector>', 'copy this connector of the repository instead of the template')
+    .option(
+      '--in <folder>',
+      "the folder in which the connector's folder is made (default: connectors of the repository, else the working directory)",
+    )
+    .option('--from <connector>', 'copy this connector of the program instead of the template')
     .option('--kinds <kinds>', 'the only kinds that the template takes, separated by commas (default: all)');
   add(
     connector,

@@ -3,6 +3,7 @@
  * or worker. It works beside running daemons. On a database server it is one more client. On the embedded database it
  * attaches to the server that a daemon has started, which keeps running when the command ends.
  */
+
 import { checkNames } from '#bridge/check-names.ts';
 import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
@@ -15,6 +16,7 @@ import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { Registry } from '#platform/metrics.ts';
+import { startCommand } from '#platform/own-package.ts';
 import type { Configuration } from './configuration.ts';
 import { type Installation, openInstallation } from './installation.ts';
 import { readCommandConfiguration } from './local-settings.ts';
@@ -118,7 +120,7 @@ export function requireSource({ sources }: Pick<BridgeSettings, 'sources'>): voi
   if (sources.length > 0) return;
   throw new AppError(
     'invalid',
-    'No source is configured (bridge.sources). Name the configuration with --config, or the data folder of npm start ' +
+    `No source is configured (bridge.sources). Name the configuration with --config, or the data folder of ${startCommand} ` +
       'with --data.',
   );
 }

@@ -7,13 +7,14 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { connectorsDir } from '#bridge/flows/load-connector.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
+import { ownManifest, packageDir, runsFromRepository } from '#platform/own-package.ts';
 import { connectorNames } from './commands/connector-list.ts';
 
-const repository = fileURLToPath(new URL('../..', import.meta.url));
+/** Where the sources of this program's connectors are. The built package has them beside what was made of them. */
+const sourcesDir = runsFromRepository ? connectorsDir : join(packageDir, 'templates');
 const template = 'memory';
 
 /** Names that have another meaning for npm, or cannot be the name of a folder on Windows. */
@@ -21,48 +22,52 @@ const reserved = /^(sourcing-bridge|node|npm|test|con|prn|aux|nul|com\d|lpt\d)$/
 
 export interface NewConnector {
   readonly folder: string;
-  /** Whether it stands under connectors/; otherwise it is a package of its own. */
+  /** Whether it stands under connectors/ of the repository; otherwise it is a package of its own. */
   readonly inRepository: boolean;
+  /** Whether its package must be installed before its tests run: sourcing-bridge is in no folder above it. */
+  readonly needsInstall: boolean;
 }
 
 export interface ConnectorStart {
-  /** The connector of this repository that is copied. Default: the template. */
+  /** The connector of this program that is copied. Default: the template. */
   readonly from?: string | undefined;
   /** The only kinds that the template takes then. Default: all. */
   readonly kinds?: readonly DocumentKind[] | undefined;
 }
 
 /**
- * Makes `<parent>/<name>`, completely or not at all; `parent` is connectors/ by default. Throws an AppError `invalid`
+ * Makes `<parent>/<name>`, completely or not at all. `parent` is connectors/ by default; where the program is an
+ * installed package, the working directory. Throws an AppError `invalid`
  * for a name, a place or a start that is not possible.
  */
 export async function makeConnector(
   name: string,
-  parent: string = connectorsDir,
+  parent: string = runsFromRepository ? connectorsDir : '.',
   { from, kinds }: ConnectorStart = {},
 ): Promise<NewConnector> {
   checkName(name);
   checkStart(from, kinds);
   const made = await mkdir(resolve(parent), { recursive: true });
   const home = await realpath(parent);
-  const inRepository = home === (await realpath(connectorsDir));
+  const inRepository = runsFromRepository && home === (await realpath(connectorsDir));
   const folder = join(home, name);
+  const needsInstall = !inRepository && !isInstalledAbove(home);
   try {
     await checkPlace(folder, inRepository);
     await writeWhole(folder, async (draft) => {
-      const copy = { name, folder, inRepository };
+      const copy = { name, folder, inRepository, needsInstall };
       const isAll = kinds?.length === documentKinds.length;
       await (from === undefined || from === template
         ? copyTemplate(draft, copy, isAll ? undefined : kinds)
         : copyConnector(draft, copy, from));
-      if (!inRepository) await makePackage(name, draft, folder);
+      if (!inRepository) await makePackage(draft, copy);
     });
   } catch (error) {
     // The parent folders that were made for this connector.
     if (made !== undefined) await rm(made, { recursive: true });
     throw error;
   }
-  return { folder, inRepository };
+  return { folder, inRepository, needsInstall };
 }
 
 function checkName(name: string): void {
@@ -101,12 +106,12 @@ export function readKinds(list: string): DocumentKind[] {
 
 async function checkPlace(folder: string, inRepository: boolean): Promise<void> {
   if (existsSync(folder)) throw new AppError('invalid', `${folder} exists already: choose another name or folder.`);
-  const fromRoot = relative(await realpath(repository), folder);
+  const fromRoot = relative(await realpath(packageDir), folder);
   if (!inRepository && !fromRoot.startsWith(`..${sep}`) && !isAbsolute(fromRoot))
     throw new AppError(
       'invalid',
-      `${folder} is in this repository, where connectors stand in connectors/: leave --in out, or name a folder ` +
-        'elsewhere.',
+      `${folder} is in the folder of sourcing-bridge itself, where connectors stand in connectors/: leave --in out, or ` +
+        'name a folder elsewhere.',
     );
 }
 
@@ -129,8 +134,14 @@ interface Copy extends NewConnector {
   readonly name: string;
 }
 
+/** Whether Node finds the package from this folder: it is installed there, or in a folder above. */
+function isInstalledAbove(folder: string): boolean {
+  if (existsSync(join(folder, 'node_modules', 'sourcing-bridge'))) return true;
+  return dirname(folder) !== folder && isInstalledAbove(dirname(folder));
+}
+
 async function copyTemplate(draft: string, copy: Copy, kinds: readonly DocumentKind[] | undefined): Promise<void> {
-  const from = join(connectorsDir, template);
+  const from = join(sourcesDir, template);
   for (const file of await readdir(from)) {
     const text = renamed(file, await readFile(join(from, file), 'utf8'), copy);
     await writeFile(join(draft, file), kinds ? withKinds(file, text, kinds) : text);
@@ -139,7 +150,7 @@ async function copyTemplate(draft: string, copy: Copy, kinds: readonly DocumentK
 
 /** Copies another connector's files. Its tests stay where they are when they need what is beside its folder. */
 async function copyConnector(draft: string, { name, folder, inRepository }: Copy, original: string): Promise<void> {
-  const from = join(connectorsDir, original);
+  const from = join(sourcesDir, original);
   for (const entry of await readdir(from, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;
     const path = join(entry.parentPath, entry.name);
@@ -279,28 +290,32 @@ function replacedIn(connector: string, file: string, text: string, [from, to]: C
 }
 
 /** The files that a folder outside of the repository needs, so that the connector can be tested and edited there. */
-async function makePackage(name: string, draft: string, folder: string): Promise<void> {
-  const own = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as {
-    devDependencies: Record<string, string>;
-  };
+async function makePackage(draft: string, { name, folder, needsInstall }: Copy): Promise<void> {
+  const tools = ownManifest().devDependencies ?? {};
   const kit = 'node_modules/sourcing-bridge';
   const manifest = {
     name,
     version: '0.1.0',
     private: true,
     type: 'module',
-    // --test-force-exit: a run ends with its last test, even when a simulated ERP still listens.
-    scripts: { test: 'node --test --test-force-exit', check: `node ${kit}/node_modules/typescript/bin/tsc` },
-    dependencies: { 'sourcing-bridge': `file:${relative(folder, await realpath(repository)).replaceAll(sep, '/')}` },
-    devDependencies: { node: own.devDependencies['node'] },
-    // The package's install script downloads Node for this machine.
-    allowScripts: { node: true },
+    scripts: {
+      // --test-force-exit: a run ends with its last test, even when a simulated ERP still listens.
+      test: 'node --test --test-force-exit',
+      check: runsFromRepository ? `node ${kit}/node_modules/typescript/bin/tsc` : 'tsc',
+    },
+    ...(needsInstall && {
+      dependencies: { 'sourcing-bridge': `file:${relative(folder, await realpath(packageDir)).replaceAll(sep, '/')}` },
+    }),
+    ...(runsFromRepository
+      ? // The package's install script downloads Node for this machine.
+        { devDependencies: { node: tools['node'] }, allowScripts: { node: true } }
+      : { devDependencies: { typescript: tools['typescript'], '@types/node': tools['@types/node'] } }),
   };
-  const { compilerOptions } = JSON.parse(await readFile(join(repository, 'tsconfig.json'), 'utf8')) as {
+  const { compilerOptions } = JSON.parse(await readFile(join(packageDir, 'tsconfig.json'), 'utf8')) as {
     compilerOptions: object;
   };
   const typescript = {
-    compilerOptions: { ...compilerOptions, typeRoots: [`./${kit}/node_modules/@types`] },
+    compilerOptions: { ...compilerOptions, ...(runsFromRepository && { typeRoots: [`./${kit}/node_modules/@types`] }) },
     include: ['*.ts'],
   };
   await writeFile(join(draft, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);

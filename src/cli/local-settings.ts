@@ -1,7 +1,9 @@
 /** The settings that `npm start` adds to the bridge's, for itself and for the commands that run beside it. */
+
 import { resolve } from 'node:path';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import { AppError } from '#platform/errors.ts';
+import { startCommand } from '#platform/own-package.ts';
 import { type Configuration, readConfiguration } from './configuration.ts';
 import { type LocalSetup, readLocalSetup } from './local-setup.ts';
 
@@ -57,7 +59,7 @@ function refuseLocalSource({ bridge: { flows }, data_dir }: Configuration): void
   if (index >= 0)
     throw new AppError(
       'invalid',
-      `The configuration is not valid: bridge.flows[${index}].source names the source "${localSource}". npm start adds ` +
-        `this source, and it exists only with the data folder of npm start (--data), which ${data_dir} is not.`,
+      `The configuration is not valid: bridge.flows[${index}].source names the source "${localSource}". ${startCommand} adds ` +
+        `this source, and it exists only with the data folder of ${startCommand} (--data), which ${data_dir} is not.`,
     );
 }

@@ -3,6 +3,7 @@
  * through the service's public API. The result is kept in the data directory. When a kill interrupts the set-up, the
  * next start makes it again; the remains of the first try are deleted or harmless.
  */
+
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { SourceSettings } from '#bridge/settings.ts';
@@ -11,6 +12,7 @@ import { createSourceClient, type SourceClient } from '#client/source-client.ts'
 import { systemClock } from '#platform/clock.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
 import { AppError } from '#platform/errors.ts';
+import { startCommand } from '#platform/own-package.ts';
 import { createLocalOrganisation } from './create-organisation.ts';
 import type { Installation } from './installation.ts';
 
@@ -36,7 +38,7 @@ export async function readLocalSetup(dataDir: string): Promise<LocalSetup | unde
   try {
     return kept.parse(JSON.parse(text));
   } catch (cause) {
-    const message = `The file ${fileOf(dataDir)} cannot be read. Delete it: the next npm start sets up a new organisation.`;
+    const message = `The file ${fileOf(dataDir)} cannot be read. Delete it: the next ${startCommand} sets up a new organisation.`;
     throw new AppError('invalid', message, { cause });
   }
 }

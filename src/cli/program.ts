@@ -2,9 +2,11 @@
  * The command line: the name and the options of each command. The module of a program is loaded when it is started: a
  * command that needs neither of them begins in half of the time.
  */
+
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { bridgeRoles } from '#bridge/bridge-deps.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
+import { commandLine } from '#platform/own-package.ts';
 import { type ApiName, apiNames } from '#service/openapi/api-names.ts';
 import { addBridgeCommands } from './add-bridge-commands.ts';
 import { addConnectorCommands } from './add-connector-commands.ts';
@@ -90,20 +92,20 @@ function createProgram(): Command {
         .choices(bridgeRoles)
         .default('all'),
     )
-    .showHelpAfterError('The commands and options: npm run -s cli -- bridge --help')
+    .showHelpAfterError(`The commands and options: ${commandLine} bridge --help`)
     .action(run(runBridge));
   addBridgeCommands(bridge);
   addConsoleCommands(
     program
       .command('console')
       .description('who may log in to the console, which shows in a browser what the bridge is doing')
-      .showHelpAfterError('The commands: npm run -s cli -- console --help'),
+      .showHelpAfterError(`The commands: ${commandLine} console --help`),
   );
   addConnectorCommands(
     program
       .command('connector')
       .description('list connectors, show one, or make a new one; a connector writes to an ERP')
-      .showHelpAfterError('The commands: npm run -s cli -- connector --help'),
+      .showHelpAfterError(`The commands: ${commandLine} connector --help`),
   );
   program
     .command('migrate')

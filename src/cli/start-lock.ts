@@ -1,7 +1,9 @@
 /** At most one `npm start` or demo works on a data folder: they share its local organisation, webhook and files. */
+
 import { hostname } from 'node:os';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
+import { startCommand } from '#platform/own-package.ts';
 import type { Installation } from './installation.ts';
 
 /** The database notices the end of a killed process a moment later. */
@@ -45,6 +47,6 @@ export async function takeStartLock({ open, dataDir }: Installation): Promise<As
   await lock[Symbol.asyncDispose]();
   throw new AppError(
     'invalid',
-    `Another npm start or demo runs on the data folder ${dataDir}: stop it first, or name another folder with --data.`,
+    `Another ${startCommand} or demo runs on the data folder ${dataDir}: stop it first, or name another folder with --data.`,
   );
 }

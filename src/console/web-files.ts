@@ -6,8 +6,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import express, { type Express } from 'express';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
+import { packageDir } from '#platform/own-package.ts';
 
-const built = join(import.meta.dirname, '..', '..', 'dist', 'console');
+const built = join(packageDir, 'dist', 'console');
 
 /** The paths of the application's pages; each may have further segments. */
 export const webPages = [

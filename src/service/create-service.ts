@@ -139,7 +139,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     wrongPerSecond: settings.wrongTokensPerSecond,
   });
   const calls = createFairSlots(callSlots);
-  const bodyThread = createBodyThread(new URL('check-bodies.ts', import.meta.url));
+  const bodyThread = createBodyThread(new URL(import.meta.resolve('#service/check-bodies.ts')));
   const bodies = createLargeBodies({ ...deps, thread: bodyThread, bytesPerMinute: settings.largeBodyBytesPerMinute });
   const application = createApplication({
     log,

@@ -19,7 +19,7 @@ export interface CompiledField {
 export class FieldFault extends Error {}
 
 /** A field's settings are wrong. */
-interface SettingsFault {
+export interface SettingsFault {
   readonly fault: string;
   /** The path of the wrong member in the rule; empty for the rule as a whole. */
   readonly at: readonly string[];

@@ -8,9 +8,10 @@ import type { Connector } from '#connector/connector.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { readStreams } from '#connector/records.ts';
 import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
+import { packageDir, runsFromRepository } from '#platform/own-package.ts';
 
 /** The folder in which each connector of this program has a folder with its name. */
-export const connectorsDir = fileURLToPath(new URL('../../../connectors', import.meta.url));
+export const connectorsDir = join(packageDir, 'connectors');
 
 /**
  * Loads a connector by its folder's name under `connectors/`, by a path (absolute, or `./…` and `../…` from the working
@@ -37,6 +38,14 @@ export async function loadConnector(name: string): Promise<Connector> {
       `The connector "${name}" declares what cannot work: settings: must be a schema of zod 4.`,
     );
   return connector;
+}
+
+/** Returns the file of the connector of this program that has this name; undefined when there is none. */
+export function ownConnectorFile(name: string): string | undefined {
+  if (!/^[a-z0-9-]+$/.test(name)) return undefined;
+  // The built package has JavaScript.
+  const file = join(connectorsDir, name, runsFromRepository ? 'index.ts' : 'index.js');
+  return existsSync(file) ? file : undefined;
 }
 
 /** Returns the folder of this connector; undefined for a package. Throws as `loadConnector` does. */
@@ -69,7 +78,7 @@ function connectorOf({ default: exported }: ConnectorModule): Connector | undefi
   return [exported, exported?.default].find(isConnector);
 }
 
-const kitUrl = new URL('../../connector/index.ts', import.meta.url).href;
+const kitUrl = import.meta.resolve('#connector/index.ts');
 let kitImportsAreRedirected = false;
 
 /**
@@ -134,8 +143,8 @@ const capabilitiesForm = z.looseObject({
 });
 
 function targetOf(name: string): string {
-  if (/^[a-z0-9-]+$/.test(name) && existsSync(join(connectorsDir, name, 'index.ts')))
-    return pathToFileURL(join(connectorsDir, name, 'index.ts')).href;
+  const own = ownConnectorFile(name);
+  if (own !== undefined) return pathToFileURL(own).href;
   if (name.startsWith('~'))
     throw new AppError('invalid', `The connector "${name}" cannot be loaded: write the whole path instead of ~.`);
   if (!name.startsWith('.') && !isAbsolute(name)) return name;

@@ -1,7 +1,6 @@
-/** `connector list`: the connectors that have a folder in this repository, and what each can do. */
-import { existsSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { connectorsDir, loadConnector } from '#bridge/flows/load-connector.ts';
+/** `connector list`: the connectors of this program, and what each can do. */
+import { readdirSync } from 'node:fs';
+import { connectorsDir, loadConnector, ownConnectorFile } from '#bridge/flows/load-connector.ts';
 import { errorText } from '#platform/errors.ts';
 import { type OutputOptions, print, tableOf } from '../output.ts';
 
@@ -30,7 +29,7 @@ export async function runConnectorList(options: OutputOptions): Promise<number> 
 /** The names of the folders that hold a connector, in alphabetical order. */
 export function connectorNames(): string[] {
   return readdirSync(connectorsDir)
-    .filter((name) => /^[a-z0-9-]+$/.test(name) && existsSync(join(connectorsDir, name, 'index.ts')))
+    .filter((name) => ownConnectorFile(name) !== undefined)
     .sort();
 }
 

@@ -1,5 +1,7 @@
 /** `connector new`: makes a connector's folder from the template, and says what to do next. */
-import { relative } from 'node:path';
+
+import { join, relative } from 'node:path';
+import { commandLine, packageDir } from '#platform/own-package.ts';
 import { makeConnector, type NewConnector, readKinds } from '../connector-template.ts';
 import { type OutputOptions, print } from '../output.ts';
 
@@ -19,18 +21,20 @@ export async function runConnectorNew(options: NewOptions, name: string): Promis
   return 0;
 }
 
-function nextSteps(name: string, { folder, inRepository }: NewConnector): string {
+function nextSteps(name: string, { folder, inRepository, needsInstall }: NewConnector): string {
   const place = inRepository ? relative('', folder) : folder;
-  const test = inRepository ? `npx vitest run ${place}` : `cd ${place} && npm install && npm test`;
+  const test = inRepository
+    ? `npx vitest run ${place}`
+    : `cd ${place} && ${needsInstall ? 'npm install && ' : ''}npm test`;
   return `Made ${place}: it runs unchanged, and writes to an ERP in memory.
 
   1. Run its tests:      ${test}
   2. Edit mapping.ts:    what each document becomes in the ERP. Then index.ts: the settings, and how documents are sent.
-  3. See its settings:   npm run -s cli -- connector show ${inRepository ? name : place}
+  3. See its settings:   ${commandLine} connector show ${inRepository ? name : place}
   4. Use it in a flow:   connector: ${inRepository ? name : place}
                          settings: as in ${place}/settings.example.yaml
 
-docs/writing-a-connector.md leads through it.`;
+${relative('', join(packageDir, 'docs/writing-a-connector.md'))} leads through it.`;
 }
 
 function copiedSteps(name: string, { folder, inRepository }: NewConnector, original: string): string {
@@ -38,7 +42,7 @@ function copiedSteps(name: string, { folder, inRepository }: NewConnector, origi
   return `Made ${place}, a copy of ${original}. What ${original} needs to be tested stays in test/connectors/${original}.
 
   1. Read README.md:     which file does what, and what is written where. Then change it.
-  2. See its settings:   npm run -s cli -- connector show ${inRepository ? name : place}
+  2. See its settings:   ${commandLine} connector show ${inRepository ? name : place}
   3. Use it in a flow:   connector: ${inRepository ? name : place}
-  4. Try it:             npm run -s cli -- connector verify ${inRepository ? name : place} --test-system`;
+  4. Try it:             ${commandLine} connector verify ${inRepository ? name : place} --test-system`;
 }

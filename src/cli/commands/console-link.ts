@@ -1,10 +1,12 @@
 /** `console link`: prints a link that logs in to the console once, where it listens on this machine alone. */
+
 import type { BridgeSettings } from '#bridge/settings.ts';
 import { createLoginLink, linkMs } from '#console/access/login-links.ts';
 import { isLoopback } from '#console/access/loopback.ts';
 import type { ViewerRole } from '#console/access/viewer.ts';
 import { machineUser } from '#platform/audit-log.ts';
 import { AppError } from '#platform/errors.ts';
+import { commandLine } from '#platform/own-package.ts';
 import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
 import { print } from '../output.ts';
 
@@ -41,7 +43,7 @@ function consoleUrlOf({ console_host, console_port, console_tls }: BridgeSetting
     throw new AppError(
       'invalid',
       `The console listens on ${console_host} (bridge.console_host), not on this machine alone: there a link does not ` +
-        'log in. Add an account: npm run -s cli -- console users add <name>',
+        `log in. Add an account: ${commandLine} console users add <name>`,
     );
   if (console_port === 0)
     throw new AppError('invalid', 'The port of the console is not fixed (bridge.console_port is 0): set it.');

@@ -1,12 +1,14 @@
 /**
  * `start`: service and bridge together, set up for each other; with the demo, the simulator plays buyers and suppliers.
  */
+
 import { resolve } from 'node:path';
 import { createLoginLink } from '#console/access/login-links.ts';
 import { isLoopback } from '#console/access/loopback.ts';
 import { machineUser } from '#platform/audit-log.ts';
 import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
+import { commandLine, runsFromRepository, startCommand } from '#platform/own-package.ts';
 import { playStory } from '#service/simulator/play-story.ts';
 import { type Configuration, readConfiguration } from '../configuration.ts';
 import { type Installation, openInstallation, storageOf } from '../installation.ts';
@@ -52,7 +54,10 @@ async function run(configuration: Configuration, demo: boolean, stop: StopReques
     'ready',
   );
   console.log(welcome(installation, programs, await consoleLink(installation, programs)));
-  if (demo) console.log('The simulator plays buyers and suppliers; npm start -- --no-demo runs without it.\n');
+  if (demo)
+    console.log(
+      `The simulator plays buyers and suppliers; ${startCommand}${runsFromRepository ? ' --' : ''} --no-demo runs without it.\n`,
+    );
   const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
   if (demo) await playUntil(client, AbortSignal.any([stop.signal, installation.gone]));
   await untilStopped(stop, installation.gone);
@@ -76,7 +81,7 @@ function welcome(installation: Installation, { service, bridge, settings }: Loca
     connector === 'file' && typeof directory === 'string' ? resolve(dataDir, directory) : `connector ${connector}`,
   );
   const rows = [
-    ['Watch it', console, 'logs in once; another link: npm run -s cli -- console link'],
+    ['Watch it', console, `logs in once; another link: ${commandLine} console link`],
     ['Documents', documents.join(', '), 'where the awards arrive'],
     ['Sourcing service', `${service.url}/api`, `API key: deskKey in ${dataDir}/local-setup.json`],
     [
@@ -85,7 +90,7 @@ function welcome(installation: Installation, { service, bridge, settings }: Loca
       certificates ? `signed by the authority in ${certificates.caFile}` : 'with the certificate of bridge.tls',
     ],
     ['Data', dataDir, storageOf(installation)],
-    ['Stop', 'Ctrl-C', 'nothing is lost; npm start continues from there'],
+    ['Stop', 'Ctrl-C', `nothing is lost; ${startCommand} continues from there`],
   ] as const;
   const width = Math.max(...rows.map(([, what]) => what.length));
   const lines = rows.map(([name, what, why]) => `  ${name.padEnd(18)}${what.padEnd(width)}  ${why}`);

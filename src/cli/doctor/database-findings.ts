@@ -1,6 +1,7 @@
 /**
  * What the doctor finds in the database: the server, the tables, the sealed keys, the live processes and the leases.
  */
+
 import { type LiveProcess, readProcesses } from '#bridge/leases/liveness-lock.ts';
 import { pendingBridgeMigrations } from '#bridge/migrate-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
@@ -8,6 +9,7 @@ import { openKey } from '#bridge/webhooks/webhook-store.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
+import { commandLine } from '#platform/own-package.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
@@ -115,7 +117,7 @@ function processesFindings(processes: readonly LiveProcess[], hasIntakes: boolea
       warn(
         'processes',
         'no process of the bridge runs',
-        'Start one: npm run -s cli -- bridge. Until then nothing is read or delivered.',
+        `Start one: ${commandLine} bridge. Until then nothing is read or delivered.`,
       ),
     ];
   const findings = processes.map(({ name, since, address }) =>
@@ -127,9 +129,7 @@ function processesFindings(processes: readonly LiveProcess[], hasIntakes: boolea
   const wanted = ['receive', 'pull', 'push', ...(hasIntakes ? ['intake'] : [])];
   const missing = roles.has('all') ? [] : wanted.filter((role) => !roles.has(role));
   for (const role of missing)
-    findings.push(
-      warn('processes', `none has the role ${role}`, `Start one: npm run -s cli -- bridge --role ${role}.`),
-    );
+    findings.push(warn('processes', `none has the role ${role}`, `Start one: ${commandLine} bridge --role ${role}.`));
   return findings;
 }
 

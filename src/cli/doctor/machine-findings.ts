@@ -5,24 +5,23 @@ import { arch, platform } from 'node:os';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
+import { ownManifest } from '#platform/own-package.ts';
 import type { Installation } from '../installation.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
-const nodeVersionMin = 24;
 const diskFailBytes = 200e6;
 const diskWarnBytes = 2e9;
 const certificateWarnDays = 14;
 const dayMs = 86_400_000;
 
 /** The versions of this program and of Node. */
-export async function findVersions(): Promise<DoctorFinding> {
-  const file = new URL('../../../package.json', import.meta.url);
-  const { version } = JSON.parse(await readFile(file, 'utf8')) as { version: string };
+export function findVersions(): DoctorFinding {
+  const { version, engines } = ownManifest();
   const text = `sourcing-bridge ${version}, Node ${process.versions.node}, ${platform()} ${arch()}`;
-  const major = Number(process.versions.node.split('.')[0]);
-  return major >= nodeVersionMin
+  const nodeMin = engines.node.replace('>=', '');
+  return process.versions.node.localeCompare(nodeMin, 'en', { numeric: true }) >= 0
     ? ok('versions', text)
-    : fail('versions', text, `Run it with Node ${nodeVersionMin} or newer: npm scripts and the image have it.`);
+    : fail('versions', text, `Run it with Node ${nodeMin} or newer.`);
 }
 
 /** How much space is left for the data folder. */

@@ -7,6 +7,7 @@
  * - `/status.json` and `/metrics` also take the bearer token `console_token`. Where none is set they answer to this
  *   machine, and to no other.
  */
+
 import { createHash, timingSafeEqual } from 'node:crypto';
 import express, { type ErrorRequestHandler, type Request, type RequestHandler, type Response } from 'express';
 import type { BridgeSettings } from '#bridge/settings.ts';
@@ -16,6 +17,7 @@ import { AppError } from '#platform/errors.ts';
 import type { Application } from '#platform/http/application.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Registry } from '#platform/metrics.ts';
+import { commandLine } from '#platform/own-package.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { createCookies } from './cookies.ts';
 import { linkPath, useLoginLink } from './login-links.ts';
@@ -195,7 +197,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       why: 'unknown, used or expired',
     });
     const text = isLocal
-      ? 'This link was used before, or it has expired. Print another: npm run -s cli -- console link'
+      ? `This link was used before, or it has expired. Print another: ${commandLine} console link`
       : 'Links log in only where the console listens on this machine alone.';
     sendPage(response, 403, renderNotice('This link does not log in', text));
   };
@@ -346,7 +348,7 @@ function noLogin(host: string): AppError {
   return new AppError(
     'invalid',
     `The console would listen on ${host} (bridge.console_host), where other machines reach it, and no one could log in. ` +
-      'Add an account (npm run -s cli -- console users add <name>), set bridge.console_login.openid, or set ' +
+      `Add an account (${commandLine} console users add <name>), set bridge.console_login.openid, or set ` +
       'bridge.console_host to 127.0.0.1. A process that need not show the console has bridge.console_pages: false.',
   );
 }

@@ -1,5 +1,6 @@
 /** The login page: plain HTML with one style sheet, no script, nothing from elsewhere. It works with any browser. */
 
+import { commandLine } from '#platform/own-package.ts';
 /** Where the style sheet is. */
 export const loginStylePath = '/login/style.css';
 
@@ -28,7 +29,7 @@ export function renderLoginPage(page: LoginPage): string {
     page.links
       ? `<section aria-labelledby="link"><h2 id="link">On this machine</h2>
 <p>This command prints a link that logs you in once:</p>
-<pre><code>npm run -s cli -- console link</code></pre></section>`
+<pre><code>${commandLine} console link</code></pre></section>`
       : '',
   ].filter(Boolean);
   return document(

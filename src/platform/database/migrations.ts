@@ -4,11 +4,13 @@
  * advisory lock. Written by hand, because the well-known libraries fail instead of waiting when another process holds
  * the lock, or do not notice that an applied file was edited.
  */
+
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseError, escapeIdentifier } from 'pg';
 import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
+import { commandLine } from '#platform/own-package.ts';
 import type { Database } from './database.ts';
 import type { Sql } from './sql.ts';
 
@@ -56,7 +58,7 @@ export function mayNotMigrate(error: unknown, schema: string, program: string): 
   return new AppError(
     'internal',
     `The database role may not make or change the tables of the schema ${schema}, which this version needs ` +
-      `(${errorText(refused)}). Run this under the role that owns them: npm run -s cli -- migrate ${program}`,
+      `(${errorText(refused)}). Run this under the role that owns them: ${commandLine} migrate ${program}`,
     { cause: error },
   );
 }

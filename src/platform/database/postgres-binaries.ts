@@ -4,9 +4,9 @@
  * folder of their own under /var/lib. The permissions of existing folders are never changed.
  */
 import { execFile } from 'node:child_process';
-import { chmod, cp, lstat, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { chmod, cp, lstat, mkdir, readdir, readFile, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
@@ -28,7 +28,8 @@ const copiesFolder = '/var/lib/sourcing-bridge';
 export async function findBinaries(user: SystemUser | undefined, log: Logger): Promise<PostgresBinaries> {
   const { folder, name, version } = await findPackage();
   const native = join(folder, 'native');
-  const failure = await whyNotRunnable(native, user);
+  let failure = await whyNotRunnable(native, user);
+  if (failure !== undefined && (await restoreLinks(folder))) failure = await whyNotRunnable(native, user);
   if (failure === undefined) return binariesIn(native);
   if (!user)
     throw new AppError(
@@ -82,6 +83,23 @@ async function findPackage(): Promise<{ folder: string; name: string; version: s
       { cause },
     );
   }
+}
+
+/**
+ * Makes the links between libraries that the package's install script makes, because npm and pnpm may not run it: an npm
+ * package cannot hold links. Returns whether it made one; what it may not write is left to the message of the failure.
+ */
+async function restoreLinks(folder: string): Promise<boolean> {
+  const list = await readFile(join(folder, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]');
+  let made = false;
+  for (const { source, target } of JSON.parse(list) as { source: string; target: string }[])
+    try {
+      await symlink(relative(dirname(target), source), join(folder, target));
+      made = true;
+    } catch {
+      // It is there already, made by the script or by another process at the same time; or this user may not write here.
+    }
+  return made;
 }
 
 /** Runs the server program with `--version`, which fails on missing rights as well as on missing libraries. */

@@ -6,11 +6,13 @@
  * checks the bytes against their SHA-256, and a request that failed is sent again, all without holding a file in
  * memory.
  */
+
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import pRetry from 'p-retry';
+import { loadOptional } from '#platform/optional-package.ts';
 import { checkFileId, type FileStorage, storageUnavailable } from '../file-storage.ts';
 import { measure } from './measure.ts';
 
@@ -46,7 +48,11 @@ const ignore = () => undefined;
 
 /** `spoolDirectory` needs space for all uploads that run at the same time. Sends no request to the store yet. */
 export async function createS3Storage(settings: S3Settings, spoolDirectory: string): Promise<FileStorage> {
-  const { S3Client, PutObjectCommand, GetObjectCommand, DeleteObjectCommand } = await import('@aws-sdk/client-s3');
+  const { S3Client, PutObjectCommand, GetObjectCommand, DeleteObjectCommand } = await loadOptional(
+    's3',
+    'The file store s3 (service.files)',
+    () => import('@aws-sdk/client-s3'),
+  );
   const client = new S3Client({
     region: settings.region,
     forcePathStyle: settings.pathStyle,

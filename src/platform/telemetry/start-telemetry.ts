@@ -2,6 +2,7 @@
  * Turns telemetry on when the standard variables of OpenTelemetry ask for it. Otherwise nothing of it is loaded.
  * Source: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
  */
+import { loadOptional } from '#platform/optional-package.ts';
 import { AppError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { useTelemetryBackend } from '../telemetry.ts';
@@ -51,7 +52,11 @@ export async function startTelemetry(
 ): Promise<{ logTo: (log: Logger) => void; close: () => Promise<void> } | undefined> {
   const signals = signalsOf(env);
   if (signals.size === 0) return undefined;
-  const { createOtlpBackend } = await import('./otlp-backend.ts');
+  const { createOtlpBackend } = await loadOptional(
+    'telemetry',
+    'Telemetry over OTLP (OTEL_*)',
+    () => import('./otlp-backend.ts'),
+  );
   const { backend, logTo, close } = createOtlpBackend({ signals, serviceName, env });
   useTelemetryBackend(backend);
   return {

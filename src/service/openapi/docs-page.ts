@@ -17,11 +17,13 @@ export interface DocsPage {
   /** The relative path to the service's root, ending in a slash. */
   root: string;
   current: ApiName;
-  /** From the root. */
-  assets: { style: string; bundle: string; start: string };
+  /** From the root; undefined where Swagger UI is not installed. Then the page shows the documents and `install`. */
+  assets: { style: string; bundle: string; start: string } | undefined;
+  /** The command that installs Swagger UI. */
+  install: string;
 }
 
-export function renderDocsPage({ root, current, assets }: DocsPage): string {
+export function renderDocsPage({ root, current, assets, install }: DocsPage): string {
   const { document } = docsPaths[current];
   const links = apiNames.map((name) => {
     const { title, page } = docsPaths[name];
@@ -30,13 +32,16 @@ export function renderDocsPage({ root, current, assets }: DocsPage): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Sourcing Service API</title><link rel="icon" href="data:,">
-<link rel="stylesheet" href="${root}${assets.style}">
-<style>body{margin:0}nav{display:flex;gap:1.5rem;padding:.75rem 1.25rem;font:15px sans-serif;background:#1b1b1b;color:#fff}nav a{color:#9cdcfe}</style>
+${assets ? `<link rel="stylesheet" href="${root}${assets.style}">\n` : ''}<style>body{margin:0}nav{display:flex;gap:1.5rem;padding:.75rem 1.25rem;font:15px sans-serif;background:#1b1b1b;color:#fff}nav a{color:#9cdcfe}</style>
 </head><body>
 <nav>${links.join('')}<a href="${root}${document}">${document}</a><a href="${root}${yamlName(document)}">${yamlName(document)}</a></nav>
-<div id="ui" data-document="${root}${document}"></div><noscript>This page needs JavaScript.</noscript>
-<script src="${root}${assets.bundle}"></script><script src="${root}${assets.start}"></script>
+${assets ? swaggerUi(root, document, assets) : `<p style="padding:1rem">This page needs a package that is not installed: <code>${install}</code>. Then start the service again. The documents above are complete without it.</p>`}
 </body></html>`;
+}
+
+function swaggerUi(root: string, document: string, { bundle, start }: { bundle: string; start: string }): string {
+  return `<div id="ui" data-document="${root}${document}"></div><noscript>This page needs JavaScript.</noscript>
+<script src="${root}${bundle}"></script><script src="${root}${start}"></script>`;
 }
 
 /**

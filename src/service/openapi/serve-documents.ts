@@ -9,8 +9,10 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Express, Request, Response } from 'express';
 import { stringify as toYaml } from 'yaml';
+import { hasErrorCode } from '#platform/errors.ts';
 import { allowNotModified } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
+import { installCommand } from '#platform/optional-package.ts';
 import { createApiDocuments } from './api-documents.ts';
 import { apiNames } from './api-names.ts';
 import { docsPaths, renderDocsPage, startScript, yamlName } from './docs-page.ts';
@@ -28,14 +30,13 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const packageFile = fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json'));
-
 /**
  * Serves the documents and their pages. The documents are made at the first request: at the start of the service it
  * would be a third of the work.
  */
 export function serveDocuments(app: Express, options: { publicUrl?: string | undefined }): void {
   let documents: ReturnType<typeof createApiDocuments> | undefined;
+  const swagger = findSwagger();
   for (const current of apiNames) {
     const { document, page } = docsPaths[current];
     const serveAs = (path: string, mediaType: string, write: (made: JsonObject) => string) => {
@@ -55,10 +56,12 @@ export function serveDocuments(app: Express, options: { publicUrl?: string | und
       response.setHeader('Cache-Control', 'no-cache');
       response.setHeader('Content-Security-Policy', policy);
       response.setHeader('Referrer-Policy', 'no-referrer');
-      response.type('html').send(renderDocsPage({ root: rootFrom(request.path), current, assets }));
+      response
+        .type('html')
+        .send(renderDocsPage({ root: rootFrom(request.path), current, assets: swagger?.assets, install }));
     });
   }
-  serveAssets(app);
+  if (swagger) serveAssets(app, swagger.folder);
   // Behind a proxy that adds a path, the public address names that path.
   const { pathname } = new URL(options.publicUrl ?? 'http://localhost');
   serve(app, '/', (_request, response) => {
@@ -76,19 +79,31 @@ function fileName(name: string, version: string): string {
   return `docs/assets/${name}?v=${version}`;
 }
 
-const packageVersion = (JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string }).version;
-const assets = {
-  style: fileName('swagger-ui.css', packageVersion),
-  bundle: fileName('swagger-ui-bundle.js', packageVersion),
-  start: fileName('start.js', createHash('sha256').update(startScript).digest('hex').slice(0, 12)),
-};
+const install = installCommand('docsPage');
+
+/** Where the page's files are; undefined where the optional package is not installed. */
+function findSwagger() {
+  try {
+    const packageFile = fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json'));
+    const { version } = JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string };
+    const assets = {
+      style: fileName('swagger-ui.css', version),
+      bundle: fileName('swagger-ui-bundle.js', version),
+      start: fileName('start.js', createHash('sha256').update(startScript).digest('hex').slice(0, 12)),
+    };
+    return { folder: dirname(packageFile), assets };
+  } catch (error) {
+    if (hasErrorCode(error, 'ERR_MODULE_NOT_FOUND') || hasErrorCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
 
 /** The addresses contain the version, so a browser may keep the files forever. */
-function serveAssets(app: Express): void {
+function serveAssets(app: Express, folder: string): void {
   const kept = 'public, max-age=31536000, immutable';
   for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) {
     // Read once and always sent whole: Express's sendFile throws for a Range or an If-Match that it cannot satisfy.
-    const bytes = readFileSync(join(dirname(packageFile), name));
+    const bytes = readFileSync(join(folder, name));
     serve(app, `/docs/assets/${name}`, (_request, response) => {
       response.setHeader('Cache-Control', kept);
       response.type(name).send(bytes);

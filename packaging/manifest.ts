@@ -1,0 +1,56 @@
+/** The package.json of the package that is published, made of the repository's. */
+import { readFileSync } from 'node:fs';
+import { optionalPackages } from '#platform/optional-package.ts';
+
+/** The oldest Node that runs the built package; what its dependencies need, too. */
+export const nodeMinOfPackage = '22.19';
+
+/** What the exports of the package are called, and the module of each. */
+const entries = {
+  './connector': 'src/connector/index',
+  './connector/testing': 'src/connector/testing/index',
+} as const;
+
+/** The packages that the built pages of the console hold parts of. */
+export const bundledPackages = ['preact', '@preact/signals', 'preact-iso', 'uplot'] as const;
+
+/** The packages that an installation gets only when somebody asks for them, in alphabetical order. */
+export const optionalNames: readonly string[] = Object.values(optionalPackages).flat().toSorted();
+
+interface RepositoryManifest {
+  readonly name: string;
+  readonly version: string;
+  readonly description: string;
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly devDependencies: Readonly<Record<string, string>>;
+}
+
+export function repositoryManifest(): RepositoryManifest {
+  return JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as RepositoryManifest;
+}
+
+/** Tools are not installed with the package: `connector new` writes their versions into the connector's package. */
+const connectorTools = ['typescript', '@types/node'];
+
+export function packageManifest({ name, version, description, dependencies, devDependencies } = repositoryManifest()) {
+  const isOptional = ([dependency]: [string, string]) => optionalNames.includes(dependency);
+  const all = Object.entries(dependencies);
+  return {
+    name,
+    version,
+    description,
+    license: 'Apache-2.0',
+    type: 'module',
+    engines: { node: `>=${nodeMinOfPackage}` },
+    bin: { 'sourcing-bridge': 'src/cli/launch.js' },
+    // Source files name each other by the endings of TypeScript. Types are found beside the JavaScript.
+    imports: { '#*.ts': './src/*.js' },
+    exports: Object.fromEntries(
+      Object.entries(entries).map(([path, file]) => [path, { types: `./${file}.d.ts`, default: `./${file}.js` }]),
+    ),
+    dependencies: Object.fromEntries(all.filter((entry) => !isOptional(entry))),
+    peerDependencies: Object.fromEntries(all.filter(isOptional)),
+    peerDependenciesMeta: Object.fromEntries(optionalNames.map((optional) => [optional, { optional: true }])),
+    devDependencies: Object.fromEntries(connectorTools.map((tool) => [tool, devDependencies[tool]])),
+  };
+}

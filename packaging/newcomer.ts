@@ -1,0 +1,106 @@
+/**
+ * `npm run test:package`: what somebody does who has never seen the repository. Packs dist/package, installs the tarball
+ * in an empty folder outside, and runs it there with an empty environment: every verb in the help, a new connector whose
+ * tests pass, and a start until an award lies in the inbox of the ERP. Prints times and sizes; exits with 1 at the first
+ * thing that is not as it should be. Only the installation gets this environment, which knows the way to the registry.
+ * Install scripts are blocked, as some companies have it: the harder case.
+ */
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const npm = process.env['npm_execpath'];
+if (npm === undefined) throw new Error('Run this with npm: npm run test:package');
+const built = join(import.meta.dirname, '..', 'dist', 'package');
+const folder = mkdtempSync(join(tmpdir(), 'newcomer-'));
+const home = join(folder, 'home');
+const place = join(folder, 'empty');
+for (const made of [home, place]) mkdirSync(made);
+/** Nothing of the person who runs this, and no tool of the repository. */
+const empty = { HOME: home, PATH: [dirname(process.execPath), '/usr/bin', '/bin'].join(delimiter) };
+const awardWaitMs = 90_000;
+
+try {
+  const tarball = run(npm, ['pack', built, '--silent', '--pack-destination', folder], { env: process.env }).trim();
+  const installed = seconds(() =>
+    run(npm, ['install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', join(folder, tarball)], {
+      env: process.env,
+    }),
+  );
+  console.log(`installed in ${installed} s: ${sizeOf('node_modules')}, with PostgreSQL`);
+  for (const left of ['typescript', 'vitest', '@aws-sdk', 'ssh2', 'swagger-ui-dist', '@opentelemetry/sdk-trace'])
+    expect(!existsSync(join(place, 'node_modules', left)), `${left} must not come with the package`);
+
+  const help = npx('--help');
+  for (const verb of ['start', 'demo', 'service', 'bridge', 'console', 'connector', 'migrate', 'simulate', 'openapi'])
+    expect(new RegExp(`^ {2}${verb}\\b`, 'm').test(help), `the help must name ${verb}`);
+  npx('connector', 'new', 'acme');
+  const tests = run(npm, ['test'], { cwd: join(place, 'acme') });
+  const passed = Number(/^. pass (\d+)$/m.exec(tests)?.[1]);
+  expect(passed > 20 && /^. fail 0$/m.test(tests), 'the tests of the new connector must pass');
+  console.log(`a new connector passes its ${passed} tests`);
+
+  const awarded = await startUntilAward();
+  console.log(`the first award arrives ${awarded} s after the start, on Node ${process.versions.node}`);
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+/** Starts the program as it stands on free ports, and ends it in order. Returns the seconds until the first award. */
+async function startUntilAward(): Promise<number> {
+  const ports = Object.fromEntries(
+    ['SERVICE__PORT', 'BRIDGE__PORT', 'BRIDGE__CONSOLE_PORT'].map((name) => [`SOURCING__${name}`, '0']),
+  );
+  const from = performance.now();
+  const program = join(place, 'node_modules/sourcing-bridge/src/cli/launch.js');
+  const child = spawn(process.execPath, [program, 'start'], { cwd: place, env: { ...empty, ...ports } });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));
+  const exit = once(child, 'exit');
+  try {
+    const inbox = join(place, 'data', 'erp-inbox');
+    while (!existsSync(inbox) || !readdirSync(inbox).some((name) => /^award.*\.json$/.test(name))) {
+      expect(child.exitCode === null && performance.now() - from < awardWaitMs, `no award has arrived:\n${output}`);
+      await sleep(200);
+    }
+  } finally {
+    child.kill('SIGTERM');
+    await exit;
+  }
+  expect(output.includes('Stopped.'), `it must stop in order:\n${output}`);
+  return Math.round((performance.now() - from) / 100) / 10;
+}
+
+function npx(...args: string[]): string {
+  return run(join(dirname(npm ?? ''), 'npx-cli.js'), ['sourcing-bridge', ...args], {});
+}
+
+function run(program: string, args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv }): string {
+  return execFileSync(process.execPath, [program, ...args], {
+    cwd: place,
+    env: empty,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: 300_000,
+    ...options,
+  });
+}
+
+function seconds(work: () => unknown): number {
+  const from = performance.now();
+  work();
+  return Math.round((performance.now() - from) / 100) / 10;
+}
+
+function sizeOf(path: string): string {
+  const files = globSync('**/*', { cwd: join(place, path), withFileTypes: true }).filter((entry) => entry.isFile());
+  const size = execFileSync('du', ['-sk', join(place, path)], { encoding: 'utf8' });
+  return `${Math.round(Number(size.split('\t')[0]) / 1024)} MB in ${files.length} files`;
+}
+
+function expect(holds: boolean, what: string): asserts holds {
+  if (!holds) throw new Error(`Not as it should be: ${what}`);
+}

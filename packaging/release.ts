@@ -1,0 +1,28 @@
+/**
+ * `npm run release`: shows what a release would publish. It publishes nothing. Refuses (exit code 1) a version that is not
+ * semantic or not in the changelog, and a working tree that is not committed.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { repositoryManifest } from './manifest.ts';
+
+const root = join(import.meta.dirname, '..');
+const { version } = repositoryManifest();
+const run = (program: string, ...args: string[]) =>
+  execFileSync(program, args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+
+const problems = [
+  !/^\d+\.\d+\.\d+(-[\w.-]+)?$/.test(version) && `${version} is no semantic version.`,
+  !readFileSync(join(root, 'CHANGELOG.md'), 'utf8').includes(`\n## ${version}\n`) &&
+    `CHANGELOG.md has no section "## ${version}".`,
+  run('git', 'status', '--porcelain').trim() !== '' && 'The working tree has changes: commit them first.',
+].filter((problem) => problem !== false);
+
+if (problems.length > 0) {
+  console.error(`Not released:\n  ${problems.join('\n  ')}`);
+  process.exitCode = 1;
+} else {
+  console.log(run('npm', 'publish', './dist/package', '--dry-run', '--tag', 'latest'));
+  console.log(`This was a dry run. To publish ${version}: npm publish ./dist/package, and git tag v${version}`);
+}
