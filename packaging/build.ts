@@ -35,7 +35,7 @@ for (const pattern of [
   'src/**/*.sql',
   'connectors/**/*.{sql,md,yaml}',
   'config/**/*.{yaml,json}',
-  'docs/**/*.{md,json}',
+  'docs/**/*.{md,json,mjs}',
   'dist/console/**/*.*',
   '{README,CHANGELOG,SECURITY,CONTRIBUTING}.md',
   'LICENSE',

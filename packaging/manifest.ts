@@ -7,8 +7,11 @@ export const nodeMinOfPackage = '22.19';
 
 /** What the exports of the package are called, and the module of each. */
 const entries = {
+  './client': 'src/client/index',
   './connector': 'src/connector/index',
   './connector/testing': 'src/connector/testing/index',
+  './contract': 'src/contract/index',
+  './receiver': 'src/receiver/index',
 } as const;
 
 /** The packages that the built pages of the console hold parts of. */

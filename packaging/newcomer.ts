@@ -6,10 +6,23 @@
  * Install scripts are blocked, as some companies have it: the harder case.
  */
 import { execFileSync, spawn } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const npm = process.env['npm_execpath'];
@@ -43,6 +56,8 @@ try {
   expect(passed > 20 && /^. fail 0$/m.test(tests), 'the tests of the new connector must pass');
   console.log(`a new connector passes its ${passed} tests`);
 
+  useTypes();
+  await useReceiver();
   const awarded = await startUntilAward();
   console.log(`the first award arrives ${awarded} s after the start, on Node ${process.versions.node}`);
 } finally {
@@ -55,6 +70,7 @@ async function startUntilAward(): Promise<number> {
     ['SERVICE__PORT', 'BRIDGE__PORT', 'BRIDGE__CONSOLE_PORT'].map((name) => [`SOURCING__${name}`, '0']),
   );
   const from = performance.now();
+  let awardedAfterMs = 0;
   const program = join(place, 'node_modules/sourcing-bridge/src/cli/launch.js');
   const child = spawn(process.execPath, [program, 'start'], { cwd: place, env: { ...empty, ...ports } });
   let output = '';
@@ -66,12 +82,92 @@ async function startUntilAward(): Promise<number> {
       expect(child.exitCode === null && performance.now() - from < awardWaitMs, `no award has arrived:\n${output}`);
       await sleep(200);
     }
+    awardedAfterMs = performance.now() - from;
+    useClient();
   } finally {
     child.kill('SIGTERM');
     await exit;
   }
   expect(output.includes('Stopped.'), `it must stop in order:\n${output}`);
-  return Math.round((performance.now() - from) / 100) / 10;
+  return Math.round(awardedAfterMs / 100) / 10;
+}
+
+/** The example of the client, against the service that runs. */
+function useClient(): void {
+  const { serviceUrl = '', deskKey = '' } = JSON.parse(readFileSync(join(place, 'data/local-setup.json'), 'utf8')) as {
+    serviceUrl?: string;
+    deskKey?: string;
+  };
+  const output = run(example('client.mjs'), [], { env: { ...empty, BASE_URL: serviceUrl, API_KEY: deskKey } });
+  expect(/^supplier SUP-\d+$/m.test(output), `the client must list the suppliers:\n${output}`);
+  expect(/^award [\w-]+ of event [\w-]+$/m.test(output), `the client must read the awards:\n${output}`);
+}
+
+/** The example of the receiver, with a notification that is signed as the documents say. */
+async function useReceiver(): Promise<void> {
+  const child = spawn(process.execPath, [example('receiver.mjs')], {
+    cwd: place,
+    env: { ...empty, SIGNING_KEY: 'key', PORT: '0' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    const port = /\d+/.exec((await lines.next()).value ?? '')?.[0];
+    const event = '6f3f0f8c-5a6e-4c1c-9d60-2f6a4f6f0c11';
+    const body = JSON.stringify({
+      trigger: 'AWARDS_FEED_UPDATED',
+      timestamp: new Date().toISOString(),
+      payload: { sourcing_event: event, sourcing_event_name: 'Chairs' },
+    });
+    const hmac = createHmac('sha256', 'key').update(body).digest('hex');
+    const { status } = await fetch(`http://127.0.0.1:${port}`, {
+      method: 'POST',
+      body,
+      headers: { 'x-signature': `hmac-sha256=${hmac}` },
+    });
+    expect(status === 200, `the receiver must answer 200, not ${status}`);
+    const said = (await lines.next()).value;
+    expect(said === `read the awards of ${event}`, `the handler must be called, it said: ${said}`);
+  } finally {
+    child.kill();
+  }
+}
+
+/** A program in TypeScript, in strict mode and without skipLibCheck, finds the types of each export. */
+function useTypes(): void {
+  writeFileSync(
+    join(place, 'program.ts'),
+    `import { createClient } from 'sourcing-bridge/client';
+import { defineConnector } from 'sourcing-bridge/connector';
+import { conformance } from 'sourcing-bridge/connector/testing';
+import { lotAward } from 'sourcing-bridge/contract';
+import { createReceiver } from 'sourcing-bridge/receiver';
+const name: string = lotAward.parse({}).lot_name;
+createReceiver({ signingKeys: [name], on: { AWARDS_FEED_UPDATED: ({ payload }) => payload.sourcing_event satisfies string } });
+// @ts-expect-error -- there is no such feed
+createClient({ baseUrl: '', apiKey: '' }).feed('nonsense');
+export default [defineConnector, conformance];
+`,
+  );
+  const root = join(import.meta.dirname, '..');
+  const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')];
+  const strict = [
+    '--noEmit',
+    '--strict',
+    '--module',
+    'nodenext',
+    '--target',
+    'es2024',
+    '--lib',
+    'es2024,esnext.disposable',
+  ];
+  run(join(root, 'node_modules/typescript/bin/tsc'), [...strict, ...types, 'program.ts'], {});
+}
+
+function example(name: string): string {
+  const file = join(place, name);
+  copyFileSync(join(place, 'node_modules/sourcing-bridge/docs/examples', name), file);
+  return file;
 }
 
 function npx(...args: string[]): string {
@@ -97,8 +193,8 @@ function seconds(work: () => unknown): number {
 
 function sizeOf(path: string): string {
   const files = globSync('**/*', { cwd: join(place, path), withFileTypes: true }).filter((entry) => entry.isFile());
-  const size = execFileSync('du', ['-sk', join(place, path)], { encoding: 'utf8' });
-  return `${Math.round(Number(size.split('\t')[0]) / 1024)} MB in ${files.length} files`;
+  const bytes = files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+  return `${Math.round(bytes / 1e6)} MB in ${files.length} files`;
 }
 
 function expect(holds: boolean, what: string): asserts holds {

@@ -18,6 +18,7 @@ const mayImport: Record<string, readonly string[]> = {
   platform: ['contract'],
   client: ['contract', 'platform'],
   connector: ['contract', 'platform'],
+  receiver: ['contract', 'platform'],
   service: ['contract', 'platform', 'client'],
   bridge: ['contract', 'platform', 'client', 'connector'],
   cli: ['contract', 'platform', 'client', 'connector', 'service', 'bridge', 'console'],

@@ -21,7 +21,7 @@ import { readCommandConfiguration } from '../local-settings.ts';
 import { oneLine, print } from '../output.ts';
 
 export async function runDoctor(options: BridgeCommandOptions): Promise<number> {
-  const findings: DoctorFinding[] = [await findVersions()];
+  const findings: DoctorFinding[] = [findVersions()];
   const configuration = await attempt(async () => {
     const read = await readCommandConfiguration(options);
     checkNames(read.bridge);

@@ -1,0 +1,22 @@
+// Reads suppliers and awards: BASE_URL=… API_KEY=… node client.mjs
+import { AppError, createClient } from 'sourcing-bridge/client';
+import { lotAward } from 'sourcing-bridge/contract';
+
+const client = createClient({ baseUrl: process.env.BASE_URL, apiKey: process.env.API_KEY });
+try {
+  for await (const supplier of client.suppliers()) console.log(`supplier ${supplier.external_id}`);
+
+  let newest = '2026-01-01T00:00:00Z';
+  for await (const record of client.feed('awards', { modifiedAfter: newest })) {
+    const award = lotAward.parse(record);
+    console.log(`award ${award.id} of event ${award.sourcing_event}`);
+    newest = award.modified;
+  }
+  console.log(`next time from ${newest}`);
+} catch (error) {
+  if (!(error instanceof AppError)) throw error;
+  console.error(`${error.publicMessage} Trying again helps: ${error.recovery.do === 'retry'}`);
+  process.exitCode = 1;
+} finally {
+  await client.close();
+}

@@ -1,0 +1,66 @@
+/** The client as other programs use it, against the running service. */
+import { beforeAll, expect, test } from 'vitest';
+import { createClient, type SourcingClient } from '#client/create-client.ts';
+import { createMemoryQuotas } from '#client/memory-quotas.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { createManualClock } from '../harness/manual-clock.ts';
+import { createEvent, createSuppliers, eventPayload } from '../harness/sourcing.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService } from '../harness/test-service.ts';
+
+let organisation: TestOrganisation;
+let client: SourcingClient;
+beforeAll(async () => {
+  const service = await startTestService();
+  organisation = await service.organisation();
+  client = createClient({ baseUrl: service.url, apiKey: organisation.key });
+  closeAfterFile(() => client.close());
+});
+
+test('suppliers and records of a feed come one after another, over all pages', async () => {
+  await createSuppliers(organisation, ['S-1', 'S-2', 'S-3']);
+  const suppliers = await collect(client.suppliers({ pageSize: 2 }));
+  expect(suppliers.map((supplier) => supplier['external_id']).toSorted()).toEqual(['S-1', 'S-2', 'S-3']);
+
+  const names = ['One', 'Two', 'Three', 'Four', 'Five'];
+  for (const name of names) await createEvent(organisation, eventPayload({ name }));
+  const events = await collect(client.feed('sourcing-events', { pageSize: 2 }));
+  expect(events.map((event) => event['name'])).toEqual(names);
+  const third = events[2]?.['modified'] as string;
+  const later = await collect(client.feed('sourcing-events', { modifiedAfter: third }));
+  expect(later.map((event) => event['name'])).toEqual(names.slice(2));
+});
+
+test('a job is waited for, and a second call with its key makes no second one', async () => {
+  const payload = eventPayload({ name: 'By job' });
+  const job = await client.runJob('CREATE_SOURCING_EVENT', payload as never, 'key-1');
+  expect(job).toMatchObject({ status: 'COMPLETED', created_entity: expect.any(String) });
+  expect((await client.runJob('CREATE_SOURCING_EVENT', payload as never, 'key-1')).id).toBe(job.id);
+});
+
+test('a refusal has the words of the service', async () => {
+  await expect(client.readSupplier('nobody')).rejects.toMatchObject({ code: 'not-found' });
+});
+
+test('a limit of the documents is kept: 60 requests to a feed a minute, and the next one says when', async () => {
+  const clock = createManualClock();
+  const quotas = createMemoryQuotas(clock);
+  for (let sent = 0; sent < 60; sent += 1) await quotas.take('feeds.awards');
+  await expect(quotas.take('feeds.awards')).rejects.toMatchObject({
+    code: 'too-many',
+    recovery: { do: 'retry', afterMs: 60_000 },
+  });
+  // Each feed has a limit of its own.
+  const use = await quotas.take('feeds.latest-bids');
+  await use.refused(30_000);
+  await expect(quotas.take('feeds.latest-bids')).rejects.toMatchObject({ recovery: { afterMs: 30_000 } });
+  clock.advance(60_001);
+  await quotas.take('feeds.awards');
+  await quotas.take('feeds.latest-bids');
+});
+
+async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const list: Item[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}

@@ -1,0 +1,185 @@
+import { Redis } from 'ioredis';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { signBody } from '#contract/signature.ts';
+import { createReceiver, type ReceiverOptions } from '../../src/receiver/create-receiver.ts';
+import { memoryStore } from '../../src/receiver/memory-store.ts';
+import type { NotificationStore } from '../../src/receiver/notification-store.ts';
+import { postgresStore, postgresStoreTable } from '../../src/receiver/postgres-store.ts';
+import { redisStore } from '../../src/receiver/redis-store.ts';
+import { eventually } from '../harness/eventually.ts';
+import { findTestRedis, type TestRedis } from '../harness/redis.ts';
+import { createEmptyDatabase, type TestDatabase } from '../harness/test-database.ts';
+
+const key = 'the-signing-key';
+const nowMs = Date.parse('2026-05-04T10:00:00Z');
+const award = {
+  trigger: 'AWARDS_FEED_UPDATED',
+  timestamp: '2026-05-04T09:59:59.000001Z',
+  payload: { sourcing_event: '6f3f0f8c-5a6e-4c1c-9d60-2f6a4f6f0c11', sourcing_event_name: 'Chairs ä' },
+};
+
+function post(body: string | Uint8Array, signature: string | null = signBody(body, key), method = 'POST'): Request {
+  return new Request('https://erp.example/webhook', {
+    method,
+    ...(method === 'POST' && { body }),
+    headers: signature === null ? {} : { 'x-signature': signature },
+  });
+}
+
+function receiverOf(options: Partial<ReceiverOptions> = {}) {
+  const seen: unknown[] = [];
+  const errors: unknown[] = [];
+  const receiver = createReceiver({
+    signingKeys: [key],
+    on: {
+      AWARDS_FEED_UPDATED: ({ payload }) => seen.push(payload.sourcing_event),
+      otherwise: (other) => seen.push(other),
+    },
+    onError: (error) => errors.push(error),
+    nowMs: () => nowMs,
+    ...options,
+  });
+  const answerTo = async (request: Request) => {
+    const response = await receiver.handle(request);
+    return [response.status, ((await response.json()) as { detail: string }).detail];
+  };
+  return { answerTo, seen, errors };
+}
+
+test('a notification with the right signature reaches the handler of its trigger, once', async () => {
+  const { answerTo, seen, errors } = receiverOf();
+  const body = JSON.stringify(award);
+  expect(await answerTo(post(body))).toEqual([200, 'accepted']);
+  expect(await answerTo(post(body))).toEqual([200, 'repeated']);
+  expect([seen, errors]).toEqual([[award.payload.sourcing_event], []]);
+});
+
+test('while a key is rotated, both keys are right; a wrong, short or missing signature is refused', async () => {
+  const { answerTo, seen } = receiverOf({ signingKeys: async () => ['new', key] });
+  const body = JSON.stringify(award);
+  expect(await answerTo(post(body, signBody(body, 'new')))).toEqual([200, 'accepted']);
+  const other = JSON.stringify({ ...award, timestamp: '2026-05-04T09:00:00Z' });
+  expect(await answerTo(post(other))).toEqual([200, 'accepted']);
+  for (const signature of [signBody(body, 'old'), signBody(`${body} `, key), 'hmac-sha256=', '', null])
+    expect((await answerTo(post(body, signature)))[0]).toBe(401);
+  expect(seen).toHaveLength(2);
+  expect(() => createReceiver({ signingKeys: [''], on: {} })).toThrow('signing_key');
+});
+
+test('what is signed and no notification is answered with 400, also a payload that its trigger does not have', async () => {
+  const { answerTo, seen } = receiverOf();
+  const wrong = { ...award, payload: { sourcing_event: 7 } };
+  for (const body of ['{', '[]', '{"trigger":"TEST"}', JSON.stringify(wrong), Buffer.from([0x22, 0xff, 0x22])])
+    expect((await answerTo(post(body)))[0]).toBe(400);
+  expect((await answerTo(post('', null, 'GET')))[0]).toBe(405);
+  expect(seen).toEqual([]);
+});
+
+test('a body over the bound is not kept, and an old notification does nothing', async () => {
+  const { answerTo, seen } = receiverOf({ bodyBytesMax: 500 });
+  expect((await answerTo(post(JSON.stringify({ ...award, padding: 'x'.repeat(500) }))))[0]).toBe(413);
+  const old = { ...award, timestamp: '2026-04-30T09:59:59Z' };
+  expect(await answerTo(post(JSON.stringify(old)))).toEqual([200, 'stale']);
+  expect(seen).toEqual([]);
+});
+
+test('a handler that fails is answered with 500 and reported, and the next delivery runs it again', async () => {
+  const failed = new Error('the ERP is away');
+  let calls = 0;
+  const { answerTo, errors } = receiverOf({
+    on: {
+      AWARDS_FEED_UPDATED: () => {
+        calls += 1;
+        if (calls === 1) throw failed;
+      },
+    },
+  });
+  const body = JSON.stringify(award);
+  expect((await answerTo(post(body)))[0]).toBe(500);
+  expect(errors).toEqual([failed]);
+  expect(await answerTo(post(body))).toEqual([200, 'accepted']);
+  expect(calls).toBe(2);
+});
+
+test('a trigger that the documents do not have goes to otherwise; names of objects are no handlers', async () => {
+  const { answerTo, seen } = receiverOf();
+  for (const trigger of ['SOMETHING_NEW', 'constructor', 'otherwise'])
+    expect(await answerTo(post(JSON.stringify({ ...award, trigger })))).toEqual([200, 'accepted']);
+  expect(seen).toMatchObject([{ trigger: 'SOMETHING_NEW' }, { trigger: 'constructor' }, { trigger: 'otherwise' }]);
+});
+
+describe('every store', () => {
+  let db: TestDatabase;
+  let pool: pg.Pool;
+  let server: TestRedis | undefined;
+  let redis: Redis | undefined;
+  const leaseMs = 200;
+  beforeAll(async () => {
+    db = await createEmptyDatabase();
+    pool = new pg.Pool({ connectionString: db.url });
+    for (const _twice of [1, 2]) await pool.query(postgresStoreTable);
+    server = await findTestRedis();
+    redis = server && new Redis(server.url);
+  });
+  afterAll(async () => {
+    redis?.disconnect();
+    await server?.close();
+    await pool.end();
+    await db.drop();
+  });
+
+  const stores: [string, (rememberMs: number) => NotificationStore | undefined][] = [
+    ['memory', (rememberMs) => memoryStore({ leaseMs, rememberMs })],
+    ['PostgreSQL', (rememberMs) => postgresStore({ database: pool, leaseMs, rememberMs })],
+    [
+      'Redis',
+      (rememberMs) => redis && redisStore({ send: (...command) => redis!.call(...command), leaseMs, rememberMs }),
+    ],
+  ];
+
+  test.each(stores)('%s: of two deliveries at once one is new, and after its end none is', async (_name, make) => {
+    const store = make(60_000);
+    if (!store) return;
+    const states = await Promise.all(['a', 'b', 'c'].map((token) => store.begin('one', token)));
+    expect(states.toSorted()).toEqual(['new', 'running', 'running']);
+    const owner = ['a', 'b', 'c'][states.indexOf('new')] ?? '';
+    await store.finish('one', 'someone else');
+    await store.abandon('one', 'someone else');
+    expect(await store.begin('one', 'd')).toBe('running');
+    await store.finish('one', owner);
+    expect(await store.begin('one', 'e')).toBe('done');
+    await store.abandon('one', owner);
+    expect(await store.begin('one', 'f')).toBe('done');
+  });
+
+  test.each(stores)('%s: a delivery that failed, or whose process died, is new again', async (_name, make) => {
+    const store = make(60_000);
+    if (!store) return;
+    expect(await store.begin('two', 'a')).toBe('new');
+    await store.abandon('two', 'a');
+    expect(await store.begin('two', 'b')).toBe('new');
+    // b never ends.
+    await eventually('the lease is over', async () => (await store.begin('two', 'c')) === 'new');
+    await store.finish('two', 'b');
+    expect(await store.begin('two', 'd')).toBe('running');
+  });
+
+  test.each(stores)('%s: forgets what is older than it has to remember', async (_name, make) => {
+    const store = make(100);
+    if (!store) return;
+    await store.begin('three', 'a');
+    await store.finish('three', 'a');
+    await eventually('it is forgotten', async () => (await store.begin('three', 'b')) === 'new');
+  });
+});
+
+test('the memory store keeps no more than its bound', async () => {
+  const store = memoryStore({ entriesMax: 2 });
+  for (const id of ['1', '2', '3']) {
+    await store.begin(id, 't');
+    await store.finish(id, 't');
+  }
+  expect(await store.begin('3', 'u')).toBe('done');
+  expect(await store.begin('1', 'u')).toBe('new');
+});
