@@ -15,7 +15,7 @@ export function wholeNumber(min: number, max: number) {
 export const countOption = (flags: string, what: string, number: number) =>
   new Option(flags, what).argParser(wholeNumber(1, 1_000_000)).default(number);
 export const configOption = () =>
-  new Option('--config <file>', 'the configuration file (default: config/bridge.yaml, if it exists)');
+  new Option('--config <file>', 'the configuration file (default: bridge.yaml or config/bridge.yaml, if it exists)');
 export const dataOption = () => new Option('--data <folder>', 'the data folder (default: ./data)');
 
 /** Runs a command without arguments and makes its result the exit code. */

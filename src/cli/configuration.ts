@@ -1,7 +1,11 @@
 /** The whole configuration: one file, `config/bridge.yaml` unless the command names another, and the environment. */
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { bridgeSettings, network } from '#bridge/settings.ts';
 import { loadConfiguration, type Path } from '#platform/configuration.ts';
+import { AppError, errorText } from '#platform/errors.ts';
 import { connectionLimitsDefault } from '#platform/http/connections.ts';
 import { wrongTokensDefault } from '#platform/http/token-guard.ts';
 
@@ -168,7 +172,7 @@ const variables = {
 };
 
 /**
- * Reads the file and the environment; `overrides` (from the command line) override both. Throws an AppError `invalid`
+ * Reads the file and the environment, and .env beside the file, which the environment overrides; `overrides` (from the command line) override both. Throws an AppError `invalid`
  * that names every wrong setting. With `withoutSecrets` the variables of an ERP or a source need not be set: the command
  * calls neither.
  */
@@ -178,14 +182,29 @@ export function readConfiguration(
   env: Readonly<Record<string, string | undefined>> = process.env,
   { withoutSecrets = false }: { withoutSecrets?: boolean } = {},
 ): Configuration {
+  const path = file ?? defaultFiles.find((known) => existsSync(known)) ?? 'config/bridge.yaml';
   const read = loadConfiguration({
     schema: configuration,
-    file: { path: file ?? 'config/bridge.yaml', required: file !== undefined },
-    env,
+    file: { path, required: file !== undefined },
+    env: { ...variablesBeside(path), ...env },
     variables,
     ...(withoutSecrets && { mayLack: isForeignSecret }),
   });
   return overrides.data === undefined ? read : { ...read, data_dir: overrides.data };
+}
+
+/** Where a configuration is looked for when the command names none; `init` writes the first. */
+const defaultFiles = ['bridge.yaml', 'config/bridge.yaml'];
+
+/** The variables of .env beside the configuration that have a value. Throws an AppError `invalid` when it is unreadable. */
+function variablesBeside(path: string): Record<string, string | undefined> {
+  const file = join(dirname(path), '.env');
+  if (!existsSync(path) || !existsSync(file)) return {};
+  try {
+    return Object.fromEntries(Object.entries(parseEnv(readFileSync(file, 'utf8'))).filter(([, value]) => value !== ''));
+  } catch (cause) {
+    throw new AppError('invalid', `${file} cannot be read: ${errorText(cause)}`, { cause });
+  }
 }
 
 const secretsOfChannels = new Set(['url', 'header', 'signing_key', 'user', 'password']);

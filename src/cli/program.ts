@@ -15,6 +15,7 @@ import { addBridgeSubcommand, configOption, countOption, dataOption, run, wholeN
 import { runBridge } from './commands/bridge.ts';
 import { runConfigSchema } from './commands/config-schema.ts';
 import type { DemoOptions } from './commands/demo.ts';
+import type { InitOptions } from './commands/init.ts';
 import type { MigratedProgram } from './commands/migrate.ts';
 import type { ServiceOptions } from './commands/service.ts';
 import type { SimulateOptions } from './commands/simulate.ts';
@@ -51,6 +52,15 @@ function createProgram(): Command {
     .option('--demo', 'let the simulator play buyers and suppliers (default when no source and no flow is configured)')
     .option('--no-demo', 'run without the simulator')
     .action(run(async (options: StartOptions) => (await import('./commands/start.ts')).runStart(options)));
+  program
+    .command('init')
+    .description('write bridge.yaml and .env for one source, one ERP and one flow, check them, and say what is next')
+    .option('--source <url>', 'the URL of the sourcing service; "local" is the one that start runs')
+    .option('--connector <name>', 'the connector to the ERP')
+    .option('--flow <name>', 'the name of the flow (default: to-<connector>)')
+    .option('--public-host <name>', "what the webhook's URL names (default: localhost)")
+    .option('--dir <folder>', 'where the files are written', '.')
+    .action(run(async (options: InitOptions) => (await import('./commands/init.ts')).runInit(options)));
   program
     .command('demo')
     .description('play a story once and compare what the connector holds with what the service awarded')

@@ -5,7 +5,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AppError } from '#platform/errors.ts';
 import { readBody } from '#platform/http/body.ts';
-import type { Receiver } from './create-receiver.ts';
+import type { NotificationReceiver } from './create-receiver.ts';
 
 /** How long a sender may take for a body. */
 const bodyWithinMs = 30_000;
@@ -17,7 +17,7 @@ type NodeRequest = IncomingMessage & { readonly body?: unknown };
  * For node:http, and as a handler of Express: `app.post('/webhook', toNodeHandler(receiver))`. In Express it stands before
  * `express.json()`, or behind `express.raw({ type: 'application/json' })`.
  */
-export function toNodeHandler(receiver: Receiver) {
+export function toNodeHandler(receiver: NotificationReceiver) {
   return async (request: NodeRequest, response: ServerResponse): Promise<void> => {
     const { status, headers, body } = await receiver.receive({
       method: request.method ?? '',
@@ -56,7 +56,7 @@ interface FastifyReplyLike {
  * For Fastify: `app.register(toFastifyPlugin(receiver, '/webhook'))`. The parser that keeps the bytes is the plugin's own;
  * other routes keep theirs. Fastify's `bodyLimit` bounds the body.
  */
-export function toFastifyPlugin(receiver: Receiver, path: string) {
+export function toFastifyPlugin(receiver: NotificationReceiver, path: string) {
   return async (instance: FastifyLike): Promise<void> => {
     instance.removeAllContentTypeParsers();
     instance.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
@@ -74,7 +74,7 @@ export function toFastifyPlugin(receiver: Receiver, path: string) {
 }
 
 /** For Hono, and what else has the web's Request at `raw`: `app.post('/webhook', toHonoHandler(receiver))`. */
-export function toHonoHandler(receiver: Receiver) {
+export function toHonoHandler(receiver: NotificationReceiver) {
   return (context: { readonly req: { readonly raw: Request } }): Promise<Response> => receiver.handle(context.req.raw);
 }
 
@@ -87,7 +87,7 @@ export interface LambdaEvent {
 }
 
 /** For the URL of an AWS Lambda function: `export const handler = toLambdaHandler(receiver)`. */
-export function toLambdaHandler(receiver: Receiver) {
+export function toLambdaHandler(receiver: NotificationReceiver) {
   return async ({ headers, body = '', isBase64Encoded, requestContext }: LambdaEvent) => {
     const answer = await receiver.receive({
       method: requestContext.http.method,

@@ -42,7 +42,7 @@ export interface ReceiverAnswer {
   readonly body: string;
 }
 
-export interface Receiver {
+export interface NotificationReceiver {
   /** Never rejects. */
   handle(request: Request): Promise<Response>;
   /**
@@ -60,13 +60,13 @@ const bodyBytesDefault = 1024 * 1024;
 const freshnessDefaultMs = 4 * 86_400_000;
 
 /** Creates a receiver. Throws when `signingKeys` is a list without a key, because it would refuse everything. */
-export function createReceiver(options: ReceiverOptions): Receiver {
+export function createReceiver(options: ReceiverOptions): NotificationReceiver {
   const { signingKeys, on, store = memoryStore(), nowMs = Date.now } = options;
   const { bodyBytesMax = bodyBytesDefault, freshnessMs = freshnessDefaultMs, onError = printError } = options;
   if (typeof signingKeys !== 'function' && !signingKeys.some((key) => key !== ''))
     throw new Error('createReceiver needs the signing_key of the webhook in signingKeys.');
 
-  const receive: Receiver['receive'] = async ({ method, signature, readBody }) => {
+  const receive: NotificationReceiver['receive'] = async ({ method, signature, readBody }) => {
     let known: VerifiedNotification | undefined;
     try {
       if (method !== 'POST') return answer(405, 'Notifications are sent with POST.', { allow: 'POST' });

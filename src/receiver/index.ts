@@ -1,7 +1,12 @@
 /** Verify and parse notifications: `import { createReceiver } from 'sourcing-bridge/receiver'`. */
 
 export * from './adapters.ts';
-export { createReceiver, type Receiver, type ReceiverAnswer, type ReceiverOptions } from './create-receiver.ts';
+export {
+  createReceiver,
+  type NotificationReceiver,
+  type ReceiverAnswer,
+  type ReceiverOptions,
+} from './create-receiver.ts';
 export { type MemoryStoreOptions, memoryStore } from './memory-store.ts';
 export type { NotificationStore, StoreTimes } from './notification-store.ts';
 export type { KnownTrigger, NotificationHandlers, VerifiedNotification } from './notifications.ts';

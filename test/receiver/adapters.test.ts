@@ -9,7 +9,7 @@ import { Hono } from 'hono';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { signBody } from '#contract/signature.ts';
 import { toFastifyPlugin, toHonoHandler, toLambdaHandler, toNodeHandler } from '../../src/receiver/adapters.ts';
-import { createReceiver, type Receiver } from '../../src/receiver/create-receiver.ts';
+import { createReceiver, type NotificationReceiver } from '../../src/receiver/create-receiver.ts';
 import { closeAfterFile } from '../harness/after-file.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createEvent, eventPayload } from '../harness/sourcing.ts';
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 
 /** How a server passes its requests to the receiver at /webhook. */
-const servers: Record<string, (receiver: Receiver) => Promise<RequestListener>> = {
+const servers: Record<string, (receiver: NotificationReceiver) => Promise<RequestListener>> = {
   'node:http': async (receiver) => {
     const handle = toNodeHandler(receiver);
     return (request, response) => void handle(request, response);

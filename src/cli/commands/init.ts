@@ -1,0 +1,138 @@
+/**
+ * `init`: writes the configuration of one source, one ERP and one flow between them, checks it, and says the next
+ * command. What the options do not say is asked at the terminal. Secrets are in no option and not in the configuration:
+ * they are in .env beside it, which only its owner may read. No file is overwritten.
+ */
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import { isatty } from 'node:tty';
+import { parseDocument, stringify } from 'yaml';
+import { z } from 'zod';
+import { connectorFolder } from '#bridge/flows/load-connector.ts';
+import { AppError } from '#platform/errors.ts';
+import { commandLine } from '#platform/own-package.ts';
+import { localSource } from '../local-settings.ts';
+import { runCheck } from './bridge-check.ts';
+import { connectorNames } from './connector-list.ts';
+
+export interface InitOptions {
+  source?: string;
+  connector?: string;
+  flow?: string;
+  publicHost?: string;
+  dir: string;
+}
+
+const apiKeyVariable = 'SOURCING_API_KEY';
+
+/** Exit code 1 when the check finds a fault. Throws an AppError `invalid` for what cannot be written. */
+export async function runInit(options: InitOptions, env: NodeJS.ProcessEnv = process.env): Promise<number> {
+  const files = { yaml: join(options.dir, 'bridge.yaml'), env: join(options.dir, '.env') };
+  for (const file of Object.values(files))
+    if (existsSync(file)) throw new AppError('invalid', `${file} exists already: init overwrites nothing.`);
+  const chosen = await choose(options);
+  const text = await configurationOf(chosen);
+  const variables = [...new Set([...text.replaceAll(/^#.*$/gm, '').matchAll(/\$\{([A-Za-z_]\w*)\}/g)].map(([, name = '']) => name))];
+  await mkdir(options.dir, { recursive: true });
+  await writeFile(files.env, envText(variables, env), { mode: 0o600, flag: 'wx' });
+  try {
+    await writeFile(files.yaml, text, { flag: 'wx' });
+  } catch (error) {
+    await rm(files.env);
+    throw error;
+  }
+  const missing = variables.filter((name) => !env[name]);
+  const file = relative('', files.yaml) || files.yaml;
+  console.log(`Wrote ${file} and ${relative('', files.env) || files.env}.\n`);
+  if (missing.length > 0) {
+    console.log(
+      `Next: fill in ${missing.join(', ')} in .env and the settings in ${file}, then\n  ${commandLine} bridge check --config ${file}`,
+    );
+    return 0;
+  }
+  if (chosen.source === localSource) {
+    console.log(`Next, with a service of your own to try it:\n  ${commandLine} start --config ${file}`);
+    return 0;
+  }
+  const code = await runCheck({ config: file });
+  const next = code === 0 ? `bridge webhooks register --source main --config ${file}` : `bridge check --config ${file}`;
+  console.log(`\n${code === 0 ? 'Next' : `Correct ${file}, then`}:\n  ${commandLine} ${next}`);
+  if (code === 0) console.log(`and run it:\n  ${commandLine} bridge --config ${file}`);
+  return code;
+}
+
+type Chosen = Readonly<Record<'source' | 'connector' | 'flow' | 'publicHost', string>>;
+
+async function choose({ source, connector, flow, publicHost }: InitOptions): Promise<Chosen> {
+  const known = connectorNames();
+  const chosenSource = checkedSource(
+    source ??
+      (await ask('source', `The URL of the sourcing service, or "${localSource}" to try it with its simulator`)),
+  );
+  const chosenConnector = connector ?? (await ask('connector', `The connector to your ERP (${known.join(', ')})`));
+  if (!known.includes(chosenConnector))
+    throw new AppError('invalid', `There is no connector "${chosenConnector}". There are: ${known.join(', ')}.`);
+  return {
+    source: chosenSource,
+    connector: chosenConnector,
+    flow: flow ?? `to-${chosenConnector}`,
+    publicHost: publicHost ?? 'localhost',
+  };
+}
+
+/** Rejects with an AppError `invalid` that names the option when there is no terminal. */
+async function ask(option: string, question: string): Promise<string> {
+  if (!isatty(0) || !isatty(2))
+    throw new AppError('invalid', `There is no terminal to ask at: add --${option}. ${question}.`);
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return (await terminal.question(`${question}: `)).trim();
+  } finally {
+    terminal.close();
+  }
+}
+
+function checkedSource(source: string): string {
+  if (source === localSource) return source;
+  const url = URL.parse(source);
+  if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
+    throw new AppError(
+      'invalid',
+      'The source must be the URL of a service, like https://sourcing.example.com, or local.',
+    );
+  return source.replace(/\/(api\/?)?$/, '');
+}
+
+const example = z.object({ bridge: z.object({ flows: z.array(z.looseObject({})).min(1) }) });
+
+/** The first flow of the connector's example, between the chosen source and ERP. */
+async function configurationOf({ source, connector, flow, publicHost }: Chosen): Promise<string> {
+  const file = join(connectorFolder(connector) ?? '', 'settings.example.yaml');
+  const { bridge } = example.parse(parseDocument(await readFile(file, 'utf8')).toJS());
+  const isLocal = source === localSource;
+  const flows = [{ ...bridge.flows[0], name: flow, source: isLocal ? localSource : 'main', connector }];
+  const sources = [{ name: 'main', base_url: source, api_key: `\${${apiKeyVariable}}` }];
+  const settings = { bridge: { public_host: publicHost, ...(isLocal ? {} : { sources }), flows } };
+  return `# Made by init. "${commandLine} config-schema" prints what each setting is, and "${commandLine} connector show ${connector}"
+# those of the connector. A text \${NAME} comes from the environment, or from .env beside this file.
+${stringify(settings, { lineWidth: 0, aliasDuplicateObjects: false })}`;
+}
+
+function envText(variables: readonly string[], env: NodeJS.ProcessEnv): string {
+  const lines = variables.map((name) => `${name}=${quoted(env[name] ?? '')}`);
+  return `# Secrets of bridge.yaml. Not for the repository; the environment overrides it.\n${lines.join('\n')}\n`;
+}
+
+/** In the quotation mark that the value does not have. Throws for a value that .env cannot hold. */
+function quoted(value: string): string {
+  if (/^[\w./:@+=-]*$/.test(value)) return value;
+  const mark = ["'", '"', '`'].find((candidate) => !value.includes(candidate));
+  if (mark === undefined || /[\r\n]/.test(value))
+    throw new AppError(
+      'invalid',
+      'A variable has a line break or all kinds of quotation marks, which .env cannot hold.',
+    );
+  return mark + value + mark;
+}
