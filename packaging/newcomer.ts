@@ -48,7 +48,18 @@ try {
     expect(!existsSync(join(place, 'node_modules', left)), `${left} must not come with the package`);
 
   const help = npx('--help');
-  for (const verb of ['start', 'init', 'demo', 'service', 'bridge', 'console', 'connector', 'migrate', 'simulate', 'openapi'])
+  for (const verb of [
+    'start',
+    'init',
+    'demo',
+    'service',
+    'bridge',
+    'console',
+    'connector',
+    'migrate',
+    'simulate',
+    'openapi',
+  ])
     expect(new RegExp(`^ {2}${verb}\\b`, 'm').test(help), `the help must name ${verb}`);
   npx('connector', 'new', 'acme');
   const tests = run(npm, ['test'], { cwd: join(place, 'acme') });

@@ -4,7 +4,7 @@ import { lotAward } from 'sourcing-bridge/contract';
 
 const client = createClient({ baseUrl: process.env.BASE_URL, apiKey: process.env.API_KEY });
 try {
-  for await (const supplier of client.suppliers()) console.log(`supplier ${supplier.external_id}`);
+  for await (const supplier of client.suppliers()) console.log(`supplier ${String(supplier.external_id)}`);
 
   let newest = '2026-01-01T00:00:00Z';
   for await (const record of client.feed('awards', { modifiedAfter: newest })) {

@@ -18,7 +18,7 @@ type NodeRequest = IncomingMessage & { readonly body?: unknown };
  * `express.json()`, or behind `express.raw({ type: 'application/json' })`.
  */
 export function toNodeHandler(receiver: NotificationReceiver) {
-  return async (request: NodeRequest, response: ServerResponse): Promise<void> => {
+  async function handle(request: NodeRequest, response: ServerResponse): Promise<void> {
     const { status, headers, body } = await receiver.receive({
       method: request.method ?? '',
       signature: oneHeader(request.headers['x-signature']),
@@ -26,6 +26,10 @@ export function toNodeHandler(receiver: NotificationReceiver) {
     });
     // Who has gone away gets no answer, and will deliver again.
     if (!response.destroyed) response.writeHead(status, headers).end(body);
+  }
+  return (request: NodeRequest, response: ServerResponse): void => {
+    // It fails only when something else has answered already.
+    handle(request, response).catch(() => response.destroy());
   };
 }
 

@@ -20,7 +20,7 @@ beforeAll(async () => {
 test('suppliers and records of a feed come one after another, over all pages', async () => {
   await createSuppliers(organisation, ['S-1', 'S-2', 'S-3']);
   const suppliers = await collect(client.suppliers({ pageSize: 2 }));
-  expect(suppliers.map((supplier) => supplier['external_id']).toSorted()).toEqual(['S-1', 'S-2', 'S-3']);
+  expect(suppliers.map((supplier) => String(supplier['external_id'])).toSorted()).toEqual(['S-1', 'S-2', 'S-3']);
 
   const names = ['One', 'Two', 'Three', 'Four', 'Five'];
   for (const name of names) await createEvent(organisation, eventPayload({ name }));

@@ -23,10 +23,7 @@ beforeAll(async () => {
 
 /** How a server passes its requests to the receiver at /webhook. */
 const servers: Record<string, (receiver: NotificationReceiver) => Promise<RequestListener>> = {
-  'node:http': async (receiver) => {
-    const handle = toNodeHandler(receiver);
-    return (request, response) => void handle(request, response);
-  },
+  'node:http': async (receiver) => toNodeHandler(receiver),
   Express: async (receiver) => {
     const app = express();
     app.post('/webhook', toNodeHandler(receiver));
@@ -43,19 +40,19 @@ const servers: Record<string, (receiver: NotificationReceiver) => Promise<Reques
     const app = fastify();
     await app.register(toFastifyPlugin(receiver, '/webhook'));
     await app.ready();
-    return app.routing;
+    return (request, response) => app.routing(request, response);
   },
   Hono: async (receiver) => {
     const app = new Hono();
     app.post('/webhook', toHonoHandler(receiver));
-    return async (request, response) => {
+    return answeredBy(async (request, response) => {
       const answer = await app.fetch(await webRequest(request));
       response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
-    };
+    });
   },
   'AWS Lambda': async (receiver) => {
     const handler = toLambdaHandler(receiver);
-    return async (request, response) => {
+    return answeredBy(async (request, response) => {
       const answer = await handler({
         headers: request.headers as Record<string, string>,
         body: (await buffer(request)).toString('base64'),
@@ -63,7 +60,7 @@ const servers: Record<string, (receiver: NotificationReceiver) => Promise<Reques
         requestContext: { http: { method: request.method ?? '' } },
       });
       response.writeHead(answer.statusCode, answer.headers).end(answer.body);
-    };
+    });
   },
 };
 
@@ -126,6 +123,11 @@ async function listen(listener: RequestListener, tls?: { certPem: string; keyPem
   });
   const { port } = server.address() as AddressInfo;
   return tls ? `https://localhost:${port}` : `http://127.0.0.1:${port}`;
+}
+
+/** An asynchronous answer as a listener; when it fails, the connection ends. */
+function answeredBy(answer: (...exchange: Parameters<RequestListener>) => Promise<unknown>): RequestListener {
+  return (request, response) => void answer(request, response).catch(() => response.destroy());
 }
 
 async function webRequest(request: IncomingMessage): Promise<Request> {
