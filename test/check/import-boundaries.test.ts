@@ -21,8 +21,8 @@ const mayImport: Record<string, readonly string[]> = {
   receiver: ['contract', 'platform'],
   service: ['contract', 'platform', 'client'],
   bridge: ['contract', 'platform', 'client', 'connector'],
-  cli: ['contract', 'platform', 'client', 'connector', 'service', 'bridge', 'console'],
-  console: ['contract', 'platform', 'client', 'connector', 'service', 'bridge', 'cli'],
+  cli: ['contract', 'platform', 'client', 'connector', 'receiver', 'service', 'bridge', 'console'],
+  console: ['contract', 'platform', 'client', 'connector', 'receiver', 'service', 'bridge', 'cli'],
 };
 const folders = Object.keys(mayImport);
 

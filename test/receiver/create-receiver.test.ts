@@ -114,7 +114,8 @@ describe('every store', () => {
   let pool: Pool;
   let server: TestRedis | undefined;
   let redis: Redis | undefined;
-  const leaseMs = 200;
+  /** Short, so that the test of a dead process need not wait. */
+  const leaseShortMs = 200;
   beforeAll(async () => {
     db = await createEmptyDatabase();
     pool = new Pool({ connectionString: db.url });
@@ -129,12 +130,13 @@ describe('every store', () => {
     await db.drop();
   });
 
-  const stores: [string, (rememberMs: number) => NotificationStore | undefined][] = [
-    ['memory', (rememberMs) => memoryStore({ leaseMs, rememberMs })],
-    ['PostgreSQL', (rememberMs) => postgresStore({ database: pool, leaseMs, rememberMs })],
+  const stores: [string, (rememberMs: number, leaseMs?: number) => NotificationStore | undefined][] = [
+    ['memory', (rememberMs, leaseMs = 60_000) => memoryStore({ leaseMs, rememberMs })],
+    ['PostgreSQL', (rememberMs, leaseMs = 60_000) => postgresStore({ database: pool, leaseMs, rememberMs })],
     [
       'Redis',
-      (rememberMs) => redis && redisStore({ send: (...command) => redis!.call(...command), leaseMs, rememberMs }),
+      (rememberMs, leaseMs = 60_000) =>
+        redis && redisStore({ send: (...command) => redis!.call(...command), leaseMs, rememberMs }),
     ],
   ];
 
@@ -154,7 +156,7 @@ describe('every store', () => {
   });
 
   test.each(stores)('%s: a delivery that failed, or whose process died, is new again', async (_name, make) => {
-    const store = make(60_000);
+    const store = make(60_000, leaseShortMs);
     if (!store) return;
     expect(await store.begin('two', 'a')).toBe('new');
     await store.abandon('two', 'a');
@@ -162,7 +164,7 @@ describe('every store', () => {
     // b never ends.
     await eventually('the lease is over', async () => (await store.begin('two', 'c')) === 'new');
     await store.finish('two', 'b');
-    expect(await store.begin('two', 'd')).toBe('running');
+    expect(await store.begin('two', 'd')).not.toBe('done');
   });
 
   test.each(stores)('%s: forgets what is older than it has to remember', async (_name, make) => {
