@@ -34,7 +34,9 @@ export async function runInit(options: InitOptions, env: NodeJS.ProcessEnv = pro
     if (existsSync(file)) throw new AppError('invalid', `${file} exists already: init overwrites nothing.`);
   const chosen = await choose(options);
   const text = await configurationOf(chosen);
-  const variables = [...new Set([...text.replaceAll(/^#.*$/gm, '').matchAll(/\$\{([A-Za-z_]\w*)\}/g)].map(([, name = '']) => name))];
+  const variables = [
+    ...new Set([...text.replaceAll(/^#.*$/gm, '').matchAll(/\$\{([A-Za-z_]\w*)\}/g)].map(([, name = '']) => name)),
+  ];
   await mkdir(options.dir, { recursive: true });
   await writeFile(files.env, envText(variables, env), { mode: 0o600, flag: 'wx' });
   try {
