@@ -18,6 +18,7 @@ import { benchPostgresConnector } from './postgres-connector.ts';
 import { benchPullGrowth } from './pull-growth.ts';
 import { benchPullRecords } from './pull-records.ts';
 import { benchPushHistory } from './push-history.ts';
+import { benchSapConnector } from './sap-connector.ts';
 import { benchScale } from './scale.ts';
 import { benchTrytonConnector } from './tryton-connector.ts';
 import { benchWebhookEndpoint } from './webhook-endpoint.ts';
@@ -38,6 +39,7 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   'postgres-connector': benchPostgresConnector,
   'tryton-connector': benchTrytonConnector,
   'odoo-connector': benchOdooConnector,
+  'sap-connector': benchSapConnector,
   'http-connector': benchHttpConnector,
   scale: benchScale,
 };
