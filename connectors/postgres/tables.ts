@@ -195,7 +195,7 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
         scenario: 'text',
         sourcing_request: 'text',
         requisition_intake: 'text',
-        requisition: 'text',
+        requisition_reference_id: 'text',
         requisition_line: 'text',
         share: 'numeric',
         quantity: 'numeric',
@@ -210,7 +210,7 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
           lines.map(({ values: _values, requisition: made, ...cells }) => ({
             ...cells,
             requisition_intake: made?.intake,
-            requisition: made?.reference_id,
+            requisition_reference_id: made?.reference_id,
             requisition_line: made?.line,
           })),
         ),

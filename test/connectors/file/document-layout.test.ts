@@ -87,9 +87,9 @@ describe('writing an award', () => {
     expect(await csv()).toBe(
       [
         'event_id,event_reference,event_name,supplier_id,supplier_external_id,supplier_name,lot,share,quantity,' +
-          'unit_price,currency,cost,historic_cost,savings,sheet: Price,"sheet: Remark; ""x"""',
-        `${who},A,0.5,5,2.5,EUR,12.50,,-1,2.50,"a,b"`,
-        `${who},B,1,,,EUR,0.10,,,0.1,`,
+          'unit_price,currency,cost,historic_cost,savings,requisition,requisition_line,sheet: Price,"sheet: Remark; ""x"""',
+        `${who},A,0.5,5,2.5,EUR,12.50,,-1,,,2.50,"a,b"`,
+        `${who},B,1,,,EUR,0.10,,,,,0.1,`,
         '',
       ].join('\r\n'),
     );

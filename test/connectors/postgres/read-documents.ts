@@ -111,7 +111,7 @@ function rebuild(kind: Document['kind'], head: Row, part: Parts): Row {
         ...only(head, ['status', 'currency', 'exchange_rates', 'created', 'published', 'closed', 'columns']),
         sourcing_requests: head['sourcing_requests'],
         lot_count: head['lot_count'],
-        contact: Object.values(contact).every((value) => value === null) ? null : contact,
+        contact: isEmpty(contact) ? null : contact,
         rounds: part('sourcing_event_round').map((row) =>
           only(row, ['status', 'starts', 'ends', 'awarded_cost', 'awarded_lot_count']),
         ),
@@ -143,7 +143,7 @@ function rebuild(kind: Document['kind'], head: Row, part: Parts): Row {
         lines: part(`${kind}_line`).map((row) => ({
           ...only(row, [...ofLine, 'fields']),
           ...(kind === 'award'
-            ? {}
+            ? { requisition: isEmpty(named(row, 'requisition')) ? null : named(row, 'requisition') }
             : { bids: part('quotation_bid', row['line']).map((bid) => only(bid, ['value', 'volume'])) }),
           values: part(`${kind}_value`, row['line']).map(({ column_name, value, currency }) => ({
             column: column_name,
@@ -170,6 +170,10 @@ function rebuild(kind: Document['kind'], head: Row, part: Parts): Row {
         question: named(head, 'question'),
       };
   }
+}
+
+function isEmpty(row: Row): boolean {
+  return Object.values(row).every((value) => value === null);
 }
 
 function only(row: Row, names: readonly string[]): Row {
