@@ -2,8 +2,8 @@
  * Targets for the conformance kit: an ERP that imports files. It reads the folder with its own code. Of batches it
  * imports each that has its manifest, compares the checksums and removes the files, as a real ERP does.
  */
-import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Document } from 'sourcing-bridge/connector';
 import type { ConformanceTarget, HeldObject } from 'sourcing-bridge/connector/testing';
@@ -24,6 +24,54 @@ export function documentTarget(inbox: () => string, given: Given): ConformanceTa
         .map(({ name, json }) => heldOf(inbox(), name, json)),
     poison: halfCharacter,
     ...given,
+  };
+}
+
+/** The settings of a read of the files that `dropVendors` makes. */
+export function vendorFiles(format: 'csv' | 'jsonl') {
+  const record = { external_id: 'Vendor No', name: 'Name', archived: 'Blocked', contacts: { email: 'E-mail' } };
+  const paths = {
+    external_id: 'no',
+    name: 'name',
+    archived: 'blocked',
+    contacts: 'contacts',
+    fields: { City: 'at.city' },
+  };
+  return {
+    supplier: {
+      files: `vendors*.${format}`,
+      format,
+      marker: '.ok',
+      page: 2,
+      record: format === 'csv' ? record : paths,
+    },
+  };
+}
+
+/** Drops a file with one vendor, and then its marker, as an ERP's export does. */
+export function dropVendors(inbox: () => string, format: 'csv' | 'jsonl'): Pick<ConformanceTarget, 'changeRecord'> {
+  return {
+    changeRecord: async (_stream, name, archived) => {
+      const number = randomUUID();
+      const email = 'ann@example.com';
+      const file = join(inbox(), `vendors-${number}.${format}`);
+      mkdirSync(inbox(), { recursive: true });
+      const cell = (text: string) => `"${text.replaceAll('"', '""')}"`;
+      writeFileSync(
+        file,
+        format === 'csv'
+          ? `Vendor No,Name,City,Blocked,E-mail\r\n${[number, name, 'Łódź', archived ? 'x' : '', email].map(cell).join(',')}\r\n`
+          : `${JSON.stringify({ no: number, name, blocked: archived, contacts: [{ email }], at: { city: 'Łódź' } })}\n`,
+      );
+      writeFileSync(`${file}.ok`, '');
+      return {
+        external_id: number,
+        name,
+        archived,
+        fields: { City: 'Łódź' },
+        contacts: [{ name: email, email }],
+      } as never;
+    },
   };
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { conformance } from 'sourcing-bridge/connector/testing';
 import { afterAll, describe, test } from 'vitest';
-import { batchTarget, documentTarget } from './conformance-target.ts';
+import { batchTarget, documentTarget, dropVendors, vendorFiles } from './conformance-target.ts';
 
 // In memory where the system has a file system for that: thousands of files are flushed.
 const dataDir = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'file-connector-'));
@@ -14,7 +14,8 @@ const inbox = (directory: string) => () => join(dataDir, directory);
 const targets = [
   documentTarget(inbox('documents'), {
     against: 'file system, a file for each document',
-    settings: () => ({ directory: 'documents' }),
+    settings: () => ({ directory: 'documents', read: vendorFiles('csv') }),
+    ...dropVendors(inbox('documents'), 'csv'),
   }),
   documentTarget(inbox('named'), {
     against: 'file system, names by template',
@@ -24,13 +25,22 @@ const targets = [
       name: '{event.reference_id}-{kind}-{key}-{date}',
       file_folder: 'files/{event.id}',
       bid_sheet: 'table',
+      read: vendorFiles('jsonl'),
     }),
+    ...dropVendors(inbox('named'), 'jsonl'),
     notApplicable: { 'poisoned record': 'suppliers and files are written as JSON, which can hold every document' },
   }),
   batchTarget(inbox('batches'), {
     against: 'file system, batches in CSV',
     // An ERP, unlike a spreadsheet, wants each text as it is.
-    settings: () => ({ directory: 'batches', layout: 'batch', batch_size: 50, csv: { formulas: 'keep' } }),
+    settings: () => ({
+      directory: 'batches',
+      layout: 'batch',
+      batch_size: 50,
+      csv: { formulas: 'keep' },
+      read: vendorFiles('csv'),
+    }),
+    ...dropVendors(inbox('batches'), 'csv'),
   }),
   batchTarget(inbox('lines'), {
     against: 'file system, batches in JSON Lines',
@@ -41,7 +51,9 @@ const targets = [
       format: 'jsonl',
       name: '{kind}_{sequence}',
       batch_size: 20,
+      read: vendorFiles('jsonl'),
     }),
+    ...dropVendors(inbox('lines'), 'jsonl'),
     notApplicable: { 'poisoned record': 'JSON Lines can hold every document' },
   }),
 ];

@@ -5,13 +5,20 @@
  */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { ConfigError, type ConnectorContext, defineConnector, documentKinds } from 'sourcing-bridge/connector';
+import {
+  ConfigError,
+  type ConnectorContext,
+  defineConnector,
+  documentKinds,
+  readFrom,
+} from 'sourcing-bridge/connector';
 import type { ParsedKey } from 'ssh2';
 import { createBatchLayout } from './batch-layout.ts';
 import { createDocumentLayout, documentsAtOnce } from './document-layout.ts';
 import { type Folder, removeLeftovers } from './folder.ts';
 import { loadSsh2 } from './load-ssh2.ts';
 import { openLocalFolder } from './local-folder.ts';
+import { checkRead, createSupplierReader } from './reads.ts';
 import { type FileSettings, settingsSchema } from './settings.ts';
 import { createSftpConnection, trustFingerprints, trustKnownHosts } from './sftp-connection.ts';
 import { createSftpFolder } from './sftp-folder.ts';
@@ -26,8 +33,10 @@ export default defineConnector({
     timeoutMs: 60_000,
     lateEffectMs: 0,
     idempotency: 'external-id',
+    reads: ['supplier'],
   },
-  capabilitiesWith: ({ layout, batch_size, sftp }) => ({
+  capabilitiesWith: ({ layout, batch_size, sftp, read }) => ({
+    reads: read.supplier ? ['supplier'] : [],
     ...(layout === 'batch' ? { batchMax: batch_size, idempotency: 'key' } : {}),
     // A server may still carry out, for a moment, requests that it got before the connection was lost.
     ...(sftp ? { timeoutMs: 120_000, lateEffectMs: 5_000 } : {}),
@@ -38,11 +47,15 @@ export default defineConnector({
       settings.layout === 'batch'
         ? createBatchLayout(folder, settings, context)
         : createDocumentLayout(folder, settings, context);
+    const { read, csv, sftp } = settings;
+    const { clock, log } = context;
+    const readDeps = read.supplier && { folder, settings: read.supplier, csv, clock, log, isLocal: !sftp };
     return {
-      check: () => folder.check(),
+      check: async () => [...(await folder.check()), ...(readDeps ? [await checkRead(readDeps)] : [])],
       plan: (operations, signal) => folder.during(signal, () => layout.plan(operations)),
       write: (operations, signal) => folder.during(signal, () => layout.write(operations, signal)),
       lookup: (documents, signal) => folder.during(signal, () => layout.lookup(documents, signal)),
+      read: readFrom(readDeps ? { supplier: createSupplierReader(readDeps) } : {}),
       close: () => folder.close(),
     };
   },

@@ -1,5 +1,5 @@
 /** The settings of a flow to files. Finds all faults that can be found without access to the folder. */
-import { secret, z } from 'sourcing-bridge/connector';
+import { compileJsonPath, namedPlaces, PathError, secret, supplierPlaces, z } from 'sourcing-bridge/connector';
 import { pathFault } from './columns.ts';
 import { batchPlaceholders, documentPlaceholders, templateFault } from './names.ts';
 
@@ -90,6 +90,49 @@ const subFolder = z
   .refine((path) => !path.split('/').some((part) => /^\.+$/.test(part)), 'must stay below the directory')
   .refine((path) => !/(?:^|\/)-/.test(path), 'the name of a folder must not begin with a hyphen');
 
+const readSettings = z
+  .strictObject({
+    files: z
+      .string()
+      .regex(/^[^/\\\0]{1,200}$/, 'must be the name of a file; * stands for any characters')
+      .describe('Which files are taken: vendors*.csv'),
+    folder: subFolder.or(z.literal('')).default('').describe('The subfolder in which they are dropped'),
+    taken: subFolder.default('taken').describe('The folder below `folder` into which files move when they are taken'),
+    format: z
+      .enum(['csv', 'jsonl'])
+      .default('csv')
+      .describe('csv: with a header, as `csv` says; jsonl: a supplier a line'),
+    content: z
+      .enum(['delta', 'whole'])
+      .default('delta')
+      .describe('delta: what has changed, each file counts; whole: all suppliers, only the newest file counts'),
+    marker: z
+      .string()
+      .regex(/^[A-Za-z0-9._-]{1,50}$/)
+      .optional()
+      .describe('A file is complete when one with this ending exists, too: .ok for vendors.csv.ok'),
+    quiet_seconds: z
+      .number()
+      .min(0)
+      .max(86_400)
+      .default(60)
+      .describe('Without a marker: a file is complete when it has not changed for so long'),
+    record: supplierPlaces.describe('csv: the names of columns; jsonl: paths'),
+    page: z.int().min(1).max(10_000).default(1_000).describe('The number of lines that are stored at once'),
+  })
+  .superRefine(({ format, record }, context) => {
+    if (format !== 'jsonl') return;
+    for (const place of namedPlaces(record))
+      try {
+        compileJsonPath(place);
+      } catch (error) {
+        if (!(error instanceof PathError)) throw error;
+        context.addIssue({ code: 'custom', path: ['record'], message: `${place}: ${error.message}` });
+      }
+  });
+
+export type ReadSettings = z.output<typeof readSettings>;
+
 export const settingsSchema = z
   .strictObject({
     directory: z
@@ -140,6 +183,7 @@ export const settingsSchema = z
       .default('columns')
       .describe('table: a separate file with a row for each value; columns: in each line as "sheet: <name>"'),
     csv,
+    read: z.strictObject({ supplier: readSettings.optional() }).default({}).describe('What an intake reads'),
   })
   .superRefine((given, context) => {
     const fault = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });

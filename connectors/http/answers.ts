@@ -205,6 +205,17 @@ export function exactJson(response: HttpResponse): unknown {
   }
 }
 
+/** The answer's JSON with each number as the text that the ERP has sent: 12.50 stays so. Undefined for another body. */
+export function exactNumbers(response: HttpResponse): unknown {
+  try {
+    return JSON.parse(response.text(), (_name, value: unknown, ...[context]: readonly { source?: string }[]) =>
+      typeof value === 'number' ? (context?.source ?? value) : value,
+    );
+  } catch {
+    return undefined;
+  }
+}
+
 /** A JSON reviver. `source` is ECMAScript's; TypeScript's types do not have it yet. */
 function keepDigits(_name: string, value: unknown, ...[context]: readonly { source?: string }[]): unknown {
   return typeof value === 'number' &&

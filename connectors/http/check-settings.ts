@@ -2,11 +2,11 @@
  * Finds what is wrong with settings that the schema accepts: paths that no document has, requests that do not fit their
  * kind, and settings that could create a second object or leave one behind.
  */
-import { compileJsonPath, type DocumentKind, documentKinds, PathError } from 'sourcing-bridge/connector';
+import { compileJsonPath, type DocumentKind, documentKinds, namedPlaces, PathError } from 'sourcing-bridge/connector';
 import { patternOf } from './answers.ts';
 import { isByKey, kindOf } from './kinds.ts';
 import { isFilePart } from './requests.ts';
-import type { Action, KindSettings, RequestSettings, Settings } from './settings.ts';
+import type { Action, KindSettings, ReadSettings, RequestSettings, Settings } from './settings.ts';
 import { jsonTemplate, placesOf, rootsOf, textTemplate, urlTemplate } from './templates.ts';
 
 interface SettingFault {
@@ -51,6 +51,8 @@ export function faultsOf(settings: Settings): SettingFault[] {
     if (status === undefined && Object.keys(rule).length === 0)
       faults.push({ path: ['answers', index], message: 'must have a status, a body or both' });
   }
+  if (settings.read.supplier)
+    for (const check of readFaults(settings.read.supplier)) tryAt(['read', 'supplier', ...check.path], check.run);
   const { message } = settings;
   if (message !== undefined) tryAt(['message'], () => compileJsonPath(message));
   return faults;
@@ -71,6 +73,23 @@ function requireComplete(kind: DocumentKind, given: KindSettings): void {
       'needs lookup, as cancel has another path than create: the bridge has to see what a request that was cut off has done',
     );
   if (given.reference !== 'key') throw new PathError('needs lookup, or the reference "key"');
+}
+
+function readFaults({ path, since, list, next, record }: ReadSettings): SettingCheck[] {
+  const pathIn =
+    typeof next === 'object' ? ('url' in next ? next.url : 'cursor' in next ? next.cursor : undefined) : undefined;
+  return [
+    {
+      path: ['since'],
+      run: () => {
+        if ((since !== undefined) !== path.includes('{since}'))
+          throw new PathError('and {since} in the path belong together: set both, or neither');
+      },
+    },
+    ...(list === undefined ? [] : [{ path: ['list'], run: () => compileJsonPath(list) }]),
+    ...(pathIn === undefined ? [] : [{ path: ['next'], run: () => compileJsonPath(pathIn) }]),
+    { path: ['record'], run: () => namedPlaces(record).map(compileJsonPath) },
+  ];
 }
 
 /** A check of one setting: `run` throws PathError. */

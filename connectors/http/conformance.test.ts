@@ -3,6 +3,7 @@
  * quotations, answers and files use the defaults, a URL for each document; awards are purchase orders that the ERP
  * numbers.
  */
+import { randomUUID } from 'node:crypto';
 import type { Document } from 'sourcing-bridge/connector';
 import { conformance } from 'sourcing-bridge/connector/testing';
 import { afterAll, beforeAll, test } from 'vitest';
@@ -56,6 +57,21 @@ const settings = (address: string) => ({
     { status: 200, body: { success: absent, done: absent, items: absent, content_hash: absent }, means: 'unknown' },
   ],
   message: 'error.text',
+  read: {
+    supplier: {
+      path: '/vendors?changed_since={since}',
+      since: { overlap_seconds: 5 },
+      list: 'data',
+      next: { cursor: 'next.cursor', parameter: 'cursor' },
+      record: {
+        external_id: 'number',
+        name: 'label',
+        archived: { at: 'state', is: ['blocked'] },
+        contacts: 'people',
+        fields: { City: 'town' },
+      },
+    },
+  },
 });
 
 for (const { title, run } of conformance({
@@ -73,6 +89,12 @@ for (const { title, run } of conformance({
   },
   poison: (document) => withTitle(document, 'x'.repeat(titleMax + 1)),
   expireLogin: async () => erp.expireLogins(),
+  changeRecord: async (_stream, name, archived) => {
+    const number = randomUUID();
+    const people = [{ name: 'Ann', email: 'ann@example.com' }];
+    erp.saveVendor({ number, label: name, state: archived ? 'blocked' : 'active', town: 'Łódź', people });
+    return { external_id: number, name, archived, fields: { City: 'Łódź' }, contacts: people } as never;
+  },
   faultPoints: 3,
 }))
   test(title, run);

@@ -29,6 +29,7 @@ import {
   type Operation,
   type Outcome,
   type PlannedOperation,
+  readFrom,
   stopped,
   writeEach,
 } from 'sourcing-bridge/connector';
@@ -36,6 +37,7 @@ import { compileAnswers, compileReference } from './answers.ts';
 import { faultsOf } from './check-settings.ts';
 import { isByKey, kindOf } from './kinds.ts';
 import { compileFindHeld } from './lookup.ts';
+import { checkRead, createSupplierReader } from './reads.ts';
 import { compileRequest } from './requests.ts';
 import { type Settings, settingsSchema } from './settings.ts';
 
@@ -58,6 +60,7 @@ export default defineConnector({
     lateEffectMs: 35_000,
     visibleAfterMs: 5_000,
     idempotency: 'external-id',
+    reads: ['supplier'],
   },
   capabilitiesWith: (given) => ({
     requestsAtOnce: given.concurrency,
@@ -66,6 +69,7 @@ export default defineConnector({
     lateEffectMs: Math.ceil((given.settle_seconds + given.visible_seconds) * 1_000),
     visibleAfterMs: Math.ceil(given.visible_seconds * 1_000),
     idempotency: idempotencyOf(given),
+    reads: given.read.supplier ? ['supplier'] : [],
   }),
   urlOf: (reference, { object_url }) => object_url?.replaceAll('{reference}', () => encodeURIComponent(reference)),
   async open(given, context) {
@@ -84,8 +88,10 @@ export default defineConnector({
     });
     const kinds = new Map(documentKinds.map((kind) => [kind, compileKind(given, kind)]));
     const kindOfDocument = ({ kind }: Document) => kinds.get(kind) as CompiledKind;
+    const { supplier } = given.read;
+    const readDeps = { http, baseUrl: given.base_url, clock };
     return {
-      check: async () => [await checkBase(http, given)],
+      check: async () => [await checkBase(http, given), ...(supplier ? [await checkRead(readDeps, supplier)] : [])],
       plan: async (operations) => operations.map((operation) => planOf(kindOfDocument(operation.document), operation)),
       write: async (operations, signal) => {
         const startedMs = clock.nowMs();
@@ -99,6 +105,7 @@ export default defineConnector({
         const find = async (document: Document) => kindOfDocument(document).findHeld(http, document, signal);
         return lookupEach(documents, find, { signal, atOnce: given.concurrency });
       },
+      read: readFrom(supplier ? { supplier: createSupplierReader(readDeps, supplier) } : {}),
       close: () => http.close(),
     };
   },

@@ -14,12 +14,22 @@ export interface RestErp {
   stored(kind: string, key: string): StoredDocument | undefined;
   orders(externalKey: string): Order[];
   expireLogins(): void;
+  /** Creates or changes a vendor, as a user of the ERP does. */
+  saveVendor(vendor: Vendor): void;
   close(): Promise<void>;
 }
 
 export interface StoredDocument {
   readonly document: Readonly<Record<string, unknown>>;
   readonly bytes?: Uint8Array;
+}
+
+export interface Vendor {
+  number: string;
+  label: string;
+  state: 'active' | 'blocked';
+  town: string;
+  people: { name: string; email: string }[];
 }
 
 export interface Order {
@@ -42,6 +52,7 @@ export const titleMax = 200;
 export async function startRestErp(client: { id: string; secret: string }): Promise<RestErp> {
   const documents = new Map<string, StoredDocument>();
   const orders = new Map<string, Order>();
+  const vendors = new Map<string, Vendor & { changedMs: number }>();
   let tokens = new Set<string>();
 
   function send(response: ServerResponse, status: number, json?: unknown, headers: Record<string, string> = {}): void {
@@ -101,6 +112,16 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
     return send(response, 201, { success: true }, { location: `/purchase-orders/${created.number}` });
   }
 
+  /** Pages of two vendors, by a cursor; those that have changed since a time. */
+  function listVendors(url: URL, response: ServerResponse): void {
+    const since = Date.parse(url.searchParams.get('changed_since') ?? '');
+    const from = Number(url.searchParams.get('cursor') ?? 0);
+    const found = [...vendors.values()].filter(({ changedMs }) => changedMs >= since);
+    const next = from + 2 < found.length ? { cursor: String(from + 2) } : {};
+    const data = found.slice(from, from + 2).map(({ changedMs: _changed, ...vendor }) => vendor);
+    return send(response, 200, { success: true, data, next });
+  }
+
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(request);
     const url = new URL(request.url ?? '/', 'http://erp.example');
@@ -108,6 +129,7 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
     if (url.pathname === '/token') login(request, response);
     else if (!tokens.has(token)) send(response, 401, { error: { text: 'log in' } });
     else if (url.pathname.startsWith('/purchase-orders')) order(url, request.method ?? '', body, response);
+    else if (url.pathname === '/vendors') listVendors(url, response);
     else if (url.pathname === '/') send(response, 200, { success: true, name: 'REST ERP' });
     else await byKey(url.pathname, request, body, response);
   }
@@ -124,6 +146,11 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
       [...orders.values()].filter((order) => order.externalKey === externalKey && order.status === 'open'),
     expireLogins: () => {
       tokens = new Set();
+    },
+    saveVendor: (vendor) => {
+      // The list is in the order of the changes.
+      vendors.delete(vendor.number);
+      vendors.set(vendor.number, { ...vendor, changedMs: Date.now() });
     },
     close: async () => {
       server.closeAllConnections();

@@ -1,5 +1,5 @@
 /** The schema of the settings. `faultsOf` (check-settings.ts) checks the paths and templates in them. */
-import { documentKinds, secret, z } from 'sourcing-bridge/connector';
+import { documentKinds, secret, supplierPlaces, z } from 'sourcing-bridge/connector';
 
 const seconds = z.number().positive().max(3_600);
 const statusForm = z.union([z.int().min(100).max(599), z.string().regex(/^(?:[1-5]xx|[1-5]\d\d(?:-[1-5]\d\d)?)$/)]);
@@ -129,6 +129,44 @@ const answerRule = z.strictObject({
   means: z.enum(meanings),
 });
 
+const parameter = z.string().regex(/^[A-Za-z0-9_.$[\]-]{1,100}$/, 'must be the name of a query parameter');
+
+const readSettings = z.strictObject({
+  path: z
+    .string()
+    .regex(/^\/[^\s#]*$/, 'must begin with /')
+    .describe('The list, for example /vendors?limit=200&changed_since={since}'),
+  since: z
+    .strictObject({
+      format: z.enum(['iso', 'date', 'seconds', 'milliseconds']).default('iso').describe('The form of {since}'),
+      overlap_seconds: z
+        .number()
+        .min(0)
+        .max(31 * 86_400)
+        .default(600)
+        .describe('How long before the begin of the last read {since} is: for changes that the list shows late'),
+    })
+    .optional()
+    .describe('With {since} in the path; without both, each read returns everything'),
+  list: z.string().optional().describe('The path of the list in the answer; default: the answer is the list'),
+  next: z
+    .union([
+      z.literal('link'),
+      z.strictObject({ url: z.string() }),
+      z.strictObject({ cursor: z.string(), parameter }),
+      z.strictObject({ page: parameter, first: z.int().min(0).default(1), size: z.int().min(1).optional() }),
+      z.strictObject({ offset: parameter, size: z.int().min(1).optional() }),
+    ])
+    .optional()
+    .describe(
+      'How the next page is asked for: link for the header Link, the path of a URL or a cursor in the answer, a page number or an offset; default: there is one page',
+    ),
+  record: supplierPlaces.describe('The paths of the parts of a supplier'),
+  pages_max: z.int().min(1).max(1_000_000).default(10_000).describe('A read with more pages fails'),
+});
+
+export type ReadSettings = z.output<typeof readSettings>;
+
 export const settingsSchema = z.strictObject({
   base_url: z.string().min(1).describe('For example https://erp.example.com/api; all paths are appended to it'),
   auth: auth.default({ type: 'none' }),
@@ -182,6 +220,7 @@ export const settingsSchema = z.strictObject({
     .default('json')
     .describe('The body of an answer that means done: json for JSON or no body, so that an HTML page does not count'),
   message: z.string().optional().describe("The path of the ERP's own error message in an answer"),
+  read: z.strictObject({ supplier: readSettings.optional() }).default({}).describe('What an intake reads'),
 });
 
 export type Settings = z.output<typeof settingsSchema>;

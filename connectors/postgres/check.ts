@@ -4,6 +4,7 @@ import { escapeIdentifier } from 'pg';
 import type { CheckResult } from 'sourcing-bridge/connector';
 import type { Connections, Tx } from './connections.ts';
 import { grants, howToCreate, readSchemaState } from './migrations.ts';
+import { checkRead } from './reads.ts';
 import type { Settings } from './settings.ts';
 import { connectorErrorOf } from './sql-errors.ts';
 import { ownTables } from './tables.ts';
@@ -15,7 +16,10 @@ export async function checkAll(connections: Connections, settings: Settings): Pr
   try {
     await connections.read({}, async (tx) => {
       results.push(await checkServer(tx, connections.targetName));
-      results.push(...(await checkSchema(tx, settings)));
+      const { supplier } = settings.read;
+      // An intake only reads: its user need not be able to write.
+      if (supplier) results.push(...(await checkRead(tx, supplier)));
+      else results.push(...(await checkSchema(tx, settings)));
       if (settings.function !== undefined) results.push(await checkFunction(tx, settings.function));
     });
   } catch (error) {

@@ -22,6 +22,8 @@ export interface TransactionOptions {
   readonly signal?: AbortSignal | undefined;
   /** The advisory lock to take; `exclusive` waits until no other transaction holds it. */
   readonly lock?: { readonly name: string; readonly exclusive: boolean };
+  /** A transaction that writes nothing, which a standby server allows, too. */
+  readonly readOnly?: boolean;
 }
 
 export interface Connections {
@@ -123,7 +125,7 @@ export function createConnections(
     }
   }
 
-  async function transaction<T>({ signal, lock }: TransactionOptions, work: (tx: Tx) => Promise<T>): Promise<T> {
+  async function transaction<T>({ signal, ...options }: TransactionOptions, work: (tx: Tx) => Promise<T>): Promise<T> {
     const client = await connect(signal);
     let isBroken = false;
     let pid: number | undefined;
@@ -154,7 +156,7 @@ export function createConnections(
       }
     };
     try {
-      const [begun] = await run<{ pid: number }>(beginStatements(settings, lock));
+      const [begun] = await run<{ pid: number }>(beginStatements(settings, options));
       pid = begun?.pid;
       const result = await work({ query: run });
       if (signal?.aborted) throw stopped();
@@ -209,12 +211,15 @@ function stopped(cause?: unknown): TransientError {
  * Begins a transaction that has its settings and its lock, whatever the defaults of the role, the database or a
  * connection pooler are. The last row has the id of the server process that runs it.
  */
-function beginStatements(settings: Settings, lock: TransactionOptions['lock']): string {
+function beginStatements(
+  settings: Settings,
+  { lock, readOnly = false }: Pick<TransactionOptions, 'lock' | 'readOnly'>,
+): string {
   const set = (name: string, value: string | number) => `set_config('${name}', '${value}', true)`;
   const statements = [
-    'begin isolation level read committed read write',
+    `begin isolation level read committed read ${readOnly ? 'only' : 'write'}`,
     `select ${set('statement_timeout', settings.statement_timeout_ms)}, ${set('lock_timeout', settings.lock_timeout_ms)},
-       ${set('idle_in_transaction_session_timeout', idleInTransactionMs)},
+       ${set('idle_in_transaction_session_timeout', idleInTransactionMs)}, ${set('datestyle', 'ISO, YMD')},
        case current_setting('synchronous_commit') when 'off' then ${set('synchronous_commit', 'on')} end`,
   ];
   if (lock) statements.push(`select pg_advisory_xact_lock${lock.exclusive ? '' : '_shared'}(${lockNumber(lock.name)})`);

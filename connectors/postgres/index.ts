@@ -12,6 +12,7 @@ import {
   type Operation,
   type Outcome,
   outcomeOf,
+  readFrom,
 } from 'sourcing-bridge/connector';
 import { createBatchWriter } from './batches.ts';
 import { checkAll } from './check.ts';
@@ -19,6 +20,7 @@ import { type Connections, createConnections } from './connections.ts';
 import { type LoadedFile, withFiles } from './files.ts';
 import { migrate, readSchemaState } from './migrations.ts';
 import { planOf } from './plan.ts';
+import { createSupplierReader } from './reads.ts';
 import { type Settings, settings, targetOf } from './settings.ts';
 import { connectorErrorOf } from './sql-errors.ts';
 import { createFunctionWriter } from './write-function.ts';
@@ -39,8 +41,10 @@ export default defineConnector({
     timeoutMs,
     lateEffectMs: 0,
     idempotency: 'external-id',
+    reads: ['supplier'],
   },
-  capabilitiesWith: ({ batch_max, connections, statement_timeout_ms }) => ({
+  capabilitiesWith: ({ batch_max, connections, statement_timeout_ms, read }) => ({
+    reads: read.supplier ? ['supplier'] : [],
     batchMax: batch_max,
     concurrency: connections,
     // One more, for a moment, to cancel a statement that runs on another connection.
@@ -126,6 +130,7 @@ function createSession(connections: Connections, given: Settings) {
         return [{ key: document.key, reference, contentHash: row.content_hash }];
       });
     },
+    read: readFrom(given.read.supplier ? { supplier: createSupplierReader(connections, given.read.supplier) } : {}),
     close: () => connections.close(),
   };
 }

@@ -34,3 +34,4 @@ export * from './outcomes.ts';
 export * from './read-from.ts';
 export * from './records.ts';
 export { Secret, secret } from './settings.ts';
+export * from './supplier-places.ts';

@@ -91,8 +91,19 @@ export const readStreams = ['supplier', 'requisition'] as const;
 export type ReadStream = (typeof readStreams)[number];
 export type RecordOf<Stream extends ReadStream> = z.infer<(typeof recordSchemas)[Stream]>;
 
+/** An entry of the ERP that is no record: a line of a file that cannot be read, a row without a name. */
+export interface RecordFault {
+  /** Where a person finds it: `vendors.csv, line 17`. */
+  readonly where: string;
+  /** The ERP's number, where it has one. */
+  readonly key?: string | undefined;
+  readonly why: string;
+}
+
 export interface ReadPage<Stream extends ReadStream = ReadStream> {
   readonly records: readonly RecordOf<Stream>[];
+  /** What the page would have had besides its records; the bridge shows each of them to a person. */
+  readonly faults?: readonly RecordFault[];
   /** Where a later read continues; text that only this connector understands. */
   readonly checkpoint: string;
 }

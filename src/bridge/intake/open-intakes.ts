@@ -1,5 +1,6 @@
 /** Opens the connectors of the configured intakes, and what is made of their settings. */
 import { resolve } from 'node:path';
+import type { Connector } from '#connector/connector.ts';
 import { AppError } from '#platform/errors.ts';
 import type { BridgeDeps } from '../bridge-deps.ts';
 import { openConnector } from '../flows/open-flows.ts';
@@ -36,14 +37,9 @@ export async function openIntakes(
       { ...place, connector: intake.connector, settings: intake.settings },
       { dataDir: resolve(dataDir), log, clock },
       opened,
-      ({ capabilities }) => {
-        if (capabilities.reads?.includes(intake.stream) !== true)
-          throw new AppError(
-            'invalid',
-            `Intake "${intake.name}": "${intake.connector}" reads no ${intake.stream} records.`,
-          );
-      },
+      (loaded) => checkReads(intake, loaded, ''),
     );
+    checkReads(intake, connector, ` with these settings: say in settings.read.${intake.stream} what is read`);
     const pageMs = Math.max(pageMsLeast, connector.capabilities.timeoutMs);
     found.push({
       intake,
@@ -54,4 +50,10 @@ export async function openIntakes(
     });
   }
   return found;
+}
+
+/** What is read may depend on the settings, too. */
+function checkReads({ name, connector, stream }: IntakeSettings, { capabilities }: Connector, how: string): void {
+  if (capabilities.reads?.includes(stream) !== true)
+    throw new AppError('invalid', `Intake "${name}": "${connector}" reads no ${stream} records${how}.`);
 }

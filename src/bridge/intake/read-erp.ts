@@ -8,6 +8,7 @@ import { ConnectorError } from '#connector/errors.ts';
 import { type ReadStream, type RecordOf, recordSchemas } from '#connector/records.ts';
 import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
+import { storableText } from '../storable-text.ts';
 
 /** A record that cannot be read: the reason, and the ERP's number where it has one. */
 export interface BadRecord {
@@ -117,11 +118,19 @@ async function pageOf(
         body: record,
       });
   }
+  for (const { where, key, why } of page.data.faults) {
+    const erpKey = erpKeyOf({ external_id: key });
+    bad.push({ erpKey, why: storableText(`${where}: ${why}`), body: { where } });
+  }
   return { records, bad, checkpoint: page.data.checkpoint };
 }
 
 const pageForm = z.object({
   records: z.array(z.unknown()).max(pageRecordsMax),
+  faults: z
+    .array(z.object({ where: z.string().max(1_000), key: z.string().nullish(), why: z.string().max(10_000) }))
+    .max(pageRecordsMax)
+    .default([]),
   checkpoint: z
     .string()
     .max(checkpointLengthMax)

@@ -20,6 +20,8 @@ import { storePage } from './record-store.ts';
 
 /** One turn reads so long at most: then what it has read is compared and sent, and the next turn goes on. */
 const turnMs = 10 * 60_000;
+/** So many records of a page are named in the log. */
+const namedMost = 100;
 
 /** Whether the ERP is to be read now. A pause for another reason than the ERP's own does not stop reading. */
 export function isReadDue(state: IntakeState, now: Timestamp): boolean {
@@ -82,8 +84,8 @@ async function storeReadPage(work: IntakeWork, page: ErpPage, seen: Timestamp): 
   const unreadable = page.bad.filter(({ erpKey }) => erpKey === undefined);
   if (unreadable.length > 0)
     log.warn(
-      { intake: intake.name, records: unreadable.length, why: unreadable[0]?.why },
-      'the ERP sent records without a number that can be stored; they are left out',
+      { intake: intake.name, records: unreadable.length, why: unreadable.slice(0, namedMost).map(({ why }) => why) },
+      'the ERP sent records without a number that can be stored, or that cannot be read; they are left out',
     );
   const records = page.records.map((record) => ({
     record,

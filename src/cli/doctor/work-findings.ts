@@ -96,8 +96,8 @@ function findIntake(intake: IntakeStatus): DoctorFinding[] {
     findings.push(
       warn(
         `${name}: left out`,
-        `${intake.unreadable} times the ERP sent a record without a number that can be stored`,
-        'The log names the reason. Give these records a number in the ERP.',
+        `${intake.unreadable} times the ERP sent a record without a number that can be stored, or a line that cannot be read`,
+        'The log names each with its reason. Correct them in the ERP.',
       ),
     );
   if (intake.deadLetters > 0)

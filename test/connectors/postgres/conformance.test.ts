@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { inject, test } from 'vitest';
 import type { Document } from '#connector/documents.ts';
 import { type ConformanceTarget, conformance } from '#connector/testing/index.ts';
@@ -14,6 +15,9 @@ await session.close();
 for (const table of ['sourcing_event', 'quotation', 'award', 'rfi_answers', 'file'])
   await db.database.query(`alter table sourcing.${table} add check (event_name <> 'refused')`);
 await db.database.query(`alter table sourcing.supplier add check (name <> 'refused')`);
+await db.database.query(`create schema erp; create table erp.vendor (
+  number text primary key, name text not null, blocked boolean not null, city text, contacts jsonb,
+  changed_at timestamptz not null default clock_timestamp())`);
 const [server] = await db.database.query<{ version: string }>(
   `select split_part(current_setting('server_version'), ' ', 1) as version`,
 );
@@ -26,7 +30,12 @@ const target: ConformanceTarget = {
   settings: (address) => {
     const url = new URL(db.url);
     url.host = new URL(`tcp://${address === '' ? url.host : address.replace(/^http:\/\//, '')}`).host;
-    return { url: url.href, batch_max: 50 };
+    const record = { external_id: 'number', name: 'name', archived: 'blocked', contacts: 'contacts' };
+    return {
+      url: url.href,
+      batch_max: 50,
+      read: { supplier: { from: 'erp.vendor', unique: 'number', changed: 'changed_at', record, page: 3 } },
+    };
   },
   held: async ({ kind, key }) => {
     const held = await readDocuments(db.database, 'sourcing', kind, key);
@@ -36,6 +45,15 @@ const target: ConformanceTarget = {
       document,
       ...(content ? { bytes: content.bytes } : {}),
     }));
+  },
+  changeRecord: async (_stream, name, archived) => {
+    const number = `V-${randomUUID()}`;
+    const contacts = [{ name: 'Ann', email: 'ann@example.com' }];
+    await db.database.query(
+      'insert into erp.vendor (number, name, blocked, city, contacts) values ($1, $2, $3, $4, $5)',
+      [number, name, archived, 'Łódź', JSON.stringify(contacts)],
+    );
+    return { external_id: number, name, archived, fields: { city: 'Łódź' }, contacts } as never;
   },
   poison: (document) => named(document, 'refused'),
   notApplicable: { 'expired login': 'an open connection does not expire' },
