@@ -1,5 +1,6 @@
 /**
- * One complete run: every feed is read to its end, then every document that is due is pushed. It uses the workers of
+ * One complete run: every feed is read to its end, then every document that is due is pushed, then every intake reads its
+ * ERP and submits what differs. It uses the workers of
  * the daemon and calls them directly instead of through the queue. Leases keep it and running daemons from doing the
  * same work twice; work that a daemon does meanwhile counts as done. A kill at any point leaves what a killed daemon
  * leaves: the next run, or a daemon, goes on from there.
@@ -11,13 +12,16 @@ import type { Signals, Work } from '#platform/queue.ts';
 import { startAlerts } from './alerts/start-alerts.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from './bridge-deps.ts';
 import { prepareBridge } from './create-bridge.ts';
+import { readIntakeNow } from './intake/control-intakes.ts';
+import { type IntakeStatus, isThrough, progressText } from './intake/intake-status.ts';
+import { startIntake } from './intake/start-intake.ts';
 import { startPull } from './pull/start-pull.ts';
 import { startPush } from './push/start-push.ts';
 import { type BridgeStatus, readStatus } from './status/status.ts';
 
 export interface RunProgress {
-  readonly stage: 'pull' | 'push';
-  /** Feeds in the stage `pull`, documents in the stage `push`. */
+  readonly stage: 'pull' | 'push' | 'intake';
+  /** Feeds in the stage `pull`, documents in the stage `push`, intakes in the last. */
   readonly done: number;
   readonly total: number;
 }
@@ -27,6 +31,8 @@ export interface RunResult {
   readonly failedFeeds: readonly string[];
   /** Documents that were due and were not delivered, without the dead letters. */
   readonly undelivered: number;
+  /** Intakes whose suppliers are not all at the service, without the dead letters; paused ones do not count. */
+  readonly unfinishedIntakes: readonly string[];
   readonly status: BridgeStatus;
 }
 
@@ -34,8 +40,8 @@ export interface RunResult {
 const checkAgainMs = 250;
 
 /**
- * Runs until all feeds are read and all due documents are delivered. While documents wait for another attempt, the run
- * ends when no document was delivered for `patienceMs`. It ends early when `signal` aborts. Rejects as the start of the
+ * Runs until all feeds are read, all due documents are delivered and all intakes are through. While documents or
+ * suppliers wait for another attempt, the run ends when none was delivered for `patienceMs`. It ends early when `signal` aborts. Rejects as the start of the
  * bridge does.
  */
 export async function runOnce(
@@ -45,13 +51,14 @@ export async function runOnce(
   const { settings, database, clock } = deps;
   await using opened = new AsyncDisposableStack();
   const began = timestampNow(clock);
-  const { acquireLease, flows } = await prepareBridge(deps, opened);
+  const { acquireLease, flows, intakes } = await prepareBridge(deps, opened);
   // Preparing has made all feeds due. A pull that fails from here on makes its feed due later than this time.
   const prepared = timestampNow(clock);
   const workers = new Map<string, Worker>();
   const signals = directSignals(workers);
   const pull = startPull({ ...deps, signals }, acquireLease);
   const push = await startPush({ ...deps, signals }, acquireLease, flows);
+  const intake = startIntake({ ...deps, signals }, acquireLease, intakes);
   const runDue = (part: Pick<WorkingPart, 'lanes'>) => workDue(part, workers, options.signal);
   const otherLanes = { lanes: pull.lanes.filter(({ lane }) => lane !== lanes.pull) };
 
@@ -83,6 +90,22 @@ export async function runOnce(
     undelivered = await countUndelivered(database, until);
     if (undelivered !== before) lastDeliveryMs = clock.nowMs();
   }
+  // After the documents: what a flow has written to an ERP is known before the ERP is read.
+  for (const { name } of settings.intakes) await readIntakeNow(database, name, timestampNow(clock));
+  const readIntakes = async () => (await read()).intakes;
+  let intakesNow = await readIntakes();
+  let shown = '';
+  let movedMs = clock.nowMs();
+  for (;;) {
+    const open = intakesNow.filter((each) => !isThrough(each) || isUnread(each, until));
+    options.onProgress({ stage: 'intake', done: intakesNow.length - open.length, total: intakesNow.length });
+    const before = shown;
+    shown = progressText(intakesNow);
+    if (shown !== before) movedMs = clock.nowMs();
+    if (open.length === 0 || options.signal.aborted || clock.nowMs() - movedMs > options.patienceMs) break;
+    if (!(await runDue(intake))) await pause(deps, options.signal);
+    intakesNow = await readIntakes();
+  }
   // Once: what gathers now is sent by the next run.
   if (settings.alerts.channels.length > 0)
     await runDue(startAlerts({ ...deps, signals }, acquireLease, { receives: false }));
@@ -92,8 +115,16 @@ export async function runOnce(
       .filter(({ lastPull, failures }) => failures > 0 || lastPull === null || lastPull < began)
       .map(({ source, feed }) => `${source}/${feed}`),
     undelivered,
+    unfinishedIntakes: status.intakes
+      .filter((each) => !isThrough(each) || isUnread(each, until))
+      .map((each) => each.intake),
     status,
   };
+}
+
+/** Whether its ERP has not been read in this run. A paused intake may not read. */
+function isUnread({ lastRead, pausedReason }: IntakeStatus, began: Timestamp): boolean {
+  return pausedReason === null && (lastRead === null || lastRead < began);
 }
 
 interface Worker {

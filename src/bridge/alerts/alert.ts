@@ -14,13 +14,16 @@ export const alertKinds = [
   'field-gone',
   'signatures-refused',
   'certificate',
+  'intake-paused',
+  'intake-behind',
+  'suppliers-refused',
 ] as const;
 export type AlertKind = (typeof alertKinds)[number];
 
 /** Something that is wrong now. */
 export interface Condition {
   readonly kind: AlertKind;
-  /** What it is about: `flow sap`, `feed main/awards`, `source main`, `certificate`. */
+  /** What it is about: `flow sap`, `intake vendors`, `feed main/awards`, `source main`, `certificate`. */
   readonly subject: string;
   /** Tells the alerts of one kind and subject apart: what the ERP said. Empty where there is only one. */
   readonly group: string;

@@ -4,6 +4,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 
 export interface DeadLetterGroup {
+  /** The flow, or the intake. */
   readonly flow: string;
   /** What the ERP said of the first of them; for the last group of a flow that it said several things. */
   readonly words: string;
@@ -32,7 +33,7 @@ export const sameWords = `left(regexp_replace(regexp_replace(lower(coalesce(d.la
  * come. Reads the index of dead letters, so that a bridge without any reads nothing.
  */
 export async function readDeadLetterGroups(sql: Sql): Promise<DeadLetterGroup[]> {
-  const rows = await sql.query<Omit<DeadLetterGroup, 'wordsHash' | 'example'> & { same: string; names: string | null }>(
+  const rows = await sql.query<FoundGroup>(
     `select f.name as flow, g.same, g.words, g.count, g.first, nullif(concat_ws(', ', e.name, s.name), '') as names
      from bridge.flows f cross join lateral (
        select same, count(*)::int as count, min(dead_since) as first,
@@ -50,6 +51,37 @@ export async function readDeadLetterGroups(sql: Sql): Promise<DeadLetterGroup[]>
      left join bridge.subjects s on s.source = f.source and s.kind = 'supplier' and s.id = g.supplier
      where f.kinds <> '{}' order by f.name, g.first, g.same`,
   );
+  return atMost(rows);
+}
+
+/** The same for the suppliers of intakes; `flow` is the intake, the example its number in the ERP. */
+export async function readRefusedSupplierGroups(
+  sql: Sql,
+  intakes: readonly { readonly name: string }[],
+): Promise<DeadLetterGroup[]> {
+  if (intakes.length === 0) return [];
+  const rows = await sql.query<FoundGroup>(
+    `select i.name as flow, g.same, g.words, g.count, g.first, g.names
+     from bridge.intakes i cross join lateral (
+       select same, count(*)::int as count, min(dead_since) as first,
+         (array_agg(words order by dead_since, erp_key))[1] as words,
+         (array_agg(erp_key order by dead_since, erp_key))[1] as names
+       from (
+         select d.erp_key, d.dead_since, coalesce(d.last_error, '') as words, ${sameWords} as same
+         from bridge.intake_records d
+         where d.intake = i.name and d.dead_since is not null
+         order by d.dead_since limit ${lettersMax}) letters
+       group by same) g
+     where i.configured and i.name = any($1) order by i.name, g.first, g.same`,
+    [intakes.map(({ name }) => name)],
+  );
+  return atMost(rows);
+}
+
+type FoundGroup = Omit<DeadLetterGroup, 'wordsHash' | 'example'> & { same: string; names: string | null };
+
+/** Further words of a flow are one group, its last one. */
+function atMost(rows: readonly FoundGroup[]): DeadLetterGroup[] {
   const groups: DeadLetterGroup[] = [];
   const ofFlow = new Map<string, number>();
   for (const { same, names, ...row } of rows) {

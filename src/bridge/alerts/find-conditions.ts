@@ -4,6 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import type { IntakeStatus } from '../intake/intake-status.ts';
 import type { RefusalsInARow } from '../receive/refusals.ts';
 import type { BridgeStatus, FeedStatus, FlowStatus } from '../status/status.ts';
 import type { Condition } from './alert.ts';
@@ -12,8 +13,10 @@ import type { DeadLetterGroup } from './dead-letter-groups.ts';
 
 /** What the bridge knows of itself now. */
 export interface Observed {
-  readonly status: Pick<BridgeStatus, 'feeds' | 'flows' | 'changes'>;
+  readonly status: Pick<BridgeStatus, 'feeds' | 'flows' | 'intakes' | 'changes'>;
   readonly deadLetters: readonly DeadLetterGroup[];
+  /** Dead letters of intakes. */
+  readonly refusedSuppliers: readonly DeadLetterGroup[];
   readonly refusals: readonly RefusalsInARow[];
   /** PEM of the webhook endpoint's certificate; undefined when it cannot be read. */
   readonly certificatePem: string | undefined;
@@ -33,7 +36,9 @@ export function findConditions(found: Observed, limits: Limits, now: Timestamp):
   const nowMs = msFromTimestamp(now);
   return [
     ...found.deadLetters.map(deadLettersOf),
+    ...found.refusedSuppliers.map(refusedSuppliersOf),
     ...found.status.flows.flatMap((flow) => flowConditions(flow, limits, nowMs)),
+    ...found.status.intakes.flatMap((intake) => intakeConditions(intake, limits, nowMs)),
     ...found.status.feeds.flatMap((feed) => feedConditions(feed, limits)),
     ...fieldsGone(found.status),
     ...found.refusals.filter(({ count }) => count >= refusalsMany).map(refusedOf),
@@ -51,6 +56,46 @@ function deadLettersOf({ flow, words, wordsHash, count, first, example }: DeadLe
     summary: `Flow ${flow}: ${documents} refused since ${toMinute(first)}${named}: ${short(words)}`,
     action: `See them: bridge dead-letters --flow ${flow}. When the cause is fixed: bridge replay --flow ${flow} --dead`,
   };
+}
+
+function refusedSuppliersOf({ flow: intake, words, wordsHash, count, first, example }: DeadLetterGroup): Condition {
+  const suppliers = count === 1 ? '1 supplier' : `${count} suppliers`;
+  const named = example === null ? '' : ` (${short(example)}${count === 1 ? '' : ', …'})`;
+  return {
+    kind: 'suppliers-refused',
+    subject: `intake ${intake}`,
+    group: wordsHash,
+    summary: `Intake ${intake}: ${suppliers} refused since ${toMinute(first)}${named}: ${short(words)}`,
+    action: `See them: bridge dead-letters --flow ${intake}. When the cause is fixed: bridge replay --flow ${intake} --dead`,
+  };
+}
+
+function intakeConditions(intake: IntakeStatus, limits: Limits, nowMs: number): Condition[] {
+  const { intake: name, pausedReason, pausedKind, oldestWaiting, lastRead, readFailures, stuck, lag } = intake;
+  const base = { subject: `intake ${name}`, group: '' };
+  if (pausedReason !== null) {
+    const agree = pausedKind === 'archives' ? ' --agree-to-archive, if they are intended' : '';
+    return [
+      {
+        ...base,
+        kind: 'intake-paused',
+        summary: `Intake ${name} is paused; ${intake.backlog.suppliers} suppliers wait: ${short(pausedReason)}`,
+        action: `Look at it: bridge intake plan ${name}. Then: bridge resume ${name}${agree}`,
+      },
+    ];
+  }
+  const isOld = (since: Timestamp | null) =>
+    since !== null && nowMs - msFromTimestamp(since) > limits.erp_behind_minutes * 60_000;
+  const cannotRead = readFailures > 0 && (lastRead === null ? readFailures >= failuresMany : isOld(lastRead));
+  if (!cannotRead && !stuck && !isOld(oldestWaiting)) return [];
+  return [
+    {
+      ...base,
+      kind: 'intake-behind',
+      summary: `Intake ${name} is behind: ${short(lag.why)}`,
+      action: `See bridge intake status ${name} and bridge check. It tries again by itself; nothing is lost.`,
+    },
+  ];
 }
 
 function flowConditions(flow: FlowStatus, limits: Limits, nowMs: number): Condition[] {

@@ -107,6 +107,25 @@ export async function readIntakeStatuses(
   });
 }
 
+/** How far the intakes are, as a text: while it stays the same, nothing moves. */
+export function progressText(statuses: readonly IntakeStatus[]): string {
+  return JSON.stringify(
+    statuses.map(({ creates, updates, archives, inSubmissions, lastRead }) => [
+      creates,
+      updates,
+      archives,
+      inSubmissions,
+      lastRead,
+    ]),
+  );
+}
+
+/** Whether all that was read is at the service, or waits for a person. */
+export function isThrough(status: IntakeStatus): boolean {
+  if (status.pausedReason !== null) return status.submissions === 0;
+  return status.lastRead !== null && status.backlog.suppliers + status.submissions + status.toCompare === 0;
+}
+
 /** True when an operator should look at the intake. */
 export function intakeNeedsLook({ pausedReason, deadLetters, readFailures, stuck }: IntakeStatus): boolean {
   return pausedReason !== null || deadLetters > 0 || readFailures > 0 || stuck;

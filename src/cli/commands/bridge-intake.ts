@@ -3,7 +3,14 @@
 import { readUnseenInPlan } from '#bridge/intake/attributes.ts';
 import { linkIntakeRecord, readIntakeNow } from '#bridge/intake/control-intakes.ts';
 import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
-import { backlogText, type IntakeStatus, intakeNeedsLook, readIntakeStatuses } from '#bridge/intake/intake-status.ts';
+import {
+  backlogText,
+  type IntakeStatus,
+  intakeNeedsLook,
+  isThrough,
+  progressText,
+  readIntakeStatuses,
+} from '#bridge/intake/intake-status.ts';
 import { changeText, planIntake, refreshIntake } from '#bridge/intake/plan-intake.ts';
 import { prepareIntakes } from '#bridge/intake/prepare-intakes.ts';
 import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
@@ -127,15 +134,7 @@ export function runIntakeRun(options: IntakeRunOptions, name: string | undefined
           await run(signal);
         }
         const statuses = await statusesOf(command, settings);
-        const state = JSON.stringify(
-          statuses.map(({ creates, updates, archives, inSubmissions, lastRead }) => [
-            creates,
-            updates,
-            archives,
-            inSubmissions,
-            lastRead,
-          ]),
-        );
+        const state = progressText(statuses);
         if (state !== before) movedMs = clock.nowMs();
         before = state;
         const isDone = statuses.every(isThrough);
@@ -150,11 +149,6 @@ export function runIntakeRun(options: IntakeRunOptions, name: string | undefined
     },
     { begin: true },
   );
-}
-
-function isThrough(status: IntakeStatus): boolean {
-  if (status.pausedReason !== null) return status.submissions === 0;
-  return status.lastRead !== null && status.backlog.suppliers + status.submissions + status.toCompare === 0;
 }
 
 /** Shows what the intakes are doing. Exit code 1 when one needs an operator. */

@@ -1,5 +1,5 @@
 /**
- * `bridge run`: reads all feeds to their end, delivers everything that is due, and exits. For a scheduler instead of a
+ * `bridge run`: reads all feeds to their end, delivers everything that is due, works the intakes, and exits. For a scheduler instead of a
  * daemon, or beside one. Exit code 0 when everything was delivered; 1 when something failed, is refused or paused.
  */
 import type { RunResult } from '#bridge/run-once.ts';
@@ -21,6 +21,7 @@ export function runRun(options: RunOptions): Promise<number> {
     requireSource(settings);
     const pulling = createProgress('feeds');
     const pushing = createProgress('documents');
+    const taking = createProgress('intakes');
     const { runOnce } = await import('#bridge/run-once.ts');
     const result = await runOnce(
       {
@@ -38,14 +39,18 @@ export function runRun(options: RunOptions): Promise<number> {
       {
         patienceMs: options.patience * 1000,
         onProgress: ({ stage, done, total }) => {
-          if (stage === 'push') pulling.end();
-          (stage === 'pull' ? pulling : pushing).tell(done, total);
+          if (stage !== 'pull') pulling.end();
+          if (stage === 'intake') pushing.end();
+          if (total > 0 || stage !== 'intake')
+            ({ pull: pulling, push: pushing, intake: taking })[stage].tell(done, total);
         },
         signal,
       },
     );
     pushing.end();
-    const isWell = result.failedFeeds.length === 0 && result.undelivered === 0 && !needsLook(result.status);
+    taking.end();
+    const { failedFeeds, undelivered, unfinishedIntakes } = result;
+    const isWell = failedFeeds.length + undelivered + unfinishedIntakes.length === 0 && !needsLook(result.status);
     print(options, { ok: isWell && !signal.aborted, ...result }, () => textOf(result, signal.aborted));
     return isWell && !signal.aborted ? 0 : 1;
   };
@@ -53,7 +58,7 @@ export function runRun(options: RunOptions): Promise<number> {
   return withBridge(options, run, { begin: true, telemetry: true });
 }
 
-function textOf({ failedFeeds, undelivered, status }: RunResult, stopped: boolean): string {
+function textOf({ failedFeeds, undelivered, unfinishedIntakes, status }: RunResult, stopped: boolean): string {
   const flows = tableOf(
     ['flow', 'to deliver', 'dead letters', 'state'],
     status.flows.map((flow) => [flow.flow, flow.due, flow.deadLetters, flow.lag.why]),
@@ -65,5 +70,8 @@ function textOf({ failedFeeds, undelivered, status }: RunResult, stopped: boolea
     ({ source, feed }, index) => `The feed ${source}/${feed} was not read to its end: ${whys[index]}`,
   );
   const rest = undelivered > 0 ? [`${undelivered} documents wait for another try, which a later run makes.`] : [];
-  return [flows, ...failures, ...rest, ...(stopped ? ['The run was stopped before its end.'] : [])].join('\n');
+  const open = status.intakes
+    .filter(({ intake }) => unfinishedIntakes.includes(intake))
+    .map(({ intake, lag }) => `The intake ${intake} is not through: ${lag.why}`);
+  return [flows, ...failures, ...rest, ...open, ...(stopped ? ['The run was stopped before its end.'] : [])].join('\n');
 }

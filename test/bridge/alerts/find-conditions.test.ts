@@ -2,19 +2,38 @@
 import { describe, expect, test } from 'vitest';
 import { alertSettings } from '#bridge/alerts/alert-settings.ts';
 import { findConditions, type Observed } from '#bridge/alerts/find-conditions.ts';
+import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
 import type { FeedStatus, FlowStatus } from '#bridge/status/status.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
-import { feedInStep, flowInStep } from '../status/statuses.ts';
+import { feedInStep, flowInStep, intakeInStep } from '../status/statuses.ts';
 
 /** The certificate of the tests is valid from yesterday on, for a year. */
 const now = new Date().toISOString().replace('Z', '000Z');
 const minutesAgo = (minutes: number) => new Date(Date.parse(now) - minutes * 60_000).toISOString().replace('Z', '000Z');
 const limits = alertSettings.parse({});
 
-function of(found: Partial<Observed> & { flow?: Partial<FlowStatus>; feed?: Partial<FeedStatus> }, settings = limits) {
-  const { flow = {}, feed = {}, ...more } = found;
-  const status = { feeds: [{ ...feedInStep, ...feed }], flows: [{ ...flowInStep, ...flow }], changes: [] };
-  const whole = { status, deadLetters: [], refusals: [], certificatePem: testCertificates().certPem, ...more };
+type Given = Partial<Observed> & {
+  flow?: Partial<FlowStatus>;
+  feed?: Partial<FeedStatus>;
+  intake?: Partial<IntakeStatus>;
+};
+
+function of(found: Given, settings = limits) {
+  const { flow = {}, feed = {}, intake = {}, ...more } = found;
+  const status = {
+    feeds: [{ ...feedInStep, ...feed }],
+    flows: [{ ...flowInStep, ...flow }],
+    intakes: [{ ...intakeInStep, ...intake }],
+    changes: [],
+  };
+  const whole = {
+    status,
+    deadLetters: [],
+    refusedSuppliers: [],
+    refusals: [],
+    certificatePem: testCertificates().certPem,
+    ...more,
+  };
   return findConditions(whole, settings, now);
 }
 const lag = (seconds: number | null) => ({ lag: { seconds, inStep: false, why: 'the ERP says no' } });
@@ -50,6 +69,41 @@ describe('a flow', () => {
 
   test('is one alert, not two, when it is paused and behind', () => {
     expect(of({ flow: { pausedReason: 'no right', oldestWaiting: minutesAgo(99) } })).toHaveLength(1);
+  });
+});
+
+describe('an intake', () => {
+  test('that is paused: why, and how to go on', () => {
+    const backlog = { suppliers: 12, submissions: 1, end: null };
+    expect(of({ intake: { pausedReason: 'too many', pausedKind: 'archives', backlog } })).toEqual([
+      {
+        kind: 'intake-paused',
+        subject: 'intake vendors',
+        group: '',
+        summary: 'Intake vendors is paused; 12 suppliers wait: too many',
+        action:
+          'Look at it: bridge intake plan vendors. Then: bridge resume vendors --agree-to-archive, if they are intended',
+      },
+    ]);
+  });
+
+  test('whose suppliers wait, whose ERP cannot be read, or whose submission hangs, for longer than the limit', () => {
+    const behind = [{ kind: 'intake-behind', subject: 'intake vendors' }];
+    expect(of({ intake: { oldestWaiting: minutesAgo(29) } })).toEqual([]);
+    expect(of({ intake: { oldestWaiting: minutesAgo(31) } })).toMatchObject(behind);
+    expect(of({ intake: { readFailures: 3, lastRead: minutesAgo(29) } })).toEqual([]);
+    expect(of({ intake: { readFailures: 3, lastRead: minutesAgo(31) } })).toMatchObject(behind);
+    expect(of({ intake: { lastRead: minutesAgo(31) } })).toEqual([]);
+    expect(of({ intake: { readFailures: 4, lastRead: null } })).toEqual([]);
+    expect(of({ intake: { readFailures: 5, lastRead: null } })).toMatchObject(behind);
+    expect(of({ intake: { stuck: true } })).toMatchObject(behind);
+  });
+
+  test('with refused suppliers: one alert for each thing that the service says', () => {
+    const group = { flow: 'vendors', words: 'no such attribute', wordsHash: 'h', count: 2, first: minutesAgo(3) };
+    expect(of({ refusedSuppliers: [{ ...group, example: 'V-1' }] })).toMatchObject([
+      { kind: 'suppliers-refused', group: 'h', summary: expect.stringMatching(/2 suppliers .*\(V-1, …\): no such/) },
+    ]);
   });
 });
 
@@ -89,7 +143,7 @@ describe('a feed', () => {
       { ...change, subject: 'awards[].cost', isMissed: true },
       { ...change, subject: 'unused', isMissed: false },
     ];
-    expect(of({ status: { feeds: [feedInStep], flows: [], changes } })).toMatchObject([
+    expect(of({ status: { feeds: [feedInStep], flows: [], intakes: [], changes } })).toMatchObject([
       {
         kind: 'field-gone',
         summary: 'Records of main/awards no longer have what a flow needs: awards[].cost, lot_name',

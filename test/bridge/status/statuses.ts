@@ -1,4 +1,5 @@
 /** The statuses with which tests of its display start: an empty one, and a feed and a flow in step. */
+import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
 import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status/status.ts';
 
 export const noStatus: BridgeStatus = {
@@ -63,5 +64,35 @@ export const flowInStep: FlowStatus = {
   lastError: null,
   deadLetters: 0,
   oldestWaiting: null,
+  lag: inStep,
+};
+
+export const intakeInStep: IntakeStatus = {
+  intake: 'vendors',
+  source: 'main',
+  pausedKind: null,
+  pausedReason: null,
+  pausedAt: null,
+  lastRead: '2030-01-01T00:00:00.000000Z',
+  nextRead: '2030-01-01T00:05:00.000000Z',
+  readFailures: 0,
+  readError: null,
+  unreadable: 0,
+  listPulled: '2030-01-01T00:00:00.000000Z',
+  nextSend: null,
+  sendError: null,
+  toCompare: 0,
+  creates: 0,
+  updates: 0,
+  archives: 0,
+  submissions: 0,
+  uncertain: 0,
+  oldestSubmission: null,
+  submissionError: null,
+  inSubmissions: 0,
+  deadLetters: 0,
+  oldestWaiting: null,
+  backlog: { suppliers: 0, submissions: 0, end: null },
+  stuck: false,
   lag: inStep,
 };
