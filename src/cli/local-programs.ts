@@ -24,6 +24,14 @@ export interface LocalPrograms {
   close(): Promise<void>;
 }
 
+interface StartLocalOptions {
+  readonly freePorts: boolean;
+  /** Adds to the bridge's settings, once the service and its keys are there. */
+  readonly addSettings?:
+    | ((settings: BridgeSettings, serviceUrl: string, setup: LocalSetup) => BridgeSettings)
+    | undefined;
+}
+
 /**
  * For each part of each program. They are closed one after the other, together within the 10 s of a service manager.
  */
@@ -35,7 +43,7 @@ const graceMs = 2_000;
  */
 export async function startLocalPrograms(
   installation: Installation,
-  options: { freePorts: boolean },
+  options: StartLocalOptions,
 ): Promise<LocalPrograms> {
   const lock = await takeStartLock(installation);
   try {
@@ -48,7 +56,7 @@ export async function startLocalPrograms(
 
 async function startBoth(
   installation: Installation,
-  options: { freePorts: boolean },
+  options: StartLocalOptions,
   lock: AsyncDisposable,
 ): Promise<LocalPrograms> {
   const service = await startInstalledService(installation, options.freePorts ? { port: 0 } : {});
@@ -56,11 +64,8 @@ async function startBoth(
     const setup = await ensureLocalOrganisation(installation, service.url);
     if (!options.freePorts) await keepServiceUrl(installation, setup, service.url);
     const given = installation.configuration.bridge;
-    const settings = localSettings(
-      options.freePorts ? { ...given, port: 0, console_port: 0 } : given,
-      service.url,
-      setup,
-    );
+    const local = localSettings(options.freePorts ? { ...given, port: 0, console_port: 0 } : given, service.url, setup);
+    const settings = options.addSettings?.(local, service.url, setup) ?? local;
     const client = clientOf(installation, service.url, setup.deskKey);
     const story = options.freePorts ? undefined : createLocalStory(client, installation.gone);
     const bridge = await startInstalledBridge(installation, settings, 'all', {

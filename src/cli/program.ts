@@ -70,6 +70,7 @@ function createProgram(): Command {
     .addOption(countOption('--suppliers <number>', 'how many suppliers take part', 6))
     .addOption(countOption('--lots <number>', 'how many lots an event has', 12))
     .addOption(seed())
+    .option('--loop', 'instead: let an ERP and the service both edit suppliers, and compare them')
     .action(run(async (options: DemoOptions) => (await import('./commands/demo.ts')).runDemo(options)));
   program
     .command('service')

@@ -1,6 +1,7 @@
 /**
  * `demo`: plays a seeded story through service, webhooks, feeds and connector, waits until the bridge is idle, and
- * compares what the connector holds with what the service awarded. Exit code 0 when both are equal, else 1.
+ * compares what the connector holds with what the service awarded. With `--loop` an ERP and the service both edit, and
+ * are compared. Exit code 0 when both are equal, else 1.
  */
 import { join } from 'node:path';
 import { isIdle, readStatus } from '#bridge/status/status.ts';
@@ -14,6 +15,7 @@ import { type Installation, openInstallation, storageOf } from '../installation.
 import { type LocalPrograms, startLocalPrograms } from '../local-programs.ts';
 import { localSource } from '../local-settings.ts';
 import { clientOf } from '../local-setup.ts';
+import { createLoop } from '../loop.ts';
 import { listenForStop } from '../stop-request.ts';
 
 export interface DemoOptions {
@@ -23,9 +25,12 @@ export interface DemoOptions {
   suppliers: number;
   lots: number;
   seed: number;
+  loop?: boolean;
 }
 
 const idleWithinMs = 120_000;
+/** In the loop: so many edits for each event that the story would have. */
+const roundsOfEvent = 10;
 
 /** Returns 0 when both sides are equal, else 1. Rejects when it cannot start, is stopped, or the bridge stays busy. */
 export async function runDemo(options: DemoOptions): Promise<number> {
@@ -36,8 +41,16 @@ export async function runDemo(options: DemoOptions): Promise<number> {
   await using opened = new AsyncDisposableStack();
   const installation = await openInstallation(own, { name: 'demo', logLevel: 'error' });
   opened.defer(() => installation.close());
-  const programs = await startLocalPrograms(installation, { freePorts: true });
+  const loop = options.loop ? await createLoop() : undefined;
+  const programs = await startLocalPrograms(installation, { freePorts: true, addSettings: loop?.settings });
   opened.defer(() => programs.close());
+  if (loop) {
+    const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
+    const { events, suppliers, seed } = options;
+    const rounds = events * roundsOfEvent;
+    console.log(`Service ${programs.service.url}; database: ${storageOf(installation)}; seed ${seed}\n`);
+    return (await loop.play({ installation, programs, client, rounds, suppliers, seed, signal: stop.signal })) ? 0 : 1;
+  }
   // Awaited here: a promise that is returned unawaited would run after everything is closed.
   return await playAndCompare(installation, programs, options, stop.signal);
 }
