@@ -119,7 +119,7 @@ async function pageOf(
       });
   }
   for (const { where, key, why } of page.data.faults) {
-    const erpKey = erpKeyOf({ external_id: key });
+    const erpKey = keyText.safeParse(key).data;
     bad.push({ erpKey, why: storableText(`${where}: ${why}`), body: { where } });
   }
   return { records, bad, checkpoint: page.data.checkpoint };

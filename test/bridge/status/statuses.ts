@@ -69,6 +69,9 @@ export const flowInStep: FlowStatus = {
 
 export const intakeInStep: IntakeStatus = {
   intake: 'vendors',
+  stream: 'supplier',
+  events: 0,
+  nextEvent: null,
   source: 'main',
   pausedKind: null,
   pausedReason: null,
