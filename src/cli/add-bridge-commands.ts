@@ -18,6 +18,7 @@ import { runMappingTry } from './commands/bridge-mapping-try.ts';
 import { runPause, runResume } from './commands/bridge-pause.ts';
 import { runPlan } from './commands/bridge-plan.ts';
 import { runReplay } from './commands/bridge-replay.ts';
+import { runRestored } from './commands/bridge-restored.ts';
 import { runRun } from './commands/bridge-run.ts';
 import { runShow, type ShowOptions } from './commands/bridge-show.ts';
 import { runStatus } from './commands/bridge-status.ts';
@@ -46,6 +47,12 @@ export function addBridgeCommands(bridge: Command): void {
     'read all feeds to their end, deliver everything that is due, and exit',
     runRun,
   ).addOption(countOption('--patience <seconds>', 'how long to wait for documents that are tried again', 60));
+  addBridgeSubcommand(
+    bridge,
+    'restored',
+    'say that the database, on a server, was restored from a backup: nothing is sent before all is compared again',
+    runRestored,
+  ).addOption(time('--made <time>', 'when the backup was made'));
   addHistoryCommands(bridge);
   addBridgeSubcommand<ActionsOptions>(
     bridge,

@@ -137,6 +137,18 @@ function createProgram(): Command {
         (await import('./commands/certificate.ts')).runCertificate(options),
       ),
     );
+  addBridgeSubcommand(
+    program,
+    'backup <folder>',
+    'copy the embedded database, the files and the keys into a new folder; the programs may run',
+    async (options, folder) => (await import('./commands/backup.ts')).runBackup(options, folder ?? ''),
+  );
+  addBridgeSubcommand(
+    program,
+    'restore <folder>',
+    'make the data folder of a backup; nothing is sent before all is compared again',
+    async (options, folder) => (await import('./commands/restore.ts')).runRestore(options, folder ?? ''),
+  );
   const secrets = program.command('secrets').description('the secrets in the database, which the master key seals');
   addBridgeSubcommand(secrets, 'rotate', 'seal them anew under the master key of now', async (options) =>
     (await import('./commands/secrets-rotate.ts')).runSecretsRotate(options),

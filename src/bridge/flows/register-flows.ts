@@ -34,7 +34,9 @@ export async function registerFlows(database: Database, flows: readonly FlowSett
     const changed = flows.filter((flow) => known.get(flow.name)?.fingerprint !== fingerprintOf(flow));
     for (const flow of changed) {
       await tx.query(
-        `insert into bridge.flows (name, source, kinds, fingerprint, connector) values ($1, $2, $3, $4, $5)
+        // A flow that the backup did not have may have delivered since: it is held like the others.
+        `insert into bridge.flows (name, source, kinds, fingerprint, connector, restored)
+         values ($1, $2, $3, $4, $5, (select restored from bridge.restores where ended is null))
          on conflict (name) do update set source = excluded.source, kinds = excluded.kinds,
            fingerprint = excluded.fingerprint, connector = excluded.connector`,
         [flow.name, flow.source, flow.documents, fingerprintOf(flow), flow.connector],

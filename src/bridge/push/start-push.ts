@@ -11,6 +11,7 @@ import { createFlowWatch } from '../flows/watch-flows.ts';
 import { createAttemptPruning } from '../history/prune-attempts.ts';
 import type { AcquireLease } from '../leases/lease.ts';
 import { createProcessIdentity } from '../leases/process-identity.ts';
+import { followRestore } from '../restore/follow-restore.ts';
 import type { FlowSettings } from '../settings.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
@@ -57,7 +58,16 @@ export async function startPush(
   const warnOfSettings = warnOfOtherSettings(deps, settings);
   const prune = createAttemptPruning({ database, clock, days: deps.settings.attempt_days });
   return {
-    lanes: [{ lane: lanes.push, due: () => flowsWithDue(database, settings, timestampNow(clock)) }],
+    lanes: [
+      {
+        lane: lanes.push,
+        due: async () => {
+          for (const flow of await followRestore(database, deps.settings, timestampNow(clock)))
+            log.info({ flow }, 'its source was read again after the restore: the ERP is asked about every document');
+          return flowsWithDue(database, settings, timestampNow(clock));
+        },
+      },
+    ],
     housekeeping: async () => {
       await watchFlows();
       await warnOfSettings();

@@ -116,6 +116,8 @@ function completeUntil(feed: FeedProgress): { completeMs: number | null; isOpen:
 
 export interface FlowProgress {
   readonly pausedReason: string | null;
+  /** When the database was restored, while the flow waits for its source to be read again. */
+  readonly restored: Timestamp | null;
   /** When the circuit lets one document through; null while it is closed. */
   readonly circuitUntil: Timestamp | null;
   /** How many documents wait to be delivered; dead letters are not counted. */
@@ -152,6 +154,8 @@ export function lagOfFlow(flow: FlowProgress, feeds: readonly { feed: string; la
 
 function whyOfFlow(flow: FlowProgress, now: Timestamp): string | undefined {
   if (flow.pausedReason !== null) return `paused: ${flow.pausedReason}`;
+  if (flow.restored !== null)
+    return `the database was restored at ${shortTime(flow.restored)}: nothing is sent before its source was read again`;
   if (flow.circuitUntil !== null && flow.circuitUntil > now) {
     const trial = `too many failures in a row, one document is tried at ${shortTime(flow.circuitUntil)}`;
     return `${trial}: ${flow.lastError ?? 'see the dead letters'}`;

@@ -9,6 +9,7 @@ import type { Alert } from '../alerts/alert.ts';
 import { type ChannelState, readAlerts, readChannels } from '../alerts/alert-store.ts';
 import { type IntakeStatus, intakeNeedsLook, readIntakeStatuses } from '../intake/intake-status.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
+import { type OpenRestore, readOpenRestore } from '../restore/open-restore.ts';
 import type { BridgeSettings } from '../settings.ts';
 import {
   type FeedProgress,
@@ -24,6 +25,8 @@ import { readSourceChanges, type SourceChange } from './source-changes.ts';
 export interface BridgeStatus {
   feeds: FeedStatus[];
   flows: FlowStatus[];
+  /** The restore from a backup that has not ended: what is not read again or not confirmed yet. Null: none. */
+  restore: OpenRestore | null;
   intakes: IntakeStatus[];
   backfills: BackfillStatus[];
   /** The last audit of each feed. */
@@ -173,6 +176,7 @@ export async function readStatus(
   return {
     feeds,
     flows: await readFlows(sql, settings, feeds, now),
+    restore: (await readOpenRestore(sql)) ?? null,
     intakes: await readIntakeStatuses(sql, settings, quotas, now),
     backfills: await readBackfills(sql, now),
     audits: await readAudits(sql, feeds),
@@ -269,6 +273,7 @@ const neverRead = {
 
 const neverPushed = {
   pausedReason: null,
+  restored: null,
   pausedKind: null,
   pausedAt: null,
   circuitUntil: null,
@@ -295,7 +300,7 @@ async function readFlows(
   now: Timestamp,
 ): Promise<FlowStatus[]> {
   const rows = await sql.query<Omit<FlowStatus, 'lag'>>(
-    `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.paused_kind as "pausedKind",
+    `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.restored, f.paused_kind as "pausedKind",
        f.paused_at as "pausedAt", f.circuit_until as "circuitUntil", f.failures_in_row as "failuresInRow",
        (${count} and ${isWaiting}) as due,
        (${count} and ${isWaiting} and d.attempts > 0)

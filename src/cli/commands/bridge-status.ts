@@ -26,10 +26,25 @@ export function runStatus(options: BridgeCommandOptions): Promise<number> {
 
 const changesShown = 10;
 
+/** What a restore from a backup still leaves uncertain. */
+function restoreText({ restore }: BridgeStatus): string[] {
+  if (restore === null) return [];
+  const { restored, backupMade, heldFlows, toConfirm } = restore;
+  const backup = backupMade === null ? 'a backup' : `the backup of ${shortTime(backupMade)}`;
+  return [
+    `Restored at ${shortTime(restored)} from ${backup}. This ends by itself:`,
+    heldFlows.length > 0
+      ? `  to be read again, sending nothing until then: ${heldFlows.join(', ')}`
+      : '  the sources of all flows were read again',
+    `  to be confirmed by a lookup in the ERP before anything of it is sent: ${toConfirm} documents\n`,
+  ];
+}
+
 function textOf(status: BridgeStatus): string {
   const { feeds, flows, intakes, backfills, audits, changes, deadLetters } = status;
   const whys = whysOf(feeds);
   const parts = [
+    ...restoreText(status),
     'Feeds',
     tableOf(
       ['source', 'feed', 'behind by', 'read up to', 'last read', 'waiting', 'late arrivals', 'state'],

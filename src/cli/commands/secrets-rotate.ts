@@ -10,7 +10,6 @@ import { bridgeSealedColumns } from '#bridge/webhooks/webhook-store.ts';
 import { machineOrigin, performAction } from '#platform/audit-log.ts';
 import { systemClock } from '#platform/clock.ts';
 import { beginKeyRotation, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
-import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { checkSealedColumns, countOldSeals, rotateSealedColumns } from '#platform/sealed-columns.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
@@ -19,6 +18,7 @@ import type { BridgeCommandOptions } from '../bridge-command.ts';
 import { type Installation, openInstallation } from '../installation.ts';
 import { readCommandConfiguration } from '../local-settings.ts';
 import { createProgress, print } from '../output.ts';
+import { runningProgram } from '../running-program.ts';
 
 const rotation = { what: 'secrets.rotate', object: null };
 const columns = [...serviceSealedColumns, ...bridgeSealedColumns];
@@ -61,14 +61,4 @@ async function makeNewKey({ open: { database }, secrets, dataDir, configuration 
     await loadMasterKey({ fromEnvironment: undefined, directory: dataDir }),
     await loadPreviousKeys({ configured: configuration.previous_keys, directory: dataDir }),
   );
-}
-
-/** The name of a program that is connected to the database, as `openInstallation` has made it; undefined for none. */
-async function runningProgram(sql: Sql): Promise<string | undefined> {
-  const [found] = await sql.query<{ name: string }>(
-    `select application_name as name from pg_stat_activity
-     where datname = current_database() and application_name ~ '^(sourcing-bridge|demo|service|bridge(-[a-z]+)?) [^ ]+ [0-9]+$'
-       and application_name !~ '^bridge-command ' order by 1 limit 1`,
-  );
-  return found?.name;
 }

@@ -105,6 +105,7 @@ describe('the status', () => {
       feeds: [],
       flows: [],
       intakes: [],
+      restore: null,
       backfills: [],
       audits: [],
       changes: [],

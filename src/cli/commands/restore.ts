@@ -1,0 +1,117 @@
+/**
+ * `restore`: makes a data folder of a backup. The ERPs and the sources are newer than it, so the bridge's tables get a
+ * note of that (`note-restore.ts`), before any program can start over the folder.
+ *
+ * Everything happens in a folder beside the data folder, which is renamed when it is complete. A process that dies before
+ * that leaves `….restoring-…`, which no program uses and which may be deleted, and no data folder; one that dies after it
+ * has done all.
+ */
+import { randomBytes } from 'node:crypto';
+import { chown, mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { migrateBridge } from '#bridge/migrate-bridge.ts';
+import { noteRestore } from '#bridge/restore/note-restore.ts';
+import { systemClock, timestampNow } from '#platform/clock.ts';
+import { createFolderCopy, readSums } from '#platform/copied-files.ts';
+import { openDatabase } from '#platform/database/open-database.ts';
+import { serverUser } from '#platform/database/system-user.ts';
+import { flushDirectory } from '#platform/durable-file.ts';
+import { AppError, hasErrorCode } from '#platform/errors.ts';
+import { createLogger } from '#platform/log.ts';
+import { type BackupFacts, backupFile, readBackupFacts } from '../backup-format.ts';
+import type { BridgeCommandOptions } from '../bridge-command.ts';
+import { readConfiguration } from '../configuration.ts';
+import { print } from '../output.ts';
+
+/**
+ * Throws an AppError `invalid` for a data folder that holds something, and for a folder that is no whole backup: a file
+ * that is missing, or whose hash is another.
+ */
+export async function runRestore(options: BridgeCommandOptions, from: string): Promise<number> {
+  const configuration = readConfiguration(options.config, options, process.env, { withoutSecrets: true });
+  if (configuration.database_url !== undefined)
+    throw new AppError(
+      'invalid',
+      'restore makes an embedded database. For a database server use its own tools, and then: bridge restored',
+    );
+  process.umask(Number.parseInt(configuration.umask, 8));
+  const backup = resolve(from);
+  const dataDir = resolve(configuration.data_dir);
+  await requireEmpty(dataDir);
+  const facts = await readBackupFacts(backup);
+  const building = `${dataDir}.restoring-${randomBytes(4).toString('hex')}`;
+  await mkdir(building, { recursive: true, mode: 0o700 });
+  try {
+    await copyBack(backup, facts, building);
+    await noteInDatabase(building, facts);
+    await rmdir(dataDir).catch((error: unknown) => {
+      if (!hasErrorCode(error, 'ENOENT')) throw error;
+    });
+    await rename(building, dataDir);
+    await flushDirectory(dirname(dataDir));
+  } catch (error) {
+    await rm(building, { recursive: true, force: true });
+    throw error;
+  }
+  print(
+    options,
+    { dataDir, made: facts.made },
+    () =>
+      `${dataDir} is as it was at ${facts.made}. Start the programs: nothing is sent before the sources were read again\n` +
+      'and the ERPs were asked what they hold. bridge status says how far that is.',
+  );
+  return 0;
+}
+
+async function requireEmpty(dataDir: string): Promise<void> {
+  const found = await readdir(dataDir).catch((error: unknown) => {
+    if (hasErrorCode(error, 'ENOENT')) return [];
+    throw new AppError('invalid', `The data folder ${dataDir} cannot be read.`, { cause: error });
+  });
+  if (found.length > 0)
+    throw new AppError(
+      'invalid',
+      `The data folder ${dataDir} holds something. Stop its programs and move it away, or name another with --data.`,
+    );
+}
+
+/** Copies every file that the backup lists, and compares its hash. */
+async function copyBack(backup: string, { folders }: BackupFacts, building: string): Promise<void> {
+  const copy = createFolderCopy(building);
+  for (const folder of folders) await copy.folder(folder);
+  for (const [path, sum] of await readSums(backup)) {
+    if (path === backupFile) continue;
+    const found = await copy.file(join(backup, path), path, { mayVanish: true });
+    if (found !== sum)
+      throw new AppError(
+        'invalid',
+        `${join(backup, path)} is ${found === undefined ? 'missing' : 'not what was backed up'}: use another backup.`,
+      );
+  }
+  await copy.flush();
+  const user = await serverUser(join(building, 'no such folder'));
+  if (user) await giveTo(join(building, 'postgres'), user.uid, user.gid);
+}
+
+async function giveTo(path: string, uid: number, gid: number): Promise<void> {
+  for (const entry of await readdir(path, { withFileTypes: true }))
+    if (entry.isDirectory()) await giveTo(join(path, entry.name), uid, gid);
+    else await chown(join(path, entry.name), uid, gid);
+  await chown(path, uid, gid);
+}
+
+/** Starts the database, which repairs the copy with the WAL in it, and notes the restore in the bridge's tables. */
+async function noteInDatabase(building: string, { made }: BackupFacts): Promise<void> {
+  const log = createLogger({ name: 'restore', level: 'error' });
+  const open = await openDatabase({ url: undefined, dataDir: building, log, applicationName: 'restore', poolMax: 2 });
+  try {
+    const [bridge] = await open.database.query<{ there: boolean }>(
+      "select to_regclass('bridge.flows') is not null as there",
+    );
+    if (!bridge?.there) return;
+    await migrateBridge(open.database);
+    await noteRestore(open.database, { restored: timestampNow(systemClock), backupMade: made });
+  } finally {
+    await open.close();
+  }
+}
