@@ -1,6 +1,6 @@
 /**
  * Packages that only some installations need. The repository and the image have them; `npm install sourcing-bridge`
- * does not bring them along (`packaging/manifest.ts`).
+ * does not bring them along (`docker/package/manifest.ts`).
  */
 import { AppError, errorText, hasErrorCode } from './errors.ts';
 

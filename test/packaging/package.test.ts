@@ -3,8 +3,8 @@ import { globSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { billOfMaterials, licenceList } from '../../packaging/bill-of-materials.ts';
-import { bundledPackages, packageManifest, repositoryManifest } from '../../packaging/manifest.ts';
+import { billOfMaterials, licenceList } from '../../docker/package/bill-of-materials.ts';
+import { bundledPackages, packageManifest, repositoryManifest } from '../../docker/package/manifest.ts';
 
 const root = join(import.meta.dirname, '../..');
 const manifest = packageManifest();

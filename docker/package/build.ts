@@ -20,7 +20,7 @@ import { dirname, join } from 'node:path';
 import { billOfMaterials, licenceList } from './bill-of-materials.ts';
 import { packageManifest } from './manifest.ts';
 
-const root = join(import.meta.dirname, '..');
+const root = join(import.meta.dirname, '../..');
 const target = join(root, 'dist', 'package');
 const draft = join(root, 'dist', `.package-${process.pid}`);
 
@@ -29,7 +29,7 @@ for (const left of readdirSync(join(root, 'dist')).filter((name) => name.startsW
   rmSync(join(root, 'dist', left), { recursive: true });
 if (process.argv.includes('--pages') || !existsSync(join(root, 'dist', 'console', 'index.html')))
   run('src/console/web/build.js');
-run('node_modules/typescript/bin/tsc', '--project', 'packaging', '--outDir', draft);
+run('node_modules/typescript/bin/tsc', '--project', 'docker/package', '--outDir', draft);
 narrowTypes();
 for (const pattern of [
   'src/**/*.sql',

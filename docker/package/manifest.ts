@@ -29,7 +29,7 @@ interface RepositoryManifest {
 }
 
 export function repositoryManifest(): RepositoryManifest {
-  return JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as RepositoryManifest;
+  return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as RepositoryManifest;
 }
 
 /** Tools are not installed with the package: `connector new` writes their versions into the connector's package. */

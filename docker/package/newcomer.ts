@@ -27,7 +27,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const npm = process.env['npm_execpath'];
 if (npm === undefined) throw new Error('Run this with npm: npm run test:package');
-const built = join(import.meta.dirname, '..', 'dist', 'package');
+const root = join(import.meta.dirname, '../..');
+const built = join(root, 'dist/package');
 const folder = mkdtempSync(join(tmpdir(), 'newcomer-'));
 const home = join(folder, 'home');
 const place = join(folder, 'empty');
@@ -160,7 +161,6 @@ createClient({ baseUrl: '', apiKey: '' }).feed('nonsense');
 export default [defineConnector, conformance];
 `,
   );
-  const root = join(import.meta.dirname, '..');
   const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')];
   const strict = [
     '--noEmit',
