@@ -1,21 +1,15 @@
 /**
  * Faults to plant in the bridge: each loses records, makes documents twice, or stops short. The simulation must find
- * them; docs/simulation.md says how many seeds that takes. The generator was not made for any of them.
+ * them; docs/simulation.md says how many seeds that takes. The generator was not made for any of them. Those of intakes
+ * are found by a simulation of their own (`test/bridge/intake/simulation.test.ts`).
  *
  * `SIM_FAULT=<name>` plants one for a run of vitest (see `vitest.config.ts`): the text of the module is replaced when it
  * is loaded, and no file changes.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-
-interface PlantedFault {
-  readonly name: string;
-  /** The module, from `src/bridge` on. */
-  readonly file: string;
-  /** Stands once in the module. */
-  readonly from: string;
-  readonly to: string;
-}
+import type { PlantedFault } from './planted-fault.ts';
+import { plantedIntakeFaults } from './planted-intake-faults.ts';
 
 const store = 'push/claim/flow-document-store.ts';
 const batch = 'push/batch/push-batch.ts';
@@ -153,6 +147,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     from: 'if (reason !== undefined) {',
     to: "if (reason === '') {",
   },
+  ...plantedIntakeFaults,
 ];
 
 const bridge = join(import.meta.dirname, '..', '..', 'src', 'bridge');

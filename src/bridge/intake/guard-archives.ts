@@ -4,7 +4,7 @@ import type { IntakeSettings } from './intake-settings.ts';
 
 /**
  * Returns why no supplier may be archived now; undefined when they may. Those that wait and those that were archived
- * within the last `archive.hours` are counted together. Those to which a person has agreed are not counted.
+ * within the last `archive.hours`, or are in a submission that has not ended, are counted together. Those to which a person has agreed are not counted.
  */
 export async function guardArchives(tx: Sql, intake: IntakeSettings, now: Timestamp): Promise<string | undefined> {
   const { most, share, hours } = intake.archive;
@@ -15,7 +15,10 @@ export async function guardArchives(tx: Sql, intake: IntakeSettings, now: Timest
         where r.intake = i.name and r.action = 'archive' and r.submission is null and r.dead_since is null
           and (r.waiting_since <= i.archives_agreed) is not true) as waiting,
        (select count(*)::int from bridge.intake_records r
-        where r.intake = i.name and r.archived_at > $2) as archived,
+        where r.intake = i.name
+          and (r.archived_at > $2
+            or r.submission is not null and r.change::json ->> 'archived' = 'true'
+              and (r.waiting_since <= i.archives_agreed) is not true)) as archived,
        (select count(*)::int from bridge.intake_records r where r.intake = i.name and r.key is not null) as all
      from bridge.intakes i where i.name = $1`,
     [intake.name, since],

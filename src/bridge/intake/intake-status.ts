@@ -43,6 +43,8 @@ interface IntakeRow {
   /** Of requisitions: the events that are to be made or updated, and when the first of them is. */
   readonly events: number;
   readonly nextEvent: Timestamp | null;
+  /** Those of them that wait for no further requisitions of their group, and those that lack files. */
+  readonly eventsDue: number;
 }
 
 export interface IntakeStatus extends IntakeRow {
@@ -77,7 +79,7 @@ export async function readIntakeStatuses(
        ${ofIntake('r.due is not null and r.action is null and r.submission is null')} as "toCompare",
        ${toSend('create')} as creates, ${toSend('update')} as updates, ${toSend('archive')} as archives,
        open.submissions, open.uncertain, open.oldest as "oldestSubmission", open.error as "submissionError",
-       open.records as "inSubmissions", events.count as events, events.next as "nextEvent",
+       open.records as "inSubmissions", events.count as events, events.next as "nextEvent", events.due as "eventsDue",
        (select count(*)::int from bridge.intake_records r where r.intake = i.name and r.dead_since is not null)
          as "deadLetters",
        (select min(r.waiting_since) from bridge.intake_records r
@@ -93,11 +95,15 @@ export async function readIntakeStatuses(
              select s.state, s.created, s.last_error, json_array_length(s.made_of::json -> 'members')
              from bridge.intake_jobs s where ${isOpen}) s) open
      cross join lateral (
-       select count(*)::int as count, min(case when e.state = 'gathering' then e.ready else e.update_due end) as next
+       select count(*) filter (where e.state = 'gathering' or e.update_due is not null)::int as count,
+         min(case when e.state = 'gathering' then e.ready else e.update_due end) as next,
+         count(*) filter (where e.state = 'made' or e.ready <= $2)::int as due
        from bridge.intake_events e
-       where e.intake = i.name and (e.state = 'gathering' or e.state = 'made' and e.update_due is not null)) events
+       where e.intake = i.name
+         and (e.state = 'gathering'
+           or e.state = 'made' and (e.update_due is not null or e.files_due is not null))) events
      where i.configured and i.name = any($1)`,
-    [intakes.map(({ name }) => name)],
+    [intakes.map(({ name }) => name), now],
   );
   return intakes.map((intake): IntakeStatus => {
     const row = rows.find((each) => each.intake === intake.name) ?? notBegun(intake, now);
@@ -110,20 +116,22 @@ export async function readIntakeStatuses(
 /** How far the intakes are, as a text: while it stays the same, nothing moves. */
 export function progressText(statuses: readonly IntakeStatus[]): string {
   return JSON.stringify(
-    statuses.map(({ creates, updates, archives, inSubmissions, lastRead }) => [
+    statuses.map(({ creates, updates, archives, eventsDue, inSubmissions, lastRead }) => [
       creates,
       updates,
       archives,
+      eventsDue,
       inSubmissions,
       lastRead,
     ]),
   );
 }
 
-/** Whether all that was read is at the service, or waits for a person. */
+/** Whether all that was read is at the service, or waits for a person or for other requisitions of its group. */
 export function isThrough(status: IntakeStatus): boolean {
   if (status.pausedReason !== null) return status.submissions === 0;
-  return status.lastRead !== null && status.backlog.suppliers + status.submissions + status.toCompare === 0;
+  const toSend = status.stream === 'supplier' ? status.backlog.suppliers : status.eventsDue;
+  return status.lastRead !== null && toSend + status.submissions + status.toCompare === 0;
 }
 
 /** True when an operator should look at the intake. */
@@ -201,6 +209,12 @@ function lagOfIntake(row: IntakeRow, intake: IntakeSettings, backlog: IntakeStat
       };
     return { seconds: seconds(row, since), inStep: false, why: `${text}${held}` };
   }
+  if (row.stream === 'requisition' && row.eventsDue > 0)
+    return {
+      seconds: seconds(row, since),
+      inStep: false,
+      why: `${row.eventsDue} events are to be changed, or lack files`,
+    };
   if (row.submissions > 0)
     return {
       seconds: seconds(row, since),
@@ -251,5 +265,6 @@ function notBegun({ name, source, stream }: IntakeSettings, now: Timestamp): Int
     oldestWaiting: null,
     events: 0,
     nextEvent: null,
+    eventsDue: 0,
   };
 }

@@ -38,12 +38,14 @@ export interface HeldSupplier {
 /** What may go wrong, each with its probability; in the calm all are 0. */
 export interface Chaos {
   readonly crash: number;
+  /** A process dies with the answer to its request: the service has done it, and nothing of that is stored. */
+  readonly answer: number;
   readonly post: number;
   readonly get: number;
   readonly read: number;
 }
 
-export const calm: Chaos = { crash: 0, post: 0, get: 0, read: 0 };
+export const calm: Chaos = { crash: 0, answer: 0, post: 0, get: 0, read: 0 };
 
 class Died extends Error {}
 
@@ -51,6 +53,8 @@ interface Submission {
   readonly uuid: string;
   readonly key: string;
   readonly suppliers: readonly SupplierChange[];
+  /** It fails at some of its suppliers, for no reason of theirs. */
+  readonly half: boolean;
   readonly receivedMs: number;
   /** It is processed so long after it came, at the earliest. */
   readonly takesMs: number;
@@ -62,6 +66,8 @@ interface Submission {
 /** What the service refuses: as a whole submission (400), or as one supplier of it. */
 const refusedName = 'Refused';
 const brokenName = 'Broken';
+/** What the service says of a supplier at which it has failed. */
+export const failedAtSupplier = 'internal error, try again';
 
 export type IntakeWorld = ReturnType<typeof createIntakeWorld>;
 
@@ -83,19 +89,24 @@ export function createIntakeWorld(options: {
   if (!source) throw new Error('no source');
   const intake: IntakeSettings = intakeOf(options.intake);
   const erp = new Map<string, SupplierRecord>();
-  const log: { sequence: number; erpKey: string }[] = [];
+  /** The ERP's numbers, in the order of their changes' stamps. */
+  const log: string[] = [];
   const held = new Map<string, HeldSupplier>();
   const submissions: Submission[] = [];
   const requests = { post: 0, get: 0, erp: 0 };
   const violations: string[] = [];
+  /** The suppliers that were archived before a person agreed to it. */
+  const archived = new Set<string>();
+  let agreed = false;
   let chaos: Chaos = calm;
   let processNumber = 0;
   const dead = new Set<number>();
 
   // --- The ERP ---
-  function saveErp(record: SupplierRecord) {
+  /** `late`: its stamp lies before records that were read already; only a read of everything shows it. */
+  function saveErp(record: SupplierRecord, { late = 0 } = {}) {
     erp.set(record.external_id, record);
-    log.push({ sequence: log.length + 1, erpKey: record.external_id });
+    log.splice(Math.max(0, log.length - late), 0, record.external_id);
   }
   const pageSize = 3;
 
@@ -116,7 +127,7 @@ export function createIntakeWorld(options: {
           if (random.chance(chaos.read)) throw new TransientError('The ERP is away.');
           const page = log.slice(after, Math.min(until, after + pageSize));
           after = Math.min(until, after + pageSize);
-          const keys = [...new Set(page.map(({ erpKey }) => erpKey))];
+          const keys = [...new Set(page)];
           if (random.chance(chaos.read)) keys.reverse();
           yield {
             records: keys.map((key) => structuredClone(erp.get(key) as SupplierRecord)),
@@ -138,6 +149,7 @@ export function createIntakeWorld(options: {
         .map((name) => `there is no supplier attribute "${name}"`);
       if (change.name === refusedName) errors.push('this name is not allowed');
       if (!current && change.name === undefined) errors.push('a new supplier needs a name');
+      if (submission.half && random.chance(0.5)) errors.push(failedAtSupplier);
       if (errors.length > 0) {
         submission.errors[key] = errors;
         submission.summary.push({ header: `Supplier ${key} not changed`, messages: errors });
@@ -154,6 +166,7 @@ export function createIntakeWorld(options: {
         else next.contacts.push({ name: contact.name ?? '', email: contact.email });
       }
       checkRevision(key, current, next);
+      if (change.archived === true) checkArchive(key);
       held.set(key, next);
       submission.summary.push({ header: `Supplier ${key} ${current ? 'updated' : 'created'}`, messages: [] });
     }
@@ -163,6 +176,13 @@ export function createIntakeWorld(options: {
   function checkRevision(key: string, before: HeldSupplier | undefined, next: HeldSupplier) {
     const [was, is] = [before?.fields['Rev'], next.fields['Rev']].map((rev) => Number(rev ?? 0));
     if ((is ?? 0) < (was ?? 0)) violations.push(`${key} went back from revision ${was} to ${is}`);
+  }
+
+  /** No more are archived than the settings allow without a person. */
+  function checkArchive(key: string) {
+    if (agreed) return;
+    archived.add(key);
+    if (archived.size > intake.archive.most) violations.push(`${archived.size} suppliers were archived unasked`);
   }
 
   const arriving: { atMs: number; submit: () => void }[] = [];
@@ -181,6 +201,7 @@ export function createIntakeWorld(options: {
       uuid: random.uuid(),
       key,
       suppliers: structuredClone(suppliers),
+      half: random.chance(chaos.post / 3),
       receivedMs: clock.nowMs(),
       takesMs: chaos.post > 0 ? random.whole(2_000, 90_000) : 2_000,
       processedMs: undefined,
@@ -303,6 +324,7 @@ export function createIntakeWorld(options: {
       };
       const key = request.idempotencyKey ?? '';
       const answered = request.method === 'POST' ? await postOnce(suppliers, key) : answer(request.path);
+      if (random.chance(chaos.answer)) dead.add(id);
       // Frozen: another process takes over, and this one goes on with its answer later.
       if (random.chance(chaos.crash * 4)) {
         frozen.add(id);
@@ -353,6 +375,10 @@ export function createIntakeWorld(options: {
     violations,
     saveErp,
     tick,
+    /** A person agrees to archive as many as there are, from now on. */
+    agreeToArchive: () => {
+      agreed = true;
+    },
     setChaos: (next: Chaos) => {
       chaos = next;
     },

@@ -34,7 +34,7 @@ test.each(seeds)('each requisition is in one event after the chaos of seed %i', 
     intake: random.chance(0.7) ? { group: { by: '{category}', most: random.pick([3, 6]), wait_minutes: 1 } } : {},
   });
   await world.prepare();
-  const chaos = { crash: 0.01, post: 0.3, get: 0.15, read: 0.2 };
+  const chaos = { crash: 0.01, answer: 0.05, post: 0.3, get: 0.15, read: 0.2 };
   for (let step = 0; step < stepsOfSeed; step += 1) {
     world.setChaos(random.chance(0.8) ? chaos : calm);
     world.setFeedLag(random.pick([0, 5_000]));

@@ -1,5 +1,6 @@
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { readIntakeDeadLetters, replayIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
+import { isThrough, readIntakeStatuses } from '#bridge/intake/intake-status.ts';
 import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -43,6 +44,12 @@ async function settle(rounds = 8) {
 const begin = async () => {
   await world.run();
   await world.run();
+};
+const isNowThrough = async () => {
+  const { source, intake, clock } = world;
+  const settings = { sources: source ? [source] : [], intakes: [intake] };
+  const [status] = await readIntakeStatuses(db.database, settings, [], timestampNow(clock));
+  return status && isThrough(status);
 };
 const resume = () => resumeIntake(db.database, 'requisitions', { agreeToArchive: false }, timestampNow(world.clock));
 const letters = async () =>
@@ -299,4 +306,27 @@ test('make: request makes a sourcing request of each, and tells a person of a la
   world.save(requisition(1, { name: 'Other' }));
   await settle();
   expect(await letters()).toMatchObject([{ errorType: 'changed' }]);
+});
+
+test('a single run is through while a group gathers, and not before an event that is due is made', async () => {
+  await worldOf({ intake: { group: { by: '{category}', most: 5, wait_minutes: 30 }, poll_seconds: 60 } });
+  expect(await isNowThrough()).toBe(false);
+  await begin();
+  world.save(requisition(1, { category: 'Steel' }));
+  await settle();
+  expect([world.events.size, await isNowThrough()]).toEqual([0, true]);
+  world.clock.advance(30 * 60_000);
+  expect(await isNowThrough()).toBe(false);
+  await settle();
+  expect([world.events.size, await isNowThrough()]).toEqual([1, true]);
+});
+
+test('a single run is not through before the files of an event are there', async () => {
+  await begin();
+  world.save(requisition(1, { files: [{ file_name: 'drawing.pdf', content: 'JVBERi0=' }] }));
+  await settle();
+  expect([anEvent()?.files, await isNowThrough()]).toEqual([['drawing.pdf'], true]);
+  // As it stands when the process dies before the job that brings the files.
+  await db.database.query('update bridge.intake_events set files_due = $1', [timestampNow(world.clock)]);
+  expect(await isNowThrough()).toBe(false);
 });

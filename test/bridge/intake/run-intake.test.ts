@@ -1,5 +1,11 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { linkIntakeRecord, readIntakeDeadLetters, replayIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
+import {
+  linkIntakeRecord,
+  readIntakeDeadLetters,
+  readIntakeNow,
+  replayIntake,
+  resumeIntake,
+} from '#bridge/intake/control-intakes.ts';
 import { findIntakeRecords, readIntakeHistory } from '#bridge/intake/intake-history.ts';
 import { backlogText, readIntakeStatuses } from '#bridge/intake/intake-status.ts';
 import type { SupplierRecord } from '#connector/records.ts';
@@ -160,6 +166,21 @@ test('many archivings at once pause the intake until a person agrees to them', a
   world.clock.advance(300_000);
   await settle();
   expect([...world.held.values()].filter(({ archived }) => archived)).toHaveLength(5);
+});
+
+test('an archiving that the service has not worked off yet counts among those that a person must agree to', async () => {
+  await worldOf({ intake: { archive: { most: 1, share: 0 } } });
+  await world.pullList();
+  save(1, 2, 3);
+  await settle();
+  for (const n of [1, 2, 3]) {
+    world.saveErp(supplier(n, { archived: true }));
+    await readIntakeNow(db.database, 'vendors', timestampNow(world.clock));
+    // Read, compared and sent; the service has taken it, and not worked on it.
+    await world.run();
+  }
+  expect(world.submissions.flatMap(({ suppliers }) => suppliers).filter(({ archived }) => archived)).toHaveLength(1);
+  expect(await status()).toMatchObject({ pausedKind: 'archives' });
 });
 
 test('a supplier found by its name is changed and not made again; one that may be two is for a person', async () => {

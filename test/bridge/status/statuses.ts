@@ -74,6 +74,7 @@ export const intakeInStep: IntakeStatus = {
   stream: 'supplier',
   events: 0,
   nextEvent: null,
+  eventsDue: 0,
   source: 'main',
   pausedKind: null,
   pausedReason: null,

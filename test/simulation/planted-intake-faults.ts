@@ -1,0 +1,116 @@
+/** Faults to plant in intakes of suppliers: each loses a change, sends it twice or for ever, or archives unasked. */
+import type { PlantedFault } from './planted-fault.ts';
+
+const faults: readonly Omit<PlantedFault, 'by'>[] = [
+  {
+    name: 'intake: what may have arrived is sent again without a search',
+    file: 'intake/look-stage.ts',
+    from: 'page <= listPagesMost;',
+    to: 'page > listPagesMost;',
+  },
+  {
+    name: 'intake: the search does not wait for a POST that is worked on late',
+    file: 'intake/send-stage.ts',
+    from: 'export const lateEffectMs = 10_000;',
+    to: 'export const lateEffectMs = 0;',
+  },
+  {
+    name: 'intake: an earlier submission of the same suppliers is taken for the one that is searched',
+    file: 'intake/look-stage.ts',
+    from: 'if (known.has(candidate.uuid)) continue;',
+    to: "if (known.has('')) continue;",
+  },
+  {
+    name: 'intake: an answer 500 is taken for a refusal',
+    file: 'intake/post-submission.ts',
+    from: 'error.status < 500 &&',
+    to: 'error.status < 600 &&',
+  },
+  {
+    name: 'intake: an answer without an id is taken for a refusal',
+    file: 'intake/post-submission.ts',
+    from: "return { is: 'uncertain', why: 'the service answered without",
+    to: "return { is: 'not-taken', waitMs: 0, why: 'the service answered without",
+  },
+  {
+    name: 'intake: a change of the ERP while the supplier is submitted is forgotten',
+    file: 'intake/record-store.ts',
+    from: "due = case when g.outcome = 'released' then coalesce(r.due, $7) else r.due end,",
+    to: "due = case when g.outcome = 'released' then coalesce(r.due, $7) end,",
+  },
+  {
+    name: 'intake: the checkpoint is committed before its page',
+    file: 'intake/read-stage.ts',
+    from: 'const changed = await lease.transaction(async (tx) => {',
+    to: `await lease.transaction((tx) => storeProgress(tx, intake.name, { checkpoint: page.checkpoint, unreadable: 0 }));
+  const changed = await lease.transaction(async (tx): Promise<number> => {`,
+  },
+  {
+    name: 'intake: nothing is read anew',
+    file: 'intake/read-stage.ts',
+    from: 'return hours > 0 &&',
+    to: 'return hours < 0 &&',
+  },
+  {
+    name: 'intake: a process that lost its lease goes on writing',
+    file: 'leases/lease.ts',
+    from: 'if (!held) throw new LeaseLost(name);',
+    to: '',
+  },
+  {
+    name: 'intake: what the service has taken counts only when the list shows it',
+    file: 'intake/record-store.ts',
+    from: 'if (held !== null && heldAt !== null && (observed',
+    to: 'if (held !== null && heldAt === null && (observed',
+  },
+  {
+    name: 'intake: an edit of a user at the service is not noticed',
+    file: 'intake/record-store.ts',
+    from: 'm.content_hash is distinct from k.compared_hash or k.held_at < m.observed',
+    to: 'k.held_at < m.observed',
+  },
+  {
+    name: 'intake: an error of one supplier is overlooked',
+    file: 'intake/settle-submission.ts',
+    from: 'if (error !== undefined || ofAll.length > 0) {',
+    to: 'if (ofAll.length > 0) {',
+  },
+  {
+    name: 'intake: a refused submission refuses all its suppliers',
+    file: 'intake/send-stage.ts',
+    from: "posted.is === 'refused' && pack.records.length === 1;",
+    to: "posted.is === 'refused';",
+  },
+  {
+    name: 'intake: archives are not counted',
+    file: 'intake/guard-archives.ts',
+    from: 'if (waiting === 0 ||',
+    to: 'if (waiting >= 0 ||',
+  },
+  {
+    name: 'intake: archives in open submissions are not counted',
+    file: 'intake/guard-archives.ts',
+    from: 'or r.submission is not null and',
+    to: 'or r.submission is null and r.submission is not null and',
+  },
+  {
+    name: "intake: a user's edit is set back beside a flow that takes it to the ERP",
+    file: 'intake/compare-stage.ts',
+    from: 'const setsBack = !(await readHasFlow(sql, intake.source));',
+    to: 'const setsBack = (await readHasFlow(sql, intake.source)) !== undefined;',
+  },
+  {
+    name: 'intake: what a flow has written is sent back',
+    file: 'intake/compare-supplier.ts',
+    from: 'return changedInErp ? comparison.echo === undefined || is !== echoed : comparison.setsBack;',
+    to: 'return changedInErp || comparison.setsBack;',
+  },
+  {
+    name: 'intake: an open call of a flow is not waited for',
+    file: 'intake/compare-stage.ts',
+    from: 'if (echo?.isOpen &&',
+    to: 'if (nowMs < 0 && echo?.isOpen &&',
+  },
+];
+
+export const plantedIntakeFaults = faults.map((fault): PlantedFault => ({ ...fault, by: 'intakes' }));
