@@ -9,8 +9,6 @@ import type { Database } from '#platform/database/database.ts';
 import type { Random } from '../../simulation/random.ts';
 import type { HeldSupplier, IntakeWorld } from './intake-world.ts';
 
-export type FlowBack = Awaited<ReturnType<typeof createFlowBack>>;
-
 interface Open {
   readonly key: string;
   readonly body: string;
