@@ -5,6 +5,7 @@
 
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { bridgeRoles } from '#bridge/bridge-deps.ts';
+import { viewerRoles } from '#console/access/viewer.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { type ApiName, apiNames } from '#service/openapi/api-names.ts';
@@ -16,6 +17,7 @@ import { runBridge } from './commands/bridge.ts';
 import { runConfigSchema } from './commands/config-schema.ts';
 import type { DemoOptions } from './commands/demo.ts';
 import type { InitOptions } from './commands/init.ts';
+import type { McpOptions } from './commands/mcp.ts';
 import type { MigratedProgram } from './commands/migrate.ts';
 import type { ServiceOptions } from './commands/service.ts';
 import type { SimulateOptions } from './commands/simulate.ts';
@@ -153,6 +155,15 @@ function createProgram(): Command {
   addBridgeSubcommand(secrets, 'rotate', 'seal them anew under the master key of now', async (options) =>
     (await import('./commands/secrets-rotate.ts')).runSecretsRotate(options),
   );
+  program
+    .command('mcp')
+    .description('let an assistant look at the bridge, by the Model Context Protocol over standard input and output')
+    .addOption(configOption())
+    .addOption(dataOption())
+    .addOption(new Option('--role <role>', 'what the assistant may see and do').choices(viewerRoles).default('viewer'))
+    .option('--flows <flow...>', 'the flows that it sees and operates (default: all)')
+    .option('--allow-changes', 'let it replay, pause and resume; needs --role operator')
+    .action(run(async (options: McpOptions) => (await import('./commands/mcp.ts')).runMcp(options)));
   program
     .command('simulate')
     .description(

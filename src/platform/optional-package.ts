@@ -6,6 +6,7 @@ import { AppError, errorText, hasErrorCode } from './errors.ts';
 
 /** What needs which packages. */
 export const optionalPackages = {
+  assistant: ['@modelcontextprotocol/server'],
   s3: ['@aws-sdk/client-s3'],
   sftp: ['ssh2'],
   docsPage: ['swagger-ui-dist'],

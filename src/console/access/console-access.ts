@@ -19,6 +19,7 @@ import type { Logger } from '#platform/log.ts';
 import type { Registry } from '#platform/metrics.ts';
 import { commandLine } from '#platform/own-package.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import { assistantPath } from '../assistant/assistant-path.ts';
 import { createCookies } from './cookies.ts';
 import { linkPath, useLoginLink } from './login-links.ts';
 import { loginStyle, loginStylePath, renderLoginPage, renderNotice } from './login-page.ts';
@@ -270,7 +271,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     if (viewer) {
       response.locals.viewer = viewer;
       noteAddress(viewer, addressOf(request));
-      if (!isReading(request) && viewer.role !== 'operator') {
+      if (!isReading(request) && viewer.role !== 'operator' && request.path !== assistantPath) {
         await record.overstepped({ name: viewer.name, from: addressOf(request) }, `${request.method} ${request.path}`);
         operatorOf(response);
       }

@@ -53,8 +53,8 @@ export interface ConsoleDeps {
   readonly isCurrent: (request: Request) => Promise<boolean>;
 }
 
-/** What handlers use beside the deps: shared by all viewers of a process. */
-export interface ConsoleApiDeps extends ConsoleDeps {
+/** What handlers use: shared by all viewers of a process. */
+export interface ConsoleApiDeps extends Omit<ConsoleDeps, 'isCurrent'> {
   /** Notes in the audit log what an operator is about to do: before it is done, or it is not done. */
   readonly note: (caller: ConsoleCaller, subject: ActionSubject) => Promise<void>;
   readonly status: () => Promise<BridgeStatus>;
@@ -63,6 +63,10 @@ export interface ConsoleApiDeps extends ConsoleDeps {
 
 /** Who asks, and from where. */
 export interface ConsoleCaller extends Viewer {
+  /** An account of the console, or a user of this machine. */
+  readonly kind: 'user' | 'cli';
+  /** Set where an assistant asks on behalf of the person. */
+  readonly through?: 'assistant';
   readonly from: string | null;
   /** What was noted for this request: should it fail, that is noted, too. */
   readonly noted: ActionSubject[];

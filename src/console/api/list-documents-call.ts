@@ -32,12 +32,13 @@ const query = z.strictObject({
   min: decimalText.optional(),
   max: decimalText.optional(),
   after: pagePlace(documentListPlace),
+  limit: z.coerce.number().int().min(1).max(pageRows).default(pageRows),
 });
 
 export type DocumentsAnswer = Awaited<ReturnType<typeof list>>;
 
 async function list(deps: ConsoleApiDeps, viewer: Viewer, asked: z.output<typeof query>) {
-  const { q, flow, kind, state, event, supplier, from, to, min, max, after } = asked;
+  const { q, flow, kind, state, event, supplier, from, to, min, max, after, limit } = asked;
   // A filter by amount would tell the amount, by trying.
   if (!maySeePrices(viewer) && (min !== undefined || max !== undefined))
     throw new AppError('forbidden', 'Your account sees no prices: it cannot filter by amount.');
@@ -55,7 +56,7 @@ async function list(deps: ConsoleApiDeps, viewer: Viewer, asked: z.output<typeof
       amountMin: min,
       amountMax: max,
     },
-    { now: timestampNow(deps.clock), limit: pageRows, after },
+    { now: timestampNow(deps.clock), limit, after },
   );
   const last = documents.at(-1);
   return {
