@@ -13,6 +13,7 @@ import { benchDeliveries } from './deliveries.ts';
 import { benchFeedPage } from './feed-page.ts';
 import { printGoals } from './goals.ts';
 import { benchHttpConnector } from './http-connector.ts';
+import { benchIntakes } from './intakes.ts';
 import { benchOdooConnector } from './odoo-connector.ts';
 import { benchPostgresConnector } from './postgres-connector.ts';
 import { benchPullGrowth } from './pull-growth.ts';
@@ -41,6 +42,7 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   'odoo-connector': benchOdooConnector,
   'sap-connector': benchSapConnector,
   'http-connector': benchHttpConnector,
+  intakes: benchIntakes,
   scale: benchScale,
 };
 
