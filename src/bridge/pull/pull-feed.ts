@@ -26,6 +26,7 @@ import {
   CheckpointMoved,
   type DuePull,
   failPull,
+  failuresBefore,
   finishPull,
   lockCheckpointAt,
   markAnswered,
@@ -100,8 +101,8 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
     const isRateLimited = error instanceof AppError && error.code === 'too-many';
     if (isRateLimited) log.info({ ...feed }, `pull waits: ${error.message}`);
     else log.warn({ err: error, ...feed }, 'pull failed');
-    const failures = due?.failures ?? 0;
     const stored = lease.transaction(async (tx) => {
+      const failures = due ? await failuresBefore(tx, feed, due) : 0;
       const waitMs = retryWaitMs(retrySchedules.pull, failures, { floorMs: askedToWaitMs(error) });
       const text = error instanceof AppError ? error.publicMessage : errorText(error);
       // The page to go on with may no longer exist: then the read without a filter begins again. Where only a record is
@@ -109,7 +110,15 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
       const restart = error instanceof AppError && error.recovery.do === 'halt' && error.issues.length === 0;
       const now = timestampNow(clock);
       const next = timestampFromMs(clock.nowMs() + waitMs);
-      await failPull(tx, feed, { error: text, now, next, isRateLimited, restart, generation: due?.generation });
+      await failPull(tx, feed, {
+        error: text,
+        failures,
+        now,
+        next,
+        isRateLimited,
+        restart,
+        generation: due?.generation,
+      });
     });
     await unlessLost(stored);
   }

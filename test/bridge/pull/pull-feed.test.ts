@@ -362,6 +362,38 @@ describe('an interrupted pull', () => {
     expect(await waiting()).toBe(0);
   });
 
+  test('begins a new row of failures where it has come further', async () => {
+    source.append('awards', ...Array.from({ length: 30 }, (_, index) => award(10 + index)));
+    const { pull } = await startPuller();
+    let answered = 0;
+    source.onRequest = (_query, response) => {
+      answered -= 1;
+      if (answered >= 0) return false;
+      response.writeHead(500).end();
+      return true;
+    };
+    const seen: unknown[] = [];
+    let before = '';
+    for (const requests of [4, 4, 0, 0, 4]) {
+      answered = requests;
+      const beganMs = clock.nowMs();
+      await pull('awards', never);
+      const { failures, next_pull: next, watermark } = (await checkpoint()) ?? {};
+      const waitMs = Date.parse(next ?? '') - beganMs;
+      const further = (watermark ?? '') > before;
+      seen.push({ further, failures, waits: [2, 4, 8].find((seconds) => waitMs <= seconds * 1_200) });
+      before = watermark ?? '';
+      clock.advance(waitMs);
+    }
+    expect(seen).toEqual([
+      { further: true, failures: 1, waits: 2 },
+      { further: true, failures: 1, waits: 2 },
+      { further: false, failures: 2, waits: 4 },
+      { further: false, failures: 3, waits: 8 },
+      { further: true, failures: 1, waits: 2 },
+    ]);
+  });
+
   test('is not made again while notifications are throttled, however many come', async () => {
     const { pull } = await startPuller({ throttleMs: 4_000 });
     await pull('awards', never);

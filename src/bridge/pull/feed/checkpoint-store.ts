@@ -353,6 +353,24 @@ export async function rememberGranularity(tx: Sql, { source, feed }: FeedId, mic
 }
 
 /**
+ * How many pulls in a row had failed before this one, which has failed, too. Where it has advanced the watermark the row
+ * begins anew: of a long pull one request nearly always fails at a bad source, and to wait ever longer would let the feed
+ * fall behind although each pull comes further.
+ */
+export async function failuresBefore(
+  tx: Sql,
+  { source, feed }: FeedId,
+  { watermark, failures }: Pick<DuePull, 'watermark' | 'failures'>,
+): Promise<number> {
+  const [row] = await tx.query<{ advanced: boolean }>(
+    `select coalesce(watermark > coalesce($3::timestamptz, '-infinity'), false) as advanced
+     from bridge.checkpoints where source = $1 and feed = $2`,
+    [source, feed, watermark],
+  );
+  return row?.advanced ? 0 : failures;
+}
+
+/**
  * Stores that a pull failed. Its notifications go on waiting, and nothing is asked of the source before `next`. Does
  * nothing when an operator has set the checkpoint since the pull began.
  */
@@ -361,6 +379,8 @@ export async function failPull(
   { source, feed }: FeedId,
   pull: {
     error: string;
+    /** How many pulls in a row had failed before. */
+    failures: number;
     now: Timestamp;
     next: Timestamp;
     /** The source's quota was spent: the pull waits, and it does not count as a failure. */
@@ -372,7 +392,7 @@ export async function failPull(
 ): Promise<void> {
   await tx.query(
     `update bridge.checkpoints set next_pull = $3, throttled_until = $3, last_error = $4,
-       failures = failures + case when $7 then 0 else 1 end,
+       failures = $9::int + case when $7 then 0 else 1 end,
        unfiltered_next = case when $5 then null else unfiltered_next end,
        stalled_since = coalesce(stalled_since, $8), stalled_why = $4
      where source = $1 and feed = $2 and ($6::bigint is null or generation = $6)`,
@@ -385,6 +405,7 @@ export async function failPull(
       pull.generation ?? null,
       pull.isRateLimited,
       pull.now,
+      pull.failures,
     ],
   );
 }
