@@ -5,7 +5,7 @@
  * thing that is not as it should be. Only the installation gets this environment, which knows the way to the registry.
  * Install scripts are blocked, as some companies have it: the harder case.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import {
@@ -45,7 +45,15 @@ try {
     }),
   );
   console.log(`installed in ${installed} s: ${sizeOf('node_modules')}, with PostgreSQL`);
-  for (const left of ['typescript', 'vitest', '@aws-sdk', 'ssh2', 'swagger-ui-dist', '@opentelemetry/sdk-trace'])
+  for (const left of [
+    'typescript',
+    'vitest',
+    '@aws-sdk',
+    'ssh2',
+    'swagger-ui-dist',
+    '@opentelemetry/sdk-trace',
+    '@modelcontextprotocol',
+  ])
     expect(!existsSync(join(place, 'node_modules', left)), `${left} must not come with the package`);
 
   const help = npx('--help');
@@ -60,8 +68,10 @@ try {
     'migrate',
     'simulate',
     'openapi',
+    'mcp',
   ])
     expect(new RegExp(`^ {2}${verb}\\b`, 'm').test(help), `the help must name ${verb}`);
+  expect(refusal('mcp').includes(install('@modelcontextprotocol/server')), 'without its package mcp must name it');
   npx('connector', 'new', 'acme');
   const tests = run(npm, ['test'], { cwd: join(place, 'acme') });
   const passed = Number(/^. pass (\d+)$/m.exec(tests)?.[1]);
@@ -96,6 +106,7 @@ async function startUntilAward(): Promise<number> {
     }
     awardedAfterMs = performance.now() - from;
     useClient();
+    await lackOptional();
   } finally {
     child.kill('SIGTERM');
     await exit;
@@ -104,12 +115,35 @@ async function startUntilAward(): Promise<number> {
   return Math.round(awardedAfterMs / 100) / 10;
 }
 
+/** Beside the program that runs: what is not installed is named, with the command that installs it. */
+async function lackOptional(): Promise<void> {
+  const { serviceUrl = '' } = localSetup();
+  const page = await (await fetch(`${serviceUrl}/docs`)).text();
+  expect(page.includes(install('swagger-ui-dist')), `the page of the API must name its package:\n${page}`);
+  const sftp = { host: '127.0.0.1', user: 'none', password: 'none-at-all', fingerprint: `SHA256:${'A'.repeat(43)}` };
+  const flow = { name: 'erp', source: 'local', connector: 'file', settings: { directory: 'out', sftp } };
+  writeFileSync(join(place, 'sftp.yaml'), JSON.stringify({ bridge: { flows: [flow] } }));
+  const check = refusal('bridge', 'check', '--config', 'sftp.yaml', '--data', 'data');
+  expect(check.includes(install('ssh2')), `the check must name the package of SFTP:\n${check}`);
+  console.log('what is not installed is named, with the command that installs it: mcp, /docs, SFTP');
+}
+
+function install(name: string): string {
+  return `npm install ${name}`;
+}
+
+interface LocalSetup {
+  serviceUrl?: string;
+  deskKey?: string;
+}
+
+function localSetup(): LocalSetup {
+  return JSON.parse(readFileSync(join(place, 'data/local-setup.json'), 'utf8')) as LocalSetup;
+}
+
 /** The example of the client, against the service that runs. */
 function useClient(): void {
-  const { serviceUrl = '', deskKey = '' } = JSON.parse(readFileSync(join(place, 'data/local-setup.json'), 'utf8')) as {
-    serviceUrl?: string;
-    deskKey?: string;
-  };
+  const { serviceUrl = '', deskKey = '' } = localSetup();
   const output = run(example('client.mjs'), [], { env: { ...empty, BASE_URL: serviceUrl, API_KEY: deskKey } });
   expect(/^supplier SUP-\d+$/m.test(output), `the client must list the suppliers:\n${output}`);
   expect(/^award [\w-]+ of event [\w-]+$/m.test(output), `the client must read the awards:\n${output}`);
@@ -183,6 +217,21 @@ function example(name: string): string {
 
 function npx(...args: string[]): string {
   return run(join(dirname(npm ?? ''), 'npx-cli.js'), ['sourcing-bridge', ...args], {});
+}
+
+/** What a command says that must not succeed. */
+function refusal(...args: string[]): string {
+  const program = join(place, 'node_modules/sourcing-bridge/src/cli/launch.js');
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], {
+    cwd: place,
+    env: empty,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: 120_000,
+  });
+  expect(status === 1 || status === 2, `${args.join(' ')} must be refused, and ended with ${status}:\n${stderr}`);
+  expect(!/^ +at .*:\d+/m.test(stderr), `${args.join(' ')} must not print a stack:\n${stderr}`);
+  return stdout + stderr;
 }
 
 function run(program: string, args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv }): string {
