@@ -30,6 +30,10 @@ export function memoryTarget(erp: MemoryErp): ConformanceTarget {
       })),
     poison: (document) => withTitle(document, 'x'.repeat(201)),
     expireLogin: async () => erp.expireLogins(),
+    acknowledged: async (requisition) => {
+      const shown = erp.sourcingOf(requisition);
+      return shown ? [{ status: shown.status, event: shown.project, reason: shown.reason }] : [];
+    },
     changeRecord: async (stream, name, archived) => {
       const number = randomUUID();
       erp.saveRecord(`${stream}s`, {

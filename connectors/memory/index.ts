@@ -7,6 +7,7 @@
  * how documents become objects. Then change the requests below until the conformance test passes.
  */
 import {
+  type Acknowledgement,
   clientCredentials,
   createHttp,
   defineConnector,
@@ -48,6 +49,7 @@ export default defineConnector({
     // effect.
     lateEffectMs: 5_000,
     reads: ['supplier', 'requisition'],
+    acknowledges: true,
   },
   async open({ base_url, client_id, client_secret }, { clock }) {
     const login = clientCredentials({ tokenUrl: '/token', clientId: client_id, clientSecret: client_secret }, clock);
@@ -62,6 +64,8 @@ export default defineConnector({
         supplier: (checkpoint, signal) => read(http, 'suppliers', toSupplierRecord, checkpoint, signal),
         requisition: (checkpoint, signal) => read(http, 'requisitions', toRequisitionRecord, checkpoint, signal),
       }),
+      acknowledge: (acknowledgements, signal) =>
+        writeEach(acknowledgements, (each) => acknowledge(http, each, signal), { signal, atOnce: connections }),
       close: () => http.close(),
     };
   },
@@ -109,6 +113,18 @@ async function send(http: Http, request: Parameters<Http['request']>[0]): Promis
   // For example an HTML page of a gateway with status 200: what the ERP has done is unknown.
   if (!written.success) throw new UnknownOutcome('the ERP answered without the number of the object');
   return written.data;
+}
+
+/**
+ * The requisition has fields for it, which the newest news replaces: so a repetition changes nothing. They are not among
+ * what `read` returns. A requisition that the ERP does not have is answered 404, which is its own fault.
+ */
+async function acknowledge(http: Http, news: Acknowledgement, signal: AbortSignal): Promise<Outcome> {
+  const { requisition, status, event, reason } = news;
+  const path = `/requisitions/${pathSegment(requisition)}`;
+  const json = { status, project: event?.id, link: event?.url, reason };
+  const { number, changed } = await send(http, { method: 'PUT', path, json, signal });
+  return { status: changed ? 'updated' : 'unchanged', reference: number };
 }
 
 const writtenForm = z.object({ number: z.string().min(1), changed: z.boolean() });

@@ -25,6 +25,14 @@ export type RecordList = 'suppliers' | 'requisitions';
 const pageSize = 3;
 const titleLengthMax = 200;
 
+/** What a requisition shows of its sourcing. */
+interface Sourcing {
+  readonly status: string;
+  readonly project?: string;
+  readonly link?: string;
+  readonly reason?: string;
+}
+
 export type MemoryErp = Awaited<ReturnType<typeof startMemoryErp>>;
 
 /** Listens on a free port of this machine as long as the process lives. */
@@ -32,6 +40,7 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
   const objects = new Map<string, Stored>();
   const tokens = new Set<string>();
   const changes: { sequence: number; list: RecordList; record: ErpRecord }[] = [];
+  const sourcing = new Map<string, Sourcing>();
   let numbers = 0;
 
   function logIn(authorization: string | undefined): Answer {
@@ -78,6 +87,14 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
     return { status: 200, body: { records: due.map(({ record }) => record), last: due.at(-1)?.sequence ?? since } };
   }
 
+  function tell(number: string, news: Sourcing): Answer {
+    const isKnown = changes.some(({ list, record }) => list === 'requisitions' && record.number === number);
+    if (!isKnown) return { status: 404, body: { error: `There is no requisition ${number}.` } };
+    const isChanged = JSON.stringify(news) !== JSON.stringify(sourcing.get(number));
+    sourcing.set(number, news);
+    return { status: 200, body: { number, changed: isChanged } };
+  }
+
   async function answer(request: IncomingMessage): Promise<Answer> {
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://erp');
     const [resource = '', type = '', number = '', verb = ''] = pathname.slice(1).split('/').map(decodeURIComponent);
@@ -92,6 +109,7 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
     if (resource === 'me') return { status: 200, body: { user: clientId, may_write: true } };
     if (resource === 'changes') return changesSince(type, Number(searchParams.get('since')));
     if (resource === 'search') return search(type, (body as { keys: string[] }).keys);
+    if (resource === 'requisitions') return tell(type, body as Sourcing);
     if (resource !== 'objects') return { status: 404, body: { error: `There is no ${pathname}.` } };
     if (verb === 'cancel') return change(number, { cancelled: true });
     const object = body as ErpObject;
@@ -113,6 +131,7 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
     /** The objects that a user would see on the ERP's screens. */
     held: (type: string, key: string) =>
       [...objects.values()].filter((object) => object.type === type && object.key === key && !object.cancelled),
+    sourcingOf: (requisition: string) => sourcing.get(requisition),
     expireLogins: () => tokens.clear(),
     /** Creates or changes a record, as a user of the ERP does. */
     saveRecord: (list: RecordList, record: ErpRecord) => {

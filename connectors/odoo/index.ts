@@ -18,6 +18,7 @@ import {
   outcomeOf,
   type Unclear,
 } from 'sourcing-bridge/connector';
+import { createAcknowledge } from './acknowledge.ts';
 import { createAttachments } from './attachments.ts';
 import { check } from './check.ts';
 import { asConnectorError, connections, createOdoo } from './odoo.ts';
@@ -50,6 +51,7 @@ export default defineConnector({
     // Odoo answers after its commit, and a lookup reads the same database.
     visibleAfterMs: 0,
     reads: ['supplier', 'requisition'],
+    acknowledges: true,
   },
   capabilitiesWith: ({ batch_size, timeout_seconds, settle_seconds }) => ({
     batchMax: batch_size,
@@ -113,6 +115,7 @@ export default defineConnector({
         return first ? kindOf(first.kind).lookup(documents, signal) : [];
       },
       read: createReads(deps),
+      acknowledge: createAcknowledge(odoo),
       close: () => odoo.close(),
     };
   },

@@ -22,6 +22,8 @@ export const retrySchedules = {
   submission: { firstMs: 5_000, mostMs: 15 * 60_000 },
   /** A submission that the source has taken and not processed yet. */
   submissionLook: { firstMs: 1_000, mostMs: 60_000 },
+  /** News of a requisition that the ERP was not told. */
+  acknowledgement: { firstMs: 5_000, mostMs: 15 * 60_000 },
   /** The outcome of an operation that could not be written to the database: tried four times. */
   outcome: { firstMs: 200, mostMs: 2_000 },
   /** A message about alerts that could not be sent. */

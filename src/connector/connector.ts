@@ -5,6 +5,7 @@
  */
 import type { ZodType, z } from 'zod';
 import type { Clock } from '#platform/clock.ts';
+import type { Acknowledgement } from './acknowledgements.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
 import type { ReadPage, ReadStream } from './records.ts';
 
@@ -42,6 +43,8 @@ export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
   readonly visibleAfterMs?: number;
   /** The streams that `read` offers. Default: none. */
   readonly reads?: readonly ReadStream[];
+  /** Whether sessions have `acknowledge`. Default: false. */
+  readonly acknowledges?: boolean;
 }
 
 /** One document that the ERP should hold, or should no longer hold. */
@@ -160,6 +163,14 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
     checkpoint: string | undefined,
     signal: AbortSignal,
   ): AsyncIterable<ReadPage<Stream>>;
+  /**
+   * Tells the ERP what became of requisitions that `read` has returned: at most `batchMax`, never two of one requisition,
+   * and never two calls at once. The bridge does not look up what the ERP shows: after an unknown outcome it waits for
+   * `lateEffectMs`, and makes the call again under the same key. So a repetition must leave what one call leaves. A
+   * requisition that the ERP does not have is `rejected` with `data`. What it writes must not change what `read` returns
+   * of the requisition. Throws only when every outcome is unknown. Optional, as `capabilities.acknowledges` is.
+   */
+  acknowledge?(acknowledgements: readonly Acknowledgement[], signal: AbortSignal): Promise<Outcome[]>;
   /** Called once, at the end. A write that did not stop in time may still be running. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /** Turns what a connector throws into the outcomes that it returns. */
 import { errorText } from '#platform/errors.ts';
-import type { Found, Operation, Outcome, Unclear } from './connector.ts';
+import type { Found, Outcome, Unclear } from './connector.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
 import { AuthError, ConnectorError, RateLimited, UnknownOutcome } from './errors.ts';
 
@@ -28,13 +28,13 @@ export const stopped: Outcome = {
 };
 
 /**
- * Calls `write` for each operation, one after another or up to `atOnce` at a time, and returns an outcome for each:
+ * Calls `write` for each operation or acknowledgement, one after another or up to `atOnce` at a time, and returns an outcome for each:
  * what `write` returns, or the outcome of what it throws. Starts no further operation once `signal` is aborted, nor
  * after one that failed with `rate-limited`, `auth` or `config`, because the others would fail in the same way.
  */
-export async function writeEach<Kind extends DocumentKind>(
-  operations: readonly Operation<Kind>[],
-  write: (operation: Operation<Kind>) => Promise<Outcome>,
+export async function writeEach<Item>(
+  operations: readonly Item[],
+  write: (operation: Item) => Promise<Outcome>,
   { signal, atOnce = 1 }: EachOptions,
 ): Promise<Outcome[]> {
   let refused: Outcome | undefined;

@@ -140,6 +140,7 @@ const capabilitiesForm = z.looseObject({
   lateEffectMs: z.int().min(0).max(timerMaxMs),
   visibleAfterMs: z.int().min(0).max(timerMaxMs).optional(),
   reads: z.array(z.enum(readStreams)).optional(),
+  acknowledges: z.boolean().optional(),
 });
 
 function targetOf(name: string): string {

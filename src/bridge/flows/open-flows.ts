@@ -209,6 +209,17 @@ function createLazySession(
       }
       return opened.write(operations, signal);
     },
+    acknowledge: async (acknowledgements, signal) => {
+      let opened: Session;
+      try {
+        opened = inner ?? (await within(timeouts.openMs, session()));
+      } catch (error) {
+        const outcome = notOpenedOutcome(error);
+        return acknowledgements.map(() => outcome);
+      }
+      if (!opened.acknowledge) throw new ConfigError('The connector declares that it acknowledges, and cannot.');
+      return opened.acknowledge(acknowledgements, signal);
+    },
     lookup: async (documents, signal) =>
       (inner ?? (await within(timeouts.openMs, session()))).lookup(documents, signal),
     async *read(stream, checkpoint, signal) {

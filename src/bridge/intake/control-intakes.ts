@@ -137,7 +137,7 @@ export interface IntakeDeadLetter {
   readonly deadSince: Timestamp;
   /**
    * `data`: the service or its API refuses it; of suppliers `ambiguous`, `overlap`, `not-kept`; of requisitions
-   * `withdrawn`, `changed`, `files`, `uncertain`.
+   * `withdrawn`, `changed`, `files`, `uncertain`; `not-told`: the ERP refuses what became of it.
    */
   readonly errorType: string;
   readonly lastError: string;

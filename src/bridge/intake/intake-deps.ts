@@ -8,12 +8,15 @@ import type { SourceSettings } from '../settings.ts';
 import type { IntakeSettings } from './intake-settings.ts';
 import type { ErpReader } from './read-erp.ts';
 import type { WishOf } from './requisitions/requisition-need.ts';
+import type { ErpTeller } from './tell-erp.ts';
 import type { createWanted } from './wanted-supplier.ts';
 
 export interface IntakeDeps {
   readonly intake: IntakeSettings;
   readonly source: SourceSettings;
   readonly reader: ErpReader;
+  /** Of requisitions, where the connector tells its ERP what became of them. */
+  readonly teller: ErpTeller | undefined;
   readonly client: Pick<SourceClient, 'call'>;
   readonly wantedOf: ReturnType<typeof createWanted>;
   /** For requisitions. */

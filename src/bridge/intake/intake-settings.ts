@@ -97,6 +97,10 @@ const intakeMembers = z.strictObject({
     .refine((url) => decodeURIComponent(url).includes('{id}'), { message: 'must have {id}' })
     .optional()
     .describe('Where a person sees an event of the service: https://sourcing.example.com/events/{id}'),
+  acknowledge: z
+    .boolean()
+    .default(true)
+    .describe('Of requisitions: whether the ERP is told what became of them, where its connector can'),
   archive: z
     .strictObject({
       most: z.int().min(0).default(20),

@@ -85,6 +85,9 @@ const dueOf = {
       and exists (select from bridge.intake_records r
                   where r.intake = i.name and r.due <= $3 and r.action is null and r.submission is null
                     and r.dead_since is null)
+    or i.paused_kind is null
+      and exists (select from bridge.intake_acknowledgements a
+                  where a.intake = i.name and a.state in ('intent', 'waiting') and a.next_try <= $3)
     or i.paused_kind is null and coalesce(i.next_send, $3) <= $3 and i.last_read is not null
       and (select count(*) < ${openMost} from bridge.intake_jobs j
            where j.intake = i.name and j.state in ('intent', 'sent', 'uncertain'))

@@ -7,11 +7,13 @@ import { openConnector } from '../flows/open-flows.ts';
 import type { IntakeSettings } from './intake-settings.ts';
 import { createErpReader, type ErpReader } from './read-erp.ts';
 import { createWishOf, type WishOf } from './requisitions/requisition-need.ts';
+import { createErpTeller, type ErpTeller } from './tell-erp.ts';
 import { createWanted } from './wanted-supplier.ts';
 
 export interface OpenIntake {
   readonly intake: IntakeSettings;
   readonly reader: ErpReader;
+  readonly teller: ErpTeller | undefined;
   readonly wantedOf: ReturnType<typeof createWanted>;
   readonly wishOf: WishOf;
   /** What the connector's own check says. Never rejects. */
@@ -44,6 +46,7 @@ export async function openIntakes(
     found.push({
       intake,
       reader: createErpReader(session, intake.stream, { pageMs, redact: secrets.redact }),
+      teller: intake.stream === 'requisition' ? createErpTeller(session, connector, secrets) : undefined,
       wantedOf: createWanted(intake),
       wishOf: createWishOf(intake),
       check: () => session.check(),

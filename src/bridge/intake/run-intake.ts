@@ -11,6 +11,7 @@ import type { IntakeDeps, IntakeWork } from './intake-deps.ts';
 import { intakesWithDue } from './intake-store.ts';
 import { lookStage } from './look-stage.ts';
 import { readStage } from './read-stage.ts';
+import { acknowledgeRequisitions } from './requisitions/acknowledge-stage.ts';
 import { compareRequisitions } from './requisitions/compare-requisitions.ts';
 import { lookJobs } from './requisitions/look-jobs.ts';
 import { sendJobs } from './requisitions/send-jobs.ts';
@@ -18,7 +19,7 @@ import { sendStage } from './send-stage.ts';
 
 const stagesOf: Readonly<Record<ReadStream, readonly ((work: IntakeWork) => Promise<void>)[]>> = {
   supplier: [lookStage, readStage, compareStage, sendStage],
-  requisition: [lookJobs, readStage, compareRequisitions, sendJobs],
+  requisition: [lookJobs, readStage, compareRequisitions, sendJobs, acknowledgeRequisitions],
 };
 
 /** Creates the worker of an intake. It rejects only when the database is away. */

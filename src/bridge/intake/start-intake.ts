@@ -37,12 +37,12 @@ export function intakeDepsOf(deps: BridgeDeps, acquireLease: AcquireLease) {
     registers: [deps.registry],
   });
   const clientOf = createSourceClients(deps);
-  return ({ intake, reader, wantedOf, wishOf }: OpenIntake): IntakeDeps & { acquireLease: AcquireLease } => {
+  return ({ intake, reader, teller, wantedOf, wishOf }: OpenIntake): IntakeDeps & { acquireLease: AcquireLease } => {
     const source = settings.sources.find(({ name }) => name === intake.source);
     if (!source) throw new TypeError(`the source of the intake "${intake.name}" was not checked`);
     const count = (result: string, number: number) => suppliers.inc({ intake: intake.name, result }, number);
     const client = clientOf(intake.source);
-    return { intake, source, reader, client, wantedOf, wishOf, database, clock, log, count, acquireLease };
+    return { intake, source, reader, teller, client, wantedOf, wishOf, database, clock, log, count, acquireLease };
   };
 }
 

@@ -4,6 +4,7 @@
  * fails it.
  */
 import type { Check } from './check.ts';
+import { acknowledge, acknowledgeAgain } from './checks/acknowledging.ts';
 import {
   crash,
   emptyAnswers,
@@ -69,6 +70,8 @@ const checks: readonly Check[] = [
   read,
   readAgain,
   stoppedRead,
+  acknowledge,
+  acknowledgeAgain,
   // Last: it searches what the leak detector has collected during the other checks.
   secrets,
 ];

@@ -59,6 +59,11 @@ export interface ConformanceTarget {
     name: string,
     archived: boolean,
   ) => Promise<RecordOf<Stream>>;
+  /**
+   * What the ERP shows of a requisition's sourcing, read directly from the ERP: an entry where it shows the newest news
+   * only; all of them, the oldest first, where it keeps each. Required for `acknowledge`.
+   */
+  readonly acknowledged?: (requisition: string) => Promise<readonly ShownAcknowledgement[]>;
   /** Where relative paths in settings start. Default: the system's temporary folder. */
   readonly dataDir?: () => string;
   /**
@@ -86,6 +91,15 @@ export interface HeldObject {
   readonly document: unknown;
   /** The bytes of a `file` document as the ERP holds them. */
   readonly bytes?: Uint8Array;
+}
+
+/** The part of an acknowledgement that the ERP shows: `status` or `text`, and what else it has. */
+export interface ShownAcknowledgement {
+  readonly status?: string | undefined;
+  /** The id of the event. */
+  readonly event?: string | undefined;
+  readonly reason?: string | undefined;
+  readonly text?: string | undefined;
 }
 
 /** A test for the author's test runner. `run` rejects with what is wrong. */

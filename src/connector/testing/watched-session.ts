@@ -1,4 +1,5 @@
 /** Wraps a session: each call must end in time, and the leak detector searches everything that the session says. */
+import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { CheckResult, Found, Operation, Outcome, PlannedOperation, Session } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import type { ReadPage, ReadStream } from '#connector/records.ts';
@@ -19,6 +20,8 @@ export interface WatchedSession {
   check(): Promise<CheckResult[]>;
   /** Undefined when the session has no `plan`. */
   readonly plan: ((operations: readonly Operation[]) => Promise<PlannedOperation[]>) | undefined;
+  /** As `write`; undefined when the session has no `acknowledge`. */
+  readonly acknowledge: ((acknowledgements: readonly Acknowledgement[]) => Promise<Outcome[]>) | undefined;
   /** Has no time limit of its own: the caller applies one. */
   read<Stream extends ReadStream>(
     stream: Stream,
@@ -85,16 +88,34 @@ export function watchSession(session: Session, { proxy, leakDetector, logged, ca
 
   let closing: Promise<void> | undefined;
   const plan = session.plan?.bind(session);
+  const acknowledge = session.acknowledge?.bind(session);
+
+  async function outcomesOf(
+    what: 'write' | 'acknowledge',
+    operations: readonly Pick<Operation, 'action'>[],
+    run: () => Promise<Outcome[]>,
+  ): Promise<Outcome[]> {
+    const outcomes = await call(`${what}()`, run).catch((error: unknown) => {
+      if (error instanceof CheckFailure) throw error;
+      return operations.map((): Outcome => ({ status: 'unknown', message: errorText(error) }));
+    });
+    checkForm(what, operations, outcomes);
+    return outcomes;
+  }
+
   return {
     proxy,
-    write: async (operations, signal = never) => {
-      const outcomes = await call('write()', () => session.write(operations, signal)).catch((error: unknown) => {
-        if (error instanceof CheckFailure) throw error;
-        return operations.map((): Outcome => ({ status: 'unknown', message: errorText(error) }));
-      });
-      checkForm(operations, outcomes);
-      return outcomes;
-    },
+    write: async (operations, signal = never) =>
+      outcomesOf('write', operations, () => session.write(operations, signal)),
+    // It writes no document, so its outcomes are those of a write that amends.
+    acknowledge:
+      acknowledge &&
+      (async (given) =>
+        outcomesOf(
+          'acknowledge',
+          given.map(() => ({ action: 'amend' })),
+          () => acknowledge(given, never),
+        )),
     lookup: async (documents, signal = never) => {
       const found = await call('lookup()', () => session.lookup(documents, signal));
       return found.map((entry) => {
@@ -114,8 +135,12 @@ export function watchSession(session: Session, { proxy, leakDetector, logged, ca
 }
 
 /** Fails the check for outcomes that the bridge would not accept. */
-function checkForm(operations: readonly Operation[], outcomes: readonly Outcome[]): void {
-  const lookAt = 'what write() returns: exactly one outcome for each operation, in their order (writeEach does that)';
+function checkForm(
+  what: 'write' | 'acknowledge',
+  operations: readonly Pick<Operation, 'action'>[],
+  outcomes: readonly Outcome[],
+): void {
+  const lookAt = `what ${what}() returns: exactly one outcome for each operation, in their order (writeEach does that)`;
   if (!Array.isArray(outcomes) || outcomes.length !== operations.length)
     failCheck({
       expected: `${operations.length} outcomes for as many operations`,

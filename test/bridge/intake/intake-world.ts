@@ -340,6 +340,7 @@ export function createIntakeWorld(options: {
       source: source as NonNullable<typeof source>,
       reader: createErpReader(sessionOf(point), 'supplier', { pageMs: 60_000, redact: (text) => text }),
       client: { call: call as never },
+      teller: undefined,
       wantedOf: createWanted(intake),
       wishOf: createWishOf(intake),
       database: dying,

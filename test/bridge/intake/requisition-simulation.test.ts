@@ -61,6 +61,7 @@ test.each(seeds)('each requisition is in one event after the chaos of seed %i', 
   }
   expect(world.violations).toEqual([]);
   expect(await differences(world)).toEqual([]);
+  expect(await untold(world)).toEqual([]);
   // Nothing more is sent once nobody edits.
   expect(world.posts.length).toBe(posts);
 });
@@ -93,6 +94,27 @@ function edit(world: RequisitionWorld, random: Random) {
   }
   const drafts = [...world.events.values()].filter(({ status }) => status === 'DRAFT');
   if (drafts.length > 0 && random.chance(0.1)) world.publish(random.pick(drafts), 'OPEN');
+}
+
+/** Requisitions of which the ERP shows something else than the event that they are in, in words. */
+async function untold(world: RequisitionWorld): Promise<string[]> {
+  const members = await db.database.query<{ key: string; entity: string; live: boolean }>(
+    `select distinct on (m.erp_key) m.erp_key as key, e.entity, m.live from bridge.intake_members m
+     join bridge.intake_events e on e.id = m.event where e.state = 'made' order by m.erp_key, m.live desc, e.made desc`,
+  );
+  const failed = await db.database.query<{ key: string }>(
+    `select r.erp_key as key from bridge.intake_records r where r.error_type = 'data' and not exists (
+       select from bridge.intake_members m where m.erp_key = r.erp_key and m.live)`,
+  );
+  const wanted = new Map([
+    ...members.map(({ key, entity, live }) => [key, `${live ? 'created' : 'removed'} ${entity}`] as const),
+    ...failed.map(({ key }) => [key, 'failed '] as const),
+  ]);
+  return [...wanted].flatMap(([key, wants]) => {
+    const { status, event } = world.shown.get(key) ?? {};
+    const shows = `${status} ${event?.id ?? ''}`;
+    return shows === wants ? [] : [`the ERP shows of ${key}: ${shows}, not ${wants}`];
+  });
 }
 
 /** What differs at the end from what the ERP says, in words. */

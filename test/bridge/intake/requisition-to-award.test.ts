@@ -74,6 +74,7 @@ test('a requisition becomes an event, and the award of each lot names it and its
       fetch: testOutgoing().fetch,
       clock: systemClock,
     }),
+    teller: undefined,
     wantedOf: createWanted(intake),
     wishOf: createWishOf(intake),
     database,

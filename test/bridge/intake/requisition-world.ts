@@ -9,11 +9,13 @@ import { createErpReader } from '#bridge/intake/read-erp.ts';
 import { registerIntakes } from '#bridge/intake/register-intakes.ts';
 import { createWishOf } from '#bridge/intake/requisitions/requisition-need.ts';
 import { createIntakeRun } from '#bridge/intake/run-intake.ts';
+import { createErpTeller } from '#bridge/intake/tell-erp.ts';
 import { createWanted } from '#bridge/intake/wanted-supplier.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import { AnswerError } from '#client/read-answer.ts';
-import type { Session } from '#connector/connector.ts';
+import type { Acknowledgement } from '#connector/acknowledgements.ts';
+import type { Outcome, Session } from '#connector/connector.ts';
 import { TransientError } from '#connector/errors.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
@@ -104,6 +106,13 @@ export function createRequisitionWorld(options: {
   const requests = new Map<string, { id: string; reference: string; madeMs: number }>();
   const jobs: Job[] = [];
   const arriving: { atMs: number; submit: () => void }[] = [];
+  /** What the ERP shows of its requisitions, and the keys of the news in the order in which they took effect. */
+  const shown = new Map<string, Acknowledgement>();
+  const told: Acknowledgement[] = [];
+  const shownTurns = new Map<string, number>();
+  let tells = 0;
+  let nextNews: 'late' | undefined;
+  let refusesNews: string | undefined;
   const posts: { path: string; body: Record<string, unknown> }[] = [];
   const violations: string[] = [];
   let chaos: Chaos = calm;
@@ -120,6 +129,17 @@ export function createRequisitionWorld(options: {
 
   function sessionOf(point: () => void): Session {
     return {
+      acknowledge: async (given: readonly Acknowledgement[]) => {
+        if (new Set(given.map(({ requisition }) => requisition)).size !== given.length)
+          violations.push('one requisition twice in a call of acknowledge');
+        const outcomes: Outcome[] = [];
+        for (const news of given) {
+          point();
+          outcomes.push(tell(news));
+        }
+        point();
+        return outcomes;
+      },
       async *read(_stream: string, checkpoint: string | undefined) {
         const repeated = random.chance(chaos.read) ? random.whole(0, 4) : 0;
         let after = Math.max(0, Number(checkpoint ?? 0) - repeated);
@@ -132,6 +152,32 @@ export function createRequisitionWorld(options: {
         }
       },
     } as unknown as Session;
+  }
+
+  /** The ERP keeps the key of what it shows: what is told again changes nothing. */
+  function tell(news: Acknowledgement): Outcome {
+    tells += 1;
+    const turn = tells;
+    const take = () => {
+      const before = shown.get(news.requisition);
+      if (before?.idempotencyKey === news.idempotencyKey) return;
+      if ((shownTurns.get(news.requisition) ?? 0) > turn)
+        violations.push(`old news of ${news.requisition} came after newer ones`);
+      told.push(news);
+      shown.set(news.requisition, news);
+      shownTurns.set(news.requisition, turn);
+    };
+    if (!erp.has(news.requisition)) violations.push(`there is no requisition ${news.requisition}`);
+    if (refusesNews !== undefined) return { status: 'rejected', error: { type: 'data', message: refusesNews } };
+    const end =
+      nextNews ?? (random.chance(chaos.read) ? random.pick(['retry', 'lost', 'lost after', 'late'] as const) : 'done');
+    nextNews = undefined;
+    if (end === 'retry') return { status: 'retry', error: { type: 'transient', message: 'The ERP is away.' } };
+    if (end === 'lost after' || end === 'done') take();
+    if (end === 'late') arriving.push({ atMs: clock.nowMs() + random.whole(6_900, 7_900), submit: take });
+    return end === 'done'
+      ? { status: 'updated', reference: news.requisition }
+      : { status: 'unknown', message: 'the connection broke' };
   }
 
   // --- The service ---
@@ -360,6 +406,11 @@ export function createRequisitionWorld(options: {
       source: source as NonNullable<typeof source>,
       reader: createErpReader(sessionOf(point), 'requisition', { pageMs: 60_000, redact: (text) => text }),
       client: { call: call as never },
+      teller: createErpTeller(
+        sessionOf(point),
+        { capabilities: { acknowledges: true, batchMax: 2, timeoutMs: 5_000, lateEffectMs: 8_000 } as never },
+        { redact: (text: string) => text, holdsSecret: () => false } as never,
+      ),
       wantedOf: createWanted(intake as NonNullable<typeof intake>),
       wishOf: createWishOf(intake as NonNullable<typeof intake>),
       database: dying,
@@ -399,6 +450,16 @@ export function createRequisitionWorld(options: {
     /** Decides how the next POST ends. */
     endNextPost: (end: (typeof postEnds)[number]) => {
       nextPost = end;
+    },
+    shown,
+    told,
+    /** With a text, the ERP refuses all news from now on. */
+    refuseNews: (words: string | undefined) => {
+      refusesNews = words;
+    },
+    /** The next news takes effect seconds after its call was cut off. */
+    delayNextNews: () => {
+      nextNews = 'late';
     },
     setFeedLag: (ms: number) => {
       feedLagMs = ms;

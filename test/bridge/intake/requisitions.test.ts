@@ -3,6 +3,7 @@ import { readIntakeDeadLetters, replayIntake, resumeIntake } from '#bridge/intak
 import { isThrough, readIntakeStatuses } from '#bridge/intake/intake-status.ts';
 import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
+import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { createRandom } from '../../simulation/random.ts';
@@ -329,4 +330,153 @@ test('a single run is not through before the files of an event are there', async
   // As it stands when the process dies before the job that brings the files.
   await db.database.query('update bridge.intake_events set files_due = $1', [timestampNow(world.clock)]);
   expect(await isNowThrough()).toBe(false);
+});
+
+const news = () =>
+  [...world.shown.values()].map(({ requisition, status, event }) => [requisition, status, event?.name]);
+
+/** The puller has read the event, or an award. */
+async function mirror(feed: 'sourcing-events' | 'awards', id: string, event: string, body: object) {
+  await db.database.query(
+    `insert into bridge.mirror (source, feed, record_id, modified, content_hash, sourcing_event, body, seen)
+     values ('main', $1, $2, now(), '', $3, $4, now())
+     on conflict (source, feed, record_id) do update set body = excluded.body`,
+    [feed, id, event, JSON.stringify(body)],
+  );
+}
+
+test('the ERP is told of each requisition once: made, published, awarded, each of its own lots', async () => {
+  await worldOf({ intake: { group: { by: 'all', most: 10, wait_minutes: 0 }, event_url: 'https://s.example/e/{id}' } });
+  await begin();
+  world.save(requisition(1));
+  world.save(requisition(2, { items: [{ line: '10', name: 'Washer' }] }));
+  await settle();
+  const { id = '' } = anEvent() ?? {};
+  const name = 'Steel for 1 and 1 more';
+  expect(news()).toEqual([
+    ['PR-1', 'created', name],
+    ['PR-2', 'created', name],
+  ]);
+  expect(world.told).toHaveLength(2);
+  expect(world.told[0]).toMatchObject({
+    event: { kind: 'event', id, reference: 'PR-1, PR-2', url: `https://s.example/e/${id}` },
+    text: `At the sourcing service, the event "${name}" (${id}, https://s.example/e/${id}) was made of it`,
+  });
+  await mirror('sourcing-events', id, id, { id, status: 'OPEN' });
+  await settle();
+  expect(news().map(([, status]) => status)).toEqual(['published', 'published']);
+  await mirror('sourcing-events', id, id, { id, status: 'CLOSED' });
+  await mirror('awards', 'a1', id, { lot_name: 'Bolt', awards: [{}] });
+  await mirror('awards', 'a2', id, { lot_name: 'Washer', awards: [] });
+  await settle();
+  expect(news().map(([, status]) => status)).toEqual(['awarded', 'closed']);
+  const tells = world.told.length;
+  await settle(20);
+  expect(world.told).toHaveLength(tells);
+  expect(tells).toBe(6);
+});
+
+test('the ERP is told what the service refuses, in its words, and what was taken out of its event', async () => {
+  await begin();
+  world.save(requisition(1, { items: [{ line: '10', name: refusedItems.named }] }));
+  world.save(requisition(2));
+  await settle();
+  expect(news()).toEqual([
+    ['PR-1', 'failed', undefined],
+    ['PR-2', 'created', 'Steel for 2'],
+  ]);
+  expect(world.shown.get('PR-1')?.reason).toContain('this item is not allowed');
+  world.save(requisition(2, { open: false }));
+  world.save(requisition(1));
+  await settle();
+  expect(news()).toEqual([
+    ['PR-1', 'created', 'Steel for 1'],
+    ['PR-2', 'removed', 'Steel for 2'],
+  ]);
+});
+
+test('an ERP that refuses the news makes a dead letter, and is told again when it is replayed', async () => {
+  await begin();
+  world.refuseNews('The period is closed.');
+  world.save(requisition(1));
+  await settle();
+  expect(await letters()).toEqual([
+    {
+      erpKey: 'PR-1',
+      errorType: 'not-told',
+      lastError: 'the ERP was not told what became of it: The period is closed.',
+    },
+  ]);
+  expect(world.events.size).toBe(1);
+  world.refuseNews(undefined);
+  await settle();
+  expect(news()).toEqual([]);
+  await replayIntake(db.database, { intake: 'requisitions', dead: true }, timestampNow(world.clock));
+  await settle();
+  expect(news()).toEqual([['PR-1', 'created', 'Steel for 1']]);
+  expect(await letters()).toEqual([]);
+});
+
+test('a process that dies between the call and its outcome tells the same under the same key, not before it may', async () => {
+  await begin();
+  world.save(requisition(1));
+  await settle();
+  const [{ id } = { id: '' }] = await db.database.query<{ id: string }>(
+    'select id from bridge.intake_acknowledgements',
+  );
+  expect(world.told.map(({ idempotencyKey }) => idempotencyKey)).toEqual([id]);
+  // As the row stands after a kill: the intent is committed, the call can take effect for 13 s.
+  const next = timestampFromMs(world.clock.nowMs() + 13_000);
+  await db.database.query(`update bridge.intake_acknowledgements set state = 'intent', told = null, next_try = $1`, [
+    next,
+  ]);
+  world.shown.clear();
+  await world.run();
+  expect(world.shown.size).toBe(0);
+  world.clock.advance(13_000);
+  await world.run();
+  expect(world.shown.get('PR-1')?.idempotencyKey).toBe(id);
+});
+
+test('news that was cut off and takes effect late never comes after newer news', async () => {
+  await begin();
+  world.delayNextNews();
+  world.save(requisition(1));
+  await settle(3);
+  expect(world.shown.size).toBe(1);
+  world.clock.advance(60_000);
+  await world.run();
+  const { id = '' } = anEvent() ?? {};
+  for (const status of ['OPEN', 'CLOSED']) {
+    world.delayNextNews();
+    await mirror('sourcing-events', id, id, { id, status });
+    world.clock.advance(10_000);
+    await world.run();
+    // Its call has ended, and takes effect 7 to 8 s later.
+    await mirror('sourcing-events', id, id, { id, status: 'DELETED' });
+    for (let n = 0; n < 12; n += 1) {
+      world.clock.advance(1_100);
+      await world.run();
+      world.tick();
+    }
+    expect(news().map(([, told]) => told)).toEqual(['deleted']);
+  }
+  expect(world.violations).toEqual([]);
+});
+
+test('an intake that is paused, or is set to tell nothing, tells the ERP nothing', async () => {
+  await begin();
+  world.save(requisition(1));
+  await settle(3);
+  const { id = '' } = anEvent() ?? {};
+  await db.database.query(`update bridge.intakes set paused_kind = 'operator'`);
+  await mirror('sourcing-events', id, id, { id, status: 'OPEN' });
+  await settle();
+  expect(news()).toEqual([['PR-1', 'created', 'Steel for 1']]);
+  await worldOf({ intake: { acknowledge: false } });
+  await begin();
+  world.save(requisition(1));
+  await settle();
+  expect(world.events.size).toBe(1);
+  expect(world.told).toEqual([]);
 });

@@ -71,6 +71,14 @@ function withRead(
   }));
 }
 
+/** Replaces `acknowledge`. */
+function withAcknowledge(
+  target: ConformanceTarget,
+  change: (session: Session) => NonNullable<Session['acknowledge']>,
+): ConformanceTarget {
+  return withSession(target, (session) => ({ acknowledge: change(session) }));
+}
+
 async function allOf(pages: Pages): Promise<ReadPage<never>[]> {
   const all: ReadPage<never>[] = [];
   for await (const page of pages) all.push(page);
@@ -519,6 +527,74 @@ export const brokenConnectors: readonly Broken[] = [
           }
         },
       })),
+  },
+  {
+    fails: 'acknowledge',
+    because: 'takes a requisition that the ERP does not have for told',
+    breaks: (target) =>
+      withAcknowledge(
+        target,
+        (session) => async (given, signal) =>
+          ((await session.acknowledge?.(given, signal)) ?? []).map((outcome) =>
+            outcome.status === 'rejected' ? { status: 'updated', reference: 'PR-1' } : outcome,
+          ),
+      ),
+  },
+  {
+    fails: 'acknowledge',
+    because: 'tells the ERP only the first news of a requisition',
+    breaks: (target) =>
+      withAcknowledge(target, (session) => {
+        const told = new Set<string>();
+        return async (given, signal) => {
+          const isNew = given.map(({ requisition }) => !told.has(requisition));
+          for (const { requisition } of given) told.add(requisition);
+          const outcomes =
+            (await session.acknowledge?.(
+              given.filter((_, n) => isNew[n]),
+              signal,
+            )) ?? [];
+          return given.map(({ requisition }, n) =>
+            isNew[n] ? (outcomes.shift() as Outcome) : { status: 'unchanged', reference: requisition },
+          );
+        };
+      }),
+  },
+  {
+    fails: 'acknowledge',
+    because: 'shows the news in what read() returns as the name',
+    breaks: (target) => {
+      let told = false;
+      const acknowledging = withAcknowledge(target, (session) => async (given, signal) => {
+        told = true;
+        return (await session.acknowledge?.(given, signal)) ?? [];
+      });
+      return withSession(acknowledging, (session) => ({
+        read: async function* (stream) {
+          for await (const page of session.read?.(stream, undefined, never) ?? [])
+            yield told ? { ...page, records: page.records.map((each) => ({ ...each, name: 'Sourcing' })) } : page;
+        },
+      }));
+    },
+  },
+  {
+    fails: 'acknowledge',
+    because: 'declares that it acknowledges, and does not',
+    breaks: (target) => withSession(target, () => ({ acknowledge: undefined }) as unknown as Partial<Session>),
+  },
+  {
+    fails: 'acknowledge again',
+    because: 'takes a request that was cut off for done',
+    breaks: (target) =>
+      withAcknowledge(
+        target,
+        (session) => async (given, signal) =>
+          ((await session.acknowledge?.(given, signal)) ?? []).map((outcome) =>
+            outcome.status === 'unknown' || outcome.status === 'retry'
+              ? { status: 'updated', reference: 'PR-1' }
+              : outcome,
+          ),
+      ),
   },
   {
     fails: 'secrets',

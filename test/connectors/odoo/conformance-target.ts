@@ -28,6 +28,7 @@ export function odooTarget(options: OdooTargetOptions) {
     held: (document: Document) => heldIn(options.reader, document),
     adapt,
     poison,
+    acknowledged: (requisition: string) => notesOf(options.reader, requisition),
     changeRecord: async <Stream extends 'supplier' | 'requisition'>(stream: Stream, name: string, archived: boolean) =>
       (await (stream === 'supplier'
         ? changeSupplier(options.reader, name, archived)
@@ -157,6 +158,27 @@ async function changeSupplier(reader: OdooReader, name: string, archived: boolea
     fields: address,
     contacts: [{ name: 'Sales', email: 'sales@example.com' }],
   };
+}
+
+/** The notes in the log of an agreement, without the key at their end. */
+async function notesOf(reader: OdooReader, requisition: string): Promise<{ text: string }[]> {
+  const [agreement] = await reader.search('purchase.requisition', { name: requisition }, ['name']);
+  if (!agreement) return [];
+  const of = { model: 'purchase.requisition', res_id: agreement.id };
+  const notes = await reader.search('mail.message', of, ['body']);
+  return notes
+    .map(({ body }) => String(body))
+    .filter((body) => body.includes('Kept by the sourcing bridge'))
+    .map((body) => ({
+      text: body
+        .replaceAll(/<[^>]*>/g, '')
+        .replaceAll(/&#34;|&quot;/g, '"')
+        .replaceAll('&#39;', "'")
+        .replaceAll('&lt;', '<')
+        .replaceAll('&gt;', '>')
+        .replaceAll('&amp;', '&')
+        .replace(/ \(Kept by the sourcing bridge: news [0-9a-f-]{36}\)$/, ''),
+    }));
 }
 
 async function changeRequisition(reader: OdooReader, name: string): Promise<RequisitionRecord> {

@@ -2,6 +2,8 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { IntakeHistoryEntry } from '../intake-history-entry.ts';
+import { newsText } from './acknowledge-stage.ts';
+import type { News } from './acknowledgement-store.ts';
 import type { MadeOf } from './job-store.ts';
 
 const steps = { completed: 'taken', failed: 'refused', released: 'released', held: 'held' } as const;
@@ -75,6 +77,33 @@ export async function readRequisitionHistory(
         at: award.delivered,
         step: 'delivered',
         text: `the award of ${award.who ?? 'a supplier'} is ${award.reference ?? 'withdrawn'} (flow ${award.flow})`,
+      });
+  }
+  const news = await sql.query<{
+    state: string;
+    wanted: string;
+    told: string | null;
+    at: Timestamp | null;
+    error: string | null;
+    next: Timestamp | null;
+    reference: string | null;
+  }>(
+    `select state, wanted, told, told_at as at, last_error as error, next_try as next, reference
+     from bridge.intake_acknowledgements where intake = $1 and erp_key = $2`,
+    [intake, erpKey],
+  );
+  for (const { state, wanted, told, at, error, next, reference } of news) {
+    if (told !== null && at !== null)
+      entries.push({
+        at,
+        step: 'told',
+        text: `the ERP shows at ${reference ?? ''}: ${newsText({}, JSON.parse(told) as News)}`,
+      });
+    if (state !== 'told' && error !== null && next !== null)
+      entries.push({
+        at: next,
+        step: 'not told',
+        text: `${newsText({}, JSON.parse(wanted) as News)}; ${error}; tried again then`,
       });
   }
   return entries;

@@ -7,6 +7,7 @@
 import { z } from 'zod';
 import type { SecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { storableText } from '#bridge/storable-text.ts';
+import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Found, Operation, Outcome, PlannedOperation, Session, Unclear } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import { errorText } from '#platform/errors.ts';
@@ -24,6 +25,8 @@ export interface ConnectorCalls {
    * `unknown`. `onLateEnd` is called when this call was abandoned and has ended after all.
    */
   write(operations: readonly Operation[], limit: CallLimit, onLateEnd: () => void): Promise<Outcome[]>;
+  /** The same for `acknowledge`. */
+  acknowledge(acknowledgements: readonly Acknowledgement[], limit: CallLimit): Promise<Outcome[]>;
   /** Returns what the ERP holds, by document key. Rejects when the connector could not tell that of any document. */
   lookup(documents: readonly Document[], limit: CallLimit): Promise<ReadonlyMap<string, Found | Unclear>>;
   /** Returns what the connector would do, by document key; undefined when it has no `plan`. Rejects when that fails. */
@@ -93,18 +96,31 @@ export function createConnectorCalls(
     }
   }
 
+  /** Returns an outcome for each of what was asked for; all are unknown when the call fails. */
+  async function outcomesOf(
+    asked: readonly Pick<Operation, 'action'>[],
+    run: () => Promise<readonly Outcome[]>,
+  ): Promise<Outcome[]> {
+    try {
+      const outcomes = await run();
+      if (outcomes.length !== asked.length)
+        throw new Error(`the connector returned ${outcomes.length} outcomes for ${asked.length} operations`);
+      return asked.map((each, index) => readOutcome(each, outcomes[index], secrets));
+    } catch (error) {
+      return asked.map(() => ({ status: 'unknown', message: errorText(error) }));
+    }
+  }
+
   return {
     isStuck: () => abandoned > 0,
-    write: async (operations, limit, onLateEnd) => {
-      try {
-        const outcomes = await call(limit, (signal) => session.write(operations, signal), onLateEnd);
-        if (outcomes.length !== operations.length)
-          throw new Error(`the connector returned ${outcomes.length} outcomes for ${operations.length} operations`);
-        return operations.map((operation, index) => readOutcome(operation, outcomes[index], secrets));
-      } catch (error) {
-        return operations.map(() => ({ status: 'unknown', message: errorText(error) }));
-      }
-    },
+    write: (operations, limit, onLateEnd) =>
+      outcomesOf(operations, () => call(limit, (signal) => session.write(operations, signal), onLateEnd)),
+    acknowledge: (acknowledgements, limit) =>
+      outcomesOf(
+        // It writes no document, so its outcomes are those of a write that amends.
+        acknowledgements.map(() => ({ action: 'amend' })),
+        () => call(limit, async (signal) => (await session.acknowledge?.(acknowledgements, signal)) ?? []),
+      ),
     lookup: async (documents, limit) => {
       const answer: unknown = await call(limit, (signal) => session.lookup(documents, signal));
       if (!Array.isArray(answer)) throw new Error('the connector returned no list of what it found');
@@ -171,7 +187,11 @@ const plannedForm = z.array(
 );
 
 /** Returns the outcome as the connector answered it; `unknown` when it cannot be read or does not fit the action. */
-function readOutcome({ action }: Operation, answered: unknown, { redact, holdsSecret }: Secrets): Outcome {
+function readOutcome(
+  { action }: Pick<Operation, 'action'>,
+  answered: unknown,
+  { redact, holdsSecret }: Secrets,
+): Outcome {
   const read = outcomeForm.safeParse(answered);
   if (!read.success)
     return {

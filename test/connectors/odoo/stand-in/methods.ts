@@ -97,7 +97,9 @@ const common: Readonly<Record<string, Method>> = {
       call.caller,
     ),
   message_post: (call, { orm }) => {
-    const bodies = call.ids.map((id) => ({ body: call.args['body'], model: call.model, res_id: id }));
+    // A text becomes HTML.
+    const body = `<p>${String(call.args['body']).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')}</p>`;
+    const bodies = call.ids.map((id) => ({ body, model: call.model, res_id: id }));
     return bodies.map((values) => orm.create('mail.message', values, call.caller).id);
   },
   action_archive: (call, deps) => {
