@@ -138,8 +138,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'fewer outcomes than operations are taken in their order',
     file: 'push/calls/connector-calls.ts',
-    from: 'if (outcomes.length !== operations.length)',
-    to: 'if (outcomes.length > operations.length)',
+    from: 'if (outcomes.length !== asked.length)',
+    to: 'if (outcomes.length > asked.length)',
   },
   {
     name: 'withdrawals are not counted',
