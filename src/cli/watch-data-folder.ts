@@ -27,11 +27,12 @@ export async function watchDataFolder(dataDir: string): Promise<DataFolderWatch>
   const look = async () => {
     if (looking || controller.signal.aborted) return;
     looking = true;
+    // The folder after its parts: where it is moved in between, the message names it, and not a part of it.
+    const missing = await missingOf(dataDir, watched);
     const found = await identityOf(dataDir);
     const isSame = found === identity || found === 'unknown' || identity === 'unknown';
-    const missing = isSame ? await missingOf(dataDir, watched) : undefined;
     looking = false;
-    if (!isSame || missing !== undefined) controller.abort(goneError(dataDir, missing));
+    if (!isSame || missing !== undefined) controller.abort(goneError(dataDir, isSame ? missing : undefined));
   };
   const timer = setInterval(() => void look(), everyMs);
   return { gone: controller.signal, close: () => clearInterval(timer) };

@@ -27,7 +27,14 @@ const settings = {
   shared_buffers: '128MB',
   log_checkpoints: 'off',
 };
-const scratchSettings = { fsync: 'off', full_page_writes: 'off', autovacuum: 'off', jit: 'off' };
+/** Of tests: many files at once, and the processes that they start. */
+const scratchSettings = {
+  max_connections: '500',
+  fsync: 'off',
+  full_page_writes: 'off',
+  autovacuum: 'off',
+  jit: 'off',
+};
 const logBytesMax = 10 * 1024 * 1024;
 const pollMs = 20;
 const shutdownPatienceMs = 120_000;
