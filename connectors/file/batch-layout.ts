@@ -42,128 +42,30 @@
  * and has read the journal earlier, sees which documents others have written or looked up since then. It returns
  * `retry` for them, so that the bridge decides again.
  */
-import {
-  ConfigError,
-  type ConnectorContext,
-  type Document,
-  type Found,
-  type Operation,
-  type Outcome,
-  outcomeOf,
-  type PlannedOperation,
-  stopped,
-  TransientError,
-  UnknownOutcome,
-} from 'sourcing-bridge/connector';
-import {
-  type BatchContent,
-  type BatchFile,
-  bytesPathIn,
-  defaultBatchName,
-  type WriteFile,
-  writeBatchFiles,
-} from './batch-files.ts';
+import type { ConnectorContext, Document, Found, Operation, PlannedOperation } from 'sourcing-bridge/connector';
+import { type BatchContent, bytesPathIn, defaultBatchName, writeBatchFiles } from './batch-files.ts';
+import { createBatchWriter } from './batch-writer.ts';
 import type { Folder } from './folder.ts';
-import { createJournal } from './journal.ts';
 import { MergedMeanwhile, Overtaken } from './journal-errors.ts';
-import { type Batch, neverWritten } from './journal-lines.ts';
+import { neverWritten } from './journal-lines.ts';
 import type { FileSettings } from './settings.ts';
-import { createStagedFiles, newBatchId } from './staged-files.ts';
 
 const lookupAttemptsMax = 5;
-const touchedMessage = 'another process has written it, or looked it up, meanwhile';
 
 /** The layout `batch` in a folder. */
-export function createBatchLayout(folder: Folder, settings: FileSettings, { clock, log }: ConnectorContext) {
-  const journal = createJournal(folder, settings.journal, () => clock.nowMs());
-  const staged = createStagedFiles(folder, settings.journal);
-
-  async function write(operations: readonly Operation[], signal: AbortSignal): Promise<Outcome[]> {
-    if (signal.aborted) return operations.map(() => stopped);
-    const outcomes = new Map<Operation, Outcome>();
-    try {
-      const snapshot = await journal.read();
-      await staged.finishInterrupted(snapshot);
-      const documents = operations.map(({ document }) => document);
-      const known = await snapshot.find(documents);
-      const touched = await snapshot.touchedByOthers(documents);
-      for (const operation of operations) {
-        const { action, document, idempotencyKey } = operation;
-        // An earlier attempt has written it, and its answer was lost.
-        if (known.get(document)?.idempotencyKey === idempotencyKey)
-          outcomes.set(operation, {
-            status: action === 'cancel' ? 'cancelled' : 'unchanged',
-            reference: referenceOf(document),
-          });
-        else if (touched.has(document)) outcomes.set(operation, outcomeOf(new Overtaken(touchedMessage)));
-      }
-      const wanted = operations.filter((operation) => !outcomes.has(operation));
-      if (wanted.length > 0) await writeBatch(wanted, snapshot.next, outcomes, signal);
-      await mergeJournal(signal);
-    } catch (error) {
-      const outcome = signal.aborted && !(error instanceof UnknownOutcome) ? stopped : outcomeOf(error);
-      for (const operation of operations) if (!outcomes.has(operation)) outcomes.set(operation, outcome);
-    }
-    return operations.map((operation) => outcomes.get(operation) ?? stopped);
-  }
-
-  /** Steps 3 to 5; adds the outcomes to `outcomes`. */
-  async function writeBatch(
-    operations: readonly Operation[],
-    sequence: number,
-    outcomes: Map<Operation, Outcome>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const id = newBatchId(sequence);
-    let count = 0;
-    const stage: WriteFile = async (name, content, rows) => {
-      count += 1;
-      const { bytes, sha256 } = await staged.write(id, count - 1, content, signal);
-      return { name, bytes, sha256, rows: rows?.() };
-    };
-    let content: BatchContent;
-    let batch: Batch;
-    try {
-      const now = new Date(clock.nowMs());
-      content = await writeBatchFiles(operations, { sequence, now }, settings, stage, signal);
-      for (const [operation, outcome] of content.refused) outcomes.set(operation, outcome);
-      if (content.entries.length === 0) return;
-      await refuseTakenNames(content.files);
-      await staged.flush();
-      if (signal.aborted) throw new TransientError('stopped before it was written');
-      batch = { id, files: content.files.map(({ name }) => name) };
-      await journal.add(sequence, writesOf(content), batch);
-    } catch (error) {
-      if (!(error instanceof UnknownOutcome)) await staged.discard(id, count);
-      throw error;
-    }
-    await staged.publish(batch).catch((cause: unknown) => {
-      const message = cause instanceof Error ? cause.message : String(cause);
-      throw new UnknownOutcome(`the files of a batch did not get their names: ${message}`, { cause });
-    });
-    for (const { operation } of content.entries)
-      outcomes.set(operation, { status: done[operation.action], reference: referenceOf(operation.document) });
-  }
-
-  async function refuseTakenNames(files: readonly BatchFile[]): Promise<void> {
-    const taken = await Promise.all(files.map(async ({ name }) => ((await folder.stat(name)) ? [name] : [])));
-    const [name] = taken.flat();
-    if (name !== undefined)
-      throw new ConfigError(
-        `${name} exists in ${folder.place} already, and this flow did not write it: ` +
-          'give each flow its own settings.name, or its own directory.',
-      );
-  }
-
-  /** Never fails, because the write has happened already. */
-  async function mergeJournal(signal: AbortSignal): Promise<void> {
-    try {
-      if (!signal.aborted) await journal.merge(signal);
-    } catch (error) {
-      if (!signal.aborted)
-        log.warn('the journal could not be merged; the next write retries', { reason: String(error) });
-    }
-  }
+export function createBatchLayout(folder: Folder, settings: FileSettings, context: ConnectorContext) {
+  const { clock } = context;
+  const { journal, staged, write, mergeJournal } = createBatchWriter<Operation>(folder, settings.journal, context, {
+    compose: async (operations, numbered, writeFile, signal) => {
+      const content = await writeBatchFiles(operations, numbered, settings, writeFile, signal);
+      return { written: writesOf(content), refused: content.refused, files: content.files };
+    },
+    outcomeOf: ({ action, document }, when) => {
+      const reference = referenceOf(document);
+      if (when === 'before') return { status: action === 'cancel' ? 'cancelled' : 'unchanged', reference };
+      return { status: done[action], reference };
+    },
+  });
 
   async function lookupOnce(documents: readonly Document[], signal: AbortSignal): Promise<Found[]> {
     const snapshot = await journal.read();
@@ -228,8 +130,13 @@ const done = { create: 'created', amend: 'updated', cancel: 'cancelled' } as con
 
 /** The entries of the journal for the documents of a batch. */
 function writesOf({ entries, main }: BatchContent) {
-  return entries.map(({ operation: { document, contentHash, idempotencyKey }, state }) => ({
-    document,
-    write: { contentHash, state, idempotencyKey, reference: main },
+  return entries.map(({ operation, state }) => ({
+    item: operation,
+    write: {
+      contentHash: operation.contentHash,
+      state,
+      idempotencyKey: operation.idempotencyKey,
+      reference: main,
+    },
   }));
 }

@@ -3,10 +3,15 @@
  * imports each that has its manifest, compares the checksums and removes the files, as a real ERP does.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Document } from 'sourcing-bridge/connector';
-import type { ConformanceTarget, HeldObject } from 'sourcing-bridge/connector/testing';
+import type { Document, RecordOf } from 'sourcing-bridge/connector';
+import type {
+  ConformanceTarget,
+  EditedField,
+  HeldObject,
+  ShownAcknowledgement,
+} from 'sourcing-bridge/connector/testing';
 import file from './index.ts';
 
 type Given = Pick<ConformanceTarget, 'against' | 'settings'> & Partial<ConformanceTarget>;
@@ -23,60 +28,265 @@ export function documentTarget(inbox: () => string, given: Given): ConformanceTa
         .filter(({ json }) => json.kind === kind && json.key === key && json.state !== 'withdrawn')
         .map(({ name, json }) => heldOf(inbox(), name, json)),
     poison: halfCharacter,
+    edit: async ({ kind, key }, n) => {
+      const file = fileOf(inbox(), kind, key);
+      return file && editsOf(inbox(), file)[n]?.();
+    },
+    remove: async ({ kind, key }) => {
+      const file = fileOf(inbox(), kind, key);
+      if (!file) return undefined;
+      // Somebody who takes an award back as the bridge does, and somebody who deletes what is no longer wanted.
+      if (kind === 'award') writeFileSync(file.path, JSON.stringify({ ...file.json, state: 'withdrawn' }));
+      else rmSync(file.path);
+      return kind === 'award' ? 'cancelled' : 'missing';
+    },
     ...given,
   };
 }
 
-/** The settings of a read of the files that `dropVendors` makes. */
-export function vendorFiles(format: 'csv' | 'jsonl') {
-  const record = { external_id: 'Vendor No', name: 'Name', archived: 'Blocked', contacts: { email: 'E-mail' } };
-  const paths = {
-    external_id: 'no',
-    name: 'name',
-    archived: 'blocked',
-    contacts: 'contacts',
-    fields: { City: 'at.city' },
+interface JsonFile {
+  readonly path: string;
+  readonly json: Held & Readonly<Record<string, unknown>>;
+}
+
+function fileOf(inbox: string, kind: string, key: string): JsonFile | undefined {
+  return readdirSync(inbox)
+    .filter((name) => name.endsWith('.json'))
+    .map((name) => join(inbox, name))
+    .map((path) => ({ path, json: JSON.parse(readFileSync(path, 'utf8')) as JsonFile['json'] }))
+    .find(({ json }) => json.kind === kind && json.key === key);
+}
+
+interface JsonLine {
+  readonly lot?: string;
+  readonly cost?: string;
+  readonly bids?: readonly { readonly value: string }[];
+}
+
+/** What somebody may change with an editor, and the fields that differ then. */
+function editsOf(inbox: string, { path, json }: JsonFile): (() => EditedField[])[] {
+  const save = (changed: Readonly<Record<string, unknown>>, ...differs: EditedField[]) => {
+    writeFileSync(path, JSON.stringify({ ...json, ...changed }));
+    return differs;
+  };
+  const {
+    lines,
+    event,
+    kind,
+    lines_file: csvName,
+    bytes_file: bytesName,
+  } = json as JsonFile['json'] & {
+    readonly lines?: readonly JsonLine[];
+    readonly event?: object;
+  };
+  const title = 'Other "title"';
+  const edits = [
+    () =>
+      kind === 'supplier'
+        ? save({ name: title }, { name: 'name', held: title })
+        : save({ event: { ...event, name: title } }, { name: 'event.name', held: title }),
+    () => save({ note: 'checked' }),
+  ];
+  if (bytesName !== undefined)
+    edits.push(() => {
+      const bytes = Buffer.from('scanned again');
+      writeFileSync(join(inbox, bytesName), bytes);
+      return [{ name: 'bytes_sha256', held: createHash('sha256').update(bytes).digest('hex') }];
+    });
+  const [first, ...others] = lines ?? [];
+  const { lot } = first ?? {};
+  if (first && lot !== undefined) {
+    const cost = '1234567.8904';
+    edits.push(
+      () =>
+        first.bids
+          ? save(
+              { lines: [{ ...first, bids: [{ ...first.bids[0], value: cost }] }, ...others] },
+              { name: `lines[${lot}].bids[1].value`, held: cost },
+            )
+          : save({ lines: [{ ...first, cost }, ...others] }, { name: `lines[${lot}].cost`, held: cost }),
+      () =>
+        save(
+          { lines: [...(lines ?? []), { lot: 'Fracht', cost: '9.90' }] },
+          { name: 'lines[Fracht].lot', held: 'Fracht' },
+          { name: 'lines[Fracht].cost', held: '9.9' },
+        ),
+    );
+    // The same number, typed in another way.
+    if (first.cost !== undefined)
+      edits.push(() => save({ lines: [{ ...first, cost: zeroAdded(first.cost ?? '') }, ...others] }));
+  }
+  if (csvName !== undefined && first) {
+    const csv = join(inbox, csvName);
+    edits.push(
+      () => {
+        const [header = '', row = '', ...rows] = readFileSync(csv, 'utf8').split('\r\n');
+        const id = row.split(',')[0] ?? '';
+        writeFileSync(csv, [header, row.replace(id, 'E-1'), ...rows].join('\r\n'));
+        return [{ name: `csv[${lot ?? 1}].event_id`, held: 'E-1' }];
+      },
+      () => {
+        rmSync(csv);
+        return [{ name: 'csv', held: undefined }];
+      },
+    );
+  }
+  return edits;
+}
+
+function zeroAdded(decimal: string): string {
+  return `${decimal}${decimal.includes('.') ? '' : '.'}00`;
+}
+
+/** The settings of a read of the files that `dropFiles` makes. `whole`: each file of requisitions has all of them. */
+export function droppedFiles(format: 'csv' | 'jsonl', content: 'delta' | 'whole' = 'whole') {
+  const files = { format, marker: '.ok', page: 2 };
+  const vendors = {
+    csv: { external_id: 'Vendor No', name: 'Name', archived: 'Blocked', contacts: { email: 'E-mail' } },
+    jsonl: {
+      external_id: 'no',
+      name: 'name',
+      archived: 'blocked',
+      contacts: 'contacts',
+      fields: { City: 'at.city' },
+    },
+  };
+  const needs = {
+    csv: {
+      reference_id: 'Number',
+      name: 'Title',
+      open: { at: 'Status', is: ['released'] },
+      tags: { Plant: 'Plant' },
+      items: { line: 'Item', name: 'Text', quantity: 'Quantity', unit: 'Unit' },
+    },
+    jsonl: {
+      reference_id: 'no',
+      name: 'title',
+      open: { at: 'status', is: ['released'] },
+      tags: { Plant: 'plant.code' },
+      items: { at: 'items', line: 'pos', name: 'text.long', quantity: 'amount' },
+    },
   };
   return {
-    supplier: {
-      files: `vendors*.${format}`,
-      format,
-      marker: '.ok',
-      page: 2,
-      record: format === 'csv' ? record : paths,
+    supplier: { ...files, files: `vendors*.${format}`, record: vendors[format] },
+    requisition: {
+      ...files,
+      files: `needs*.${format}`,
+      content,
+      record: needs[format],
+      acknowledge: { folder: 'told', format },
     },
   };
 }
 
-/** Drops a file with one vendor, and then its marker, as an ERP's export does. */
-export function dropVendors(inbox: () => string, format: 'csv' | 'jsonl'): Pick<ConformanceTarget, 'changeRecord'> {
-  return {
-    changeRecord: async (_stream, name, archived) => {
-      const number = randomUUID();
-      const email = 'ann@example.com';
-      const file = join(inbox(), `vendors-${number}.${format}`);
-      mkdirSync(inbox(), { recursive: true });
-      const cell = (text: string) => `"${text.replaceAll('"', '""')}"`;
-      drop(
-        file,
+/** An ERP that exports vendors and requisitions as files, each with a marker, and imports what it is told of them. */
+export function dropFiles(
+  inbox: () => string,
+  format: 'csv' | 'jsonl',
+  content: 'delta' | 'whole' = 'whole',
+): Partial<ConformanceTarget> {
+  const needs = new Map<string, string>();
+  const told = new Map<string, ShownAcknowledgement[]>();
+  const cells = (values: readonly string[]) => values.map((text) => `"${text.replaceAll('"', '""')}"`).join(',');
+  let dropped = 0;
+  const drop = (name: string, text: string) => {
+    dropped += 1;
+    mkdirSync(inbox(), { recursive: true });
+    const file = join(inbox(), `${name}-${String(dropped).padStart(6, '0')}.${format}`);
+    dropOne(file, text);
+    dropOne(`${file}.ok`, '');
+  };
+  const dropNeeds = (rows: Iterable<string>) =>
+    drop(
+      'needs',
+      `${format === 'csv' ? 'Number,Title,Status,Plant,Item,Text,Quantity,Unit\r\n' : ''}${[...rows].join('')}`,
+    );
+
+  function dropVendor(name: string, archived: boolean): RecordOf<'supplier'> {
+    const number = randomUUID();
+    const email = 'ann@example.com';
+    drop(
+      'vendors',
+      format === 'csv'
+        ? `Vendor No,Name,City,Blocked,E-mail\r\n${cells([number, name, 'Łódź', archived ? 'x' : '', email])}\r\n`
+        : `${JSON.stringify({ no: number, name, blocked: archived, contacts: [{ email }], at: { city: 'Łódź' } })}\n`,
+    );
+    const contacts = [{ name: email, email }];
+    return { external_id: number, name, archived, fields: { City: 'Łódź' }, contacts };
+  }
+
+  function dropNeed(name: string): RecordOf<'requisition'> {
+    const number = randomUUID();
+    const row = (item: string, text: string, quantity: string) =>
+      `${cells([number, name, 'released', 'Ł1', item, text, quantity, 'kg'])}\r\n`;
+    const items = [
+      { pos: 10, text: { long: name }, amount: 2.5, unit: 'kg' },
+      { pos: 20, text: { long: 'Nut' }, amount: 4, unit: 'kg' },
+    ];
+    needs.set(
+      number,
+      format === 'csv'
+        ? row('10', name, '2.5') + row('20', 'Nut', '4')
+        : `${JSON.stringify({ no: number, title: name, status: 'released', plant: { code: 'Ł1' }, items })}\n`,
+    );
+    dropNeeds(content === 'whole' ? needs.values() : [needs.get(number) ?? '']);
+    return {
+      reference_id: number,
+      name,
+      tags: [{ name: 'Plant', value: 'Ł1' }],
+      items: [
+        { line: '10', name, quantity: '2.5', unit: 'kg' },
+        { line: '20', name: 'Nut', quantity: '4', unit: 'kg' },
+      ],
+      open: true,
+    };
+  }
+
+  /** Imports what there is, and removes it: each row is kept, so that one that comes twice is seen. */
+  function importNews(): void {
+    const folder = join(inbox(), 'told');
+    if (!existsSync(folder)) return;
+    for (const name of readdirSync(folder).toSorted()) {
+      const path = join(folder, name);
+      const rows =
         format === 'csv'
-          ? `Vendor No,Name,City,Blocked,E-mail\r\n${[number, name, 'Łódź', archived ? 'x' : '', email].map(cell).join(',')}\r\n`
-          : `${JSON.stringify({ no: number, name, blocked: archived, contacts: [{ email }], at: { city: 'Łódź' } })}\n`,
-      );
-      drop(`${file}.ok`, '');
-      return {
-        external_id: number,
-        name,
-        archived,
-        fields: { City: 'Łódź' },
-        contacts: [{ name: email, email }],
-      } as never;
+          ? tableOf(path).map((row) => ({
+              ...row,
+              event: row['event_id'] || undefined,
+              reason: row['reason'] || undefined,
+            }))
+          : readFileSync(path, 'utf8')
+              .split('\n')
+              .filter(Boolean)
+              .map((line) => JSON.parse(line) as Record<string, string>)
+              .map((line) => ({ ...line, event: (line['event'] as { id?: string } | undefined)?.id }));
+      for (const row of rows as (ShownAcknowledgement & { requisition: string })[]) {
+        const { requisition, status, event, reason, text } = row;
+        told.set(requisition, [...(told.get(requisition) ?? []), { status, event, reason, text }]);
+      }
+      rmSync(path);
+    }
+  }
+
+  return {
+    changeRecord: async (stream, name, archived) =>
+      (stream === 'supplier' ? dropVendor(name, archived) : dropNeed(name)) as never,
+    ...(content === 'whole' && {
+      deleteRequisition: async (requisition: string) => {
+        needs.delete(requisition);
+        dropNeeds(needs.values());
+      },
+    }),
+    acknowledged: async (requisition) => {
+      importNews();
+      return told.get(requisition) ?? [];
     },
+    takesUnknownRequisitions: 'news are files: the connector cannot ask which requisitions the ERP has',
   };
 }
 
 /** Over SFTP another user reads it, whatever the umask is here. */
-function drop(file: string, text: string): void {
+function dropOne(file: string, text: string): void {
   writeFileSync(file, text);
   chmodSync(file, 0o644);
 }

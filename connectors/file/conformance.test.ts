@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { conformance } from 'sourcing-bridge/connector/testing';
 import { afterAll, describe, test } from 'vitest';
-import { batchTarget, documentTarget, dropVendors, vendorFiles } from './conformance-target.ts';
+import { batchTarget, documentTarget, dropFiles, droppedFiles } from './conformance-target.ts';
 
 // In memory where the system has a file system for that: thousands of files are flushed.
 const dataDir = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'file-connector-'));
@@ -14,8 +14,8 @@ const inbox = (directory: string) => () => join(dataDir, directory);
 const targets = [
   documentTarget(inbox('documents'), {
     against: 'file system, a file for each document',
-    settings: () => ({ directory: 'documents', read: vendorFiles('csv') }),
-    ...dropVendors(inbox('documents'), 'csv'),
+    settings: () => ({ directory: 'documents', read: droppedFiles('csv') }),
+    ...dropFiles(inbox('documents'), 'csv'),
   }),
   documentTarget(inbox('named'), {
     against: 'file system, names by template',
@@ -25,9 +25,9 @@ const targets = [
       name: '{event.reference_id}-{kind}-{key}-{date}',
       file_folder: 'files/{event.id}',
       bid_sheet: 'table',
-      read: vendorFiles('jsonl'),
+      read: droppedFiles('jsonl', 'delta'),
     }),
-    ...dropVendors(inbox('named'), 'jsonl'),
+    ...dropFiles(inbox('named'), 'jsonl', 'delta'),
     notApplicable: { 'poisoned record': 'suppliers and files are written as JSON, which can hold every document' },
   }),
   batchTarget(inbox('batches'), {
@@ -38,9 +38,9 @@ const targets = [
       layout: 'batch',
       batch_size: 50,
       csv: { formulas: 'keep' },
-      read: vendorFiles('csv'),
+      read: droppedFiles('csv'),
     }),
-    ...dropVendors(inbox('batches'), 'csv'),
+    ...dropFiles(inbox('batches'), 'csv'),
   }),
   batchTarget(inbox('lines'), {
     against: 'file system, batches in JSON Lines',
@@ -51,9 +51,9 @@ const targets = [
       format: 'jsonl',
       name: '{kind}_{sequence}',
       batch_size: 20,
-      read: vendorFiles('jsonl'),
+      read: droppedFiles('jsonl'),
     }),
-    ...dropVendors(inbox('lines'), 'jsonl'),
+    ...dropFiles(inbox('lines'), 'jsonl'),
     notApplicable: { 'poisoned record': 'JSON Lines can hold every document' },
   }),
 ];

@@ -15,7 +15,9 @@ import {
   type Outcome,
   outcomeOf,
   type PlannedOperation,
+  type ReadBack,
   stopped,
+  type TakenDocument,
   UnknownOutcome,
   writeEach,
 } from 'sourcing-bridge/connector';
@@ -23,6 +25,7 @@ import { createDocumentFiles } from './document-files.ts';
 import { createDocumentNames } from './document-names.ts';
 import { stateOf } from './documents.ts';
 import { type Folder, replaceFile } from './folder.ts';
+import { readBackFromFiles } from './read-back.ts';
 import type { FileSettings } from './settings.ts';
 
 /** How many documents are written or looked up at once: what takes time is waiting for the disk or the server. */
@@ -102,6 +105,19 @@ export function createDocumentLayout(folder: Folder, settings: FileSettings, { c
         for (const held of await Promise.all(searches)) if (held) found.push(held);
       }
       return found;
+    },
+    readBack: async (deliveries: readonly TakenDocument[]): Promise<ReadBack[]> => {
+      const assigned = await names.find(deliveries.map(({ document }) => document));
+      const answers: ReadBack[] = [];
+      for (let from = 0; from < deliveries.length; from += documentsAtOnce) {
+        const reads = deliveries.slice(from, from + documentsAtOnce).map(async ({ document }): Promise<ReadBack> => {
+          const base = settings.name === undefined ? await names.fromKey(document) : assigned.get(document);
+          if (base === undefined) return { key: document.key, status: 'missing' };
+          return readBackFromFiles({ folder, files, settings }, document, base);
+        });
+        answers.push(...(await Promise.all(reads)));
+      }
+      return answers;
     },
     plan: async (operations: readonly Operation[]): Promise<PlannedOperation[]> => {
       const assigned = await names.find(operations.map(({ document }) => document));

@@ -15,10 +15,12 @@ import {
 import type { ParsedKey } from 'ssh2';
 import { createBatchLayout } from './batch-layout.ts';
 import { createDocumentLayout, documentsAtOnce } from './document-layout.ts';
+import { requisitionDrops, supplierDrops } from './dropped-records.ts';
 import { type Folder, removeLeftovers } from './folder.ts';
 import { loadSsh2 } from './load-ssh2.ts';
 import { openLocalFolder } from './local-folder.ts';
-import { checkRead, createSupplierReader } from './reads.ts';
+import { createAcknowledge } from './news-files.ts';
+import { checkRead, createReader, openNumbers } from './reads.ts';
 import { type FileSettings, settingsSchema } from './settings.ts';
 import { createSftpConnection, trustFingerprints, trustKnownHosts } from './sftp-connection.ts';
 import { createSftpFolder } from './sftp-folder.ts';
@@ -33,29 +35,50 @@ export default defineConnector({
     timeoutMs: 60_000,
     lateEffectMs: 0,
     idempotency: 'external-id',
-    reads: ['supplier'],
+    reads: ['supplier', 'requisition'],
+    acknowledges: true,
+    listsOpen: true,
+    readsBack: documentKinds,
   },
   capabilitiesWith: ({ layout, batch_size, sftp, read }) => ({
-    reads: read.supplier ? ['supplier'] : [],
-    ...(layout === 'batch' ? { batchMax: batch_size, idempotency: 'key' } : {}),
+    reads: (['supplier', 'requisition'] as const).filter((stream) => read[stream] !== undefined),
+    acknowledges: read.requisition?.acknowledge !== undefined,
+    listsOpen: read.requisition?.content === 'whole',
+    // The reader takes batches away: nothing is left to compare.
+    ...(layout === 'batch' ? { batchMax: batch_size, idempotency: 'key', readsBack: [] } : {}),
     // A server may still carry out, for a moment, requests that it got before the connection was lost.
     ...(sftp ? { timeoutMs: 120_000, lateEffectMs: 5_000 } : {}),
   }),
   async open(settings, context) {
     const folder = await openFolder(settings, context);
-    const layout =
-      settings.layout === 'batch'
-        ? createBatchLayout(folder, settings, context)
-        : createDocumentLayout(folder, settings, context);
+    const documents = settings.layout === 'document' ? createDocumentLayout(folder, settings, context) : undefined;
+    const layout = documents ?? createBatchLayout(folder, settings, context);
     const { read, csv, sftp } = settings;
     const { clock, log } = context;
-    const readDeps = read.supplier && { folder, settings: read.supplier, csv, clock, log, isLocal: !sftp };
+    const readDeps = { folder, csv, clock, log, isLocal: !sftp };
+    const supplier = read.supplier && supplierDrops(read.supplier);
+    const requisition = read.requisition && requisitionDrops(read.requisition, csv);
+    const acknowledge = read.requisition?.acknowledge;
     return {
-      check: async () => [...(await folder.check()), ...(readDeps ? [await checkRead(readDeps)] : [])],
+      check: async () => [
+        ...(await folder.check()),
+        ...(supplier ? [await checkRead(readDeps, supplier)] : []),
+        ...(requisition ? [await checkRead(readDeps, requisition)] : []),
+      ],
       plan: (operations, signal) => folder.during(signal, () => layout.plan(operations)),
       write: (operations, signal) => folder.during(signal, () => layout.write(operations, signal)),
       lookup: (documents, signal) => folder.during(signal, () => layout.lookup(documents, signal)),
-      read: readFrom(readDeps ? { supplier: createSupplierReader(readDeps) } : {}),
+      ...(documents && {
+        readBack: (deliveries, signal) => folder.during(signal, () => documents.readBack(deliveries)),
+      }),
+      read: readFrom({
+        ...(supplier && { supplier: createReader(readDeps, supplier) }),
+        ...(requisition && { requisition: createReader(readDeps, requisition) }),
+      }),
+      ...(requisition?.settings.content === 'whole' && {
+        openRequisitions: (signal: AbortSignal) => openNumbers(readDeps, requisition, signal),
+      }),
+      ...(acknowledge && { acknowledge: createAcknowledge(folder, settings, acknowledge, context) }),
       close: () => folder.close(),
     };
   },

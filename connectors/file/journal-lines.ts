@@ -4,7 +4,12 @@
  * merged line by line. The file of a single record may begin with one more line, which names its batch.
  */
 import { createHash } from 'node:crypto';
-import type { Document } from 'sourcing-bridge/connector';
+
+/** What the journal knows a document by, and the news of a requisition. */
+export interface Keyed {
+  readonly kind: string;
+  readonly key: string;
+}
 
 /** What the journal keeps of the last write of a document. */
 export interface LastWrite {
@@ -38,7 +43,7 @@ const hashLength = 32;
 /** The text of a record. Of a document that occurs twice the last entry counts. */
 export function recordText(
   sequence: number,
-  writes: readonly { readonly document: Document; readonly write: LastWrite }[],
+  writes: readonly { readonly document: Keyed; readonly write: LastWrite }[],
   batch: Batch | undefined,
 ): string {
   const byHash = new Map(writes.map(({ document, write }) => [hashOf(document), write]));
@@ -80,7 +85,7 @@ export function lineWithHash(part: Buffer, hash: string): JournalLine | undefine
 }
 
 /** The hash that stands for a document in the journal. */
-export function hashOf({ kind, key }: Document): string {
+export function hashOf({ kind, key }: Keyed): string {
   return createHash('sha256').update(`${kind}\u0000${key}`).digest('hex').slice(0, hashLength);
 }
 

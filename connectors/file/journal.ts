@@ -18,10 +18,10 @@
  * stood still during a merge may find the name of its number free again and take it. Its record then does not count,
  * because a merged file contains that number.
  */
-import { type Document, TransientError, UnknownOutcome } from 'sourcing-bridge/connector';
+import { TransientError, UnknownOutcome } from 'sourcing-bridge/connector';
 import { addFile, type Folder, joinPath, removeLeftovers } from './folder.ts';
 import { MergedMeanwhile, Overtaken } from './journal-errors.ts';
-import { type Batch, hashOf, type JournalLine, type LastWrite, recordText } from './journal-lines.ts';
+import { type Batch, hashOf, type JournalLine, type Keyed, type LastWrite, recordText } from './journal-lines.ts';
 import {
   findLine,
   type LogFile,
@@ -41,9 +41,9 @@ export interface Snapshot {
    * Which of these documents other processes have written, or looked up, since this process last read the journal or
    * added a record; none at its first read. Throws Overtaken.
    */
-  readonly touchedByOthers: (documents: readonly Document[]) => Promise<ReadonlySet<Document>>;
+  readonly touchedByOthers: <Item extends Keyed>(documents: readonly Item[]) => Promise<ReadonlySet<Item>>;
   /** The last write of each of these documents, where there is one. Throws Overtaken. */
-  readonly find: (documents: readonly Document[]) => Promise<Map<Document, LastWrite>>;
+  readonly find: <Item extends Keyed>(documents: readonly Item[]) => Promise<Map<Item, LastWrite>>;
   /** The batch of the newest record, if it has one. Throws Overtaken. */
   readonly newestBatch: () => Promise<Batch | undefined>;
 }
@@ -57,7 +57,7 @@ export interface Journal {
    */
   add(
     sequence: number,
-    writes: readonly { readonly document: Document; readonly write: LastWrite }[],
+    writes: readonly { readonly document: Keyed; readonly write: LastWrite }[],
     batch?: Batch,
   ): Promise<void>;
   /** Merges files where there are enough of one size, but never the newest record, whose batch is still needed. */
@@ -107,12 +107,15 @@ export function createJournal(folder: Folder, path: string, nowMs: () => number)
     return logFile;
   }
 
-  async function find(files: readonly LogFile[], documents: readonly Document[]): Promise<Map<Document, JournalLine>> {
-    const found = new Map<Document, JournalLine>();
+  async function find<Item extends Keyed>(
+    files: readonly LogFile[],
+    documents: readonly Item[],
+  ): Promise<Map<Item, JournalLine>> {
+    const found = new Map<Item, JournalLine>();
     const newestFirst = await Promise.all(files.toReversed().map(open));
     for (const file of newestFirst) {
       const wanted = documents.filter((document) => !found.has(document));
-      const search = async (document: Document) => {
+      const search = async (document: Item) => {
         const line = await findLine(file, hashOf(document));
         if (line) found.set(document, line);
       };

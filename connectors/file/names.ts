@@ -18,6 +18,8 @@ export const documentPlaceholders = [
   'time',
 ] as const;
 export const batchPlaceholders = ['kind', 'date', 'time', 'sequence'] as const;
+/** Of files that say what became of requisitions. */
+export const newsPlaceholders = ['date', 'time', 'sequence'] as const;
 
 /** In bytes. File systems allow 255; the rest is for endings and suffixes. */
 const nameBytesMax = 200;

@@ -1,7 +1,16 @@
 /** The settings of a flow to files. Finds all faults that can be found without access to the folder. */
-import { compileJsonPath, namedPlaces, PathError, secret, supplierPlaces, z } from 'sourcing-bridge/connector';
+import {
+  compileJsonPath,
+  namedPlaces,
+  namedRequisitionPlaces,
+  PathError,
+  requisitionPlaces,
+  secret,
+  supplierPlaces,
+  z,
+} from 'sourcing-bridge/connector';
 import { pathFault } from './columns.ts';
-import { batchPlaceholders, documentPlaceholders, templateFault } from './names.ts';
+import { batchPlaceholders, documentPlaceholders, newsPlaceholders, templateFault } from './names.ts';
 
 const sftp = z
   .strictObject({
@@ -90,48 +99,116 @@ const subFolder = z
   .refine((path) => !path.split('/').some((part) => /^\.+$/.test(part)), 'must stay below the directory')
   .refine((path) => !/(?:^|\/)-/.test(path), 'the name of a folder must not begin with a hyphen');
 
-const readSettings = z
-  .strictObject({
-    files: z
-      .string()
-      .regex(/^[^/\\\0]{1,200}$/, 'must be the name of a file; * stands for any characters')
-      .describe('Which files are taken: vendors*.csv'),
-    folder: subFolder.or(z.literal('')).default('').describe('The subfolder in which they are dropped'),
-    taken: subFolder.default('taken').describe('The folder below `folder` into which files move when they are taken'),
-    format: z
-      .enum(['csv', 'jsonl'])
-      .default('csv')
-      .describe('csv: with a header, as `csv` says; jsonl: a supplier a line'),
-    content: z
-      .enum(['delta', 'whole'])
-      .default('delta')
-      .describe('delta: what has changed, each file counts; whole: all suppliers, only the newest file counts'),
-    marker: z
-      .string()
-      .regex(/^[A-Za-z0-9._-]{1,50}$/)
-      .optional()
-      .describe('A file is complete when one with this ending exists, too: .ok for vendors.csv.ok'),
-    quiet_seconds: z
-      .number()
-      .min(0)
-      .max(86_400)
-      .default(60)
-      .describe('Without a marker: a file is complete when it has not changed for so long'),
-    record: supplierPlaces.describe('csv: the names of columns; jsonl: paths'),
-    page: z.int().min(1).max(10_000).default(1_000).describe('The number of lines that are stored at once'),
-  })
+const dropSettings = z.strictObject({
+  files: z
+    .string()
+    .regex(/^[^/\\\0]{1,200}$/, 'must be the name of a file; * stands for any characters')
+    .describe('Which files are taken: vendors*.csv'),
+  folder: subFolder.or(z.literal('')).default('').describe('The subfolder in which they are dropped'),
+  taken: subFolder.default('taken').describe('The folder below `folder` into which files move when they are taken'),
+  format: z
+    .enum(['csv', 'jsonl'])
+    .default('csv')
+    .describe('csv: with a header, as `csv` says; jsonl: an object a line'),
+  content: z
+    .enum(['delta', 'whole'])
+    .default('delta')
+    .describe('delta: what has changed, each file counts; whole: all of them, only the newest file counts'),
+  marker: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,50}$/)
+    .optional()
+    .describe('A file is complete when one with this ending exists, too: .ok for vendors.csv.ok'),
+  quiet_seconds: z
+    .number()
+    .min(0)
+    .max(86_400)
+    .default(60)
+    .describe('Without a marker: a file is complete when it has not changed for so long'),
+  page: z.int().min(1).max(10_000).default(1_000).describe('The number of lines that are stored at once'),
+});
+
+export type DropSettings = z.output<typeof dropSettings>;
+
+/** Adds an issue for each path that is written wrong. */
+function checkPaths(
+  places: readonly string[],
+  context: { addIssue(issue: { code: 'custom'; path: string[]; message: string }): void },
+) {
+  for (const place of places)
+    try {
+      compileJsonPath(place);
+    } catch (error) {
+      if (!(error instanceof PathError)) throw error;
+      context.addIssue({ code: 'custom', path: ['record'], message: `${place}: ${error.message}` });
+    }
+}
+
+const supplierDropSettings = dropSettings
+  .extend({ record: supplierPlaces.describe('csv: the names of columns; jsonl: paths') })
   .superRefine(({ format, record }, context) => {
-    if (format !== 'jsonl') return;
-    for (const place of namedPlaces(record))
-      try {
-        compileJsonPath(place);
-      } catch (error) {
-        if (!(error instanceof PathError)) throw error;
-        context.addIssue({ code: 'custom', path: ['record'], message: `${place}: ${error.message}` });
-      }
+    if (format === 'jsonl') checkPaths(namedPlaces(record), context);
   });
 
-export type ReadSettings = z.output<typeof readSettings>;
+export type SupplierDropSettings = z.output<typeof supplierDropSettings>;
+
+const acknowledgeSettings = z
+  .strictObject({
+    folder: subFolder
+      .default('requisition-news')
+      .describe('The subfolder of `directory` into which the files are written'),
+    name: z
+      .string()
+      .default('news_{time}_{sequence}')
+      .describe('The template of file names: {date}, {time} and {sequence}; must have {sequence}'),
+    format: z.enum(['csv', 'jsonl']).default('csv'),
+  })
+  .superRefine(({ name }, context) => {
+    const reason = templateFault(name, { placeholders: newsPlaceholders, needs: 'sequence' });
+    if (reason !== undefined) context.addIssue({ code: 'custom', path: ['name'], message: reason });
+  });
+
+export type AcknowledgeSettings = z.output<typeof acknowledgeSettings>;
+
+const { items } = requisitionPlaces.shape;
+
+const requisitionDropSettings = dropSettings
+  .extend({
+    record: requisitionPlaces
+      .extend({
+        items: items
+          .extend({
+            at: items.shape.at
+              .optional()
+              .describe('Where the list of items is, also as JSON text; csv without it: each row is an item'),
+          })
+          .prefault({}),
+      })
+      .describe('csv: the names of columns; jsonl: paths'),
+    acknowledge: acknowledgeSettings
+      .optional()
+      .describe('Writes files that say what became of requisitions; default: the ERP is not told'),
+  })
+  .superRefine(({ format, record, folder, taken, acknowledge }, context) => {
+    const { at, ...parts } = record.items;
+    if (format === 'jsonl' && at === undefined)
+      context.addIssue({
+        code: 'custom',
+        path: ['record', 'items', 'at'],
+        message: 'is missing: only in a CSV each row can be an item',
+      });
+    else if (format === 'jsonl' && at !== undefined)
+      checkPaths([...namedRequisitionPlaces({ ...record, items: { ...parts, at } }), ...Object.values(parts)], context);
+    const dropped = folder === '' ? taken : `${folder}/${taken}`;
+    if (acknowledge && [folder, dropped].includes(acknowledge.folder))
+      context.addIssue({
+        code: 'custom',
+        path: ['acknowledge', 'folder'],
+        message: 'must be another folder than those of the requisitions: the files in it are for the ERP',
+      });
+  });
+
+export type RequisitionDropSettings = z.output<typeof requisitionDropSettings>;
 
 export const settingsSchema = z
   .strictObject({
@@ -183,7 +260,10 @@ export const settingsSchema = z
       .default('columns')
       .describe('table: a separate file with a row for each value; columns: in each line as "sheet: <name>"'),
     csv,
-    read: z.strictObject({ supplier: readSettings.optional() }).default({}).describe('What an intake reads'),
+    read: z
+      .strictObject({ supplier: supplierDropSettings.optional(), requisition: requisitionDropSettings.optional() })
+      .default({})
+      .describe('What an intake reads'),
   })
   .superRefine((given, context) => {
     const fault = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
@@ -214,6 +294,9 @@ export const settingsSchema = z
     const decimalsClash = given.csv.decimal_separator === given.csv.delimiter && given.csv.quotes === 'needed';
     if (decimalsClash && given.csv.decimal_separator === ',' && given.format === 'csv' && layout === 'batch')
       fault('csv', 'a comma as decimal separator and as delimiter: choose another delimiter, or quotes: always');
+    const { supplier, requisition } = given.read;
+    if (supplier && supplier.folder === requisition?.folder && supplier.files === requisition.files)
+      fault('read', 'suppliers and requisitions need other names of files, or another folder: each file is taken once');
   });
 
 export type FileSettings = z.output<typeof settingsSchema>;

@@ -17,6 +17,8 @@ export interface Entry {
 export interface Table {
   /** The end of its file name: empty for the main table. */
   readonly suffix: '' | '_bid_sheet';
+  /** Its columns for this document; `isOfWrite`: the value is that of a write, and not of the document. */
+  columns(entry: Entry): readonly { readonly name: string; readonly isOfWrite: boolean }[];
   /** Throws DataError for a document that it cannot hold. */
   check(entry: Entry): void;
   /** The parts of the file, one per document, and the number of its rows. Throws DataError as `check` does. */
@@ -27,6 +29,7 @@ interface Column {
   readonly name: string;
   readonly type: CellType;
   readonly required: boolean;
+  readonly isOfWrite?: boolean;
   readonly valueOf: (row: Row) => string | undefined;
 }
 
@@ -53,6 +56,7 @@ function tableOf(
 ): Table {
   return {
     suffix,
+    columns: (entry) => columnsOf([entry]).map(({ name, isOfWrite = false }) => ({ name, isOfWrite })),
     check: (entry) => {
       const columns = columnsOf([entry]);
       if (options.csv.header) headerOf(columns, options.csv);
@@ -67,8 +71,11 @@ type GivenColumn = { readonly name: string } & Partial<NonNullable<Options['colu
 function columnOf(kind: DocumentKind, { name, from, value, as, required = false }: GivenColumn): Column {
   if (from === undefined) return { name, type: as ?? 'text', required, valueOf: () => value };
   const { type, read } = cellSource(kind, from);
-  return { name, type: as ?? type, required, valueOf: read };
+  return { name, type: as ?? type, required, isOfWrite: ofWrite.includes(from), valueOf: read };
 }
+
+/** Paths whose values are those of a write. */
+const ofWrite = ['action', 'content_hash'];
 
 /**
  * The columns of bid sheets, mapped fields and attributes that any of the documents has, in the order of their first
@@ -148,9 +155,24 @@ function render(
 ): ReturnType<Table['render']> {
   const { csv } = options;
   let rows = 0;
+  function* lines(): Iterable<string[][]> {
+    if (csv.header) yield [headerOf(columns, csv)];
+    for (const entry of entries) {
+      const cells = rowsFor(entry, options).map((row) => cellsOf(columns, row, csv));
+      rows += cells.length;
+      yield cells;
+    }
+  }
+  return { parts: csvOf(lines(), csv), rows: () => rows };
+}
+
+/** The bytes of a CSV with these rows, some at a time. Each cell is `encodable`. */
+export function* csvOf(rows: Iterable<string[][]>, csv: Csv): Iterable<Uint8Array> {
   const encode = encoderOf(csv.encoding);
-  const text = (lines: string[][]) =>
-    stringify(lines, {
+  if (csv.encoding === 'utf-8-bom') yield Buffer.from([0xef, 0xbb, 0xbf]);
+  for (const some of rows) {
+    if (some.length === 0) continue;
+    const text = stringify(some, {
       delimiter: csv.delimiter,
       record_delimiter: csv.line_ends === 'crlf' ? 'windows' : 'unix',
       quoted: csv.quotes === 'always',
@@ -158,16 +180,8 @@ function render(
       // The library quotes only the chosen line end, but a reader may accept any.
       quoted_match: /[\r\n]/,
     });
-  function* parts(): Iterable<Uint8Array> {
-    if (csv.encoding === 'utf-8-bom') yield Buffer.from([0xef, 0xbb, 0xbf]);
-    if (csv.header) yield encode(text([headerOf(columns, csv)]));
-    for (const entry of entries) {
-      const lines = rowsFor(entry, options).map((row) => cellsOf(columns, row, csv));
-      rows += lines.length;
-      if (lines.length > 0) yield encode(text(lines));
-    }
+    yield encode(text);
   }
-  return { parts: parts(), rows: () => rows };
 }
 
 type Csv = Options['csv'];
@@ -214,7 +228,7 @@ const timePattern = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:\.\d+)?Z?)
 const formula = /^[=+\-@\t\r\n＝＋－＠]/u;
 
 /** The text as it goes into the cell; throws DataError for a character that the encoding does not have. */
-function encodable(text: string, csv: Csv, where: () => string): string {
+export function encodable(text: string, csv: Csv, where: () => string): string {
   const isNumber = plainDecimal.test(csv.decimal_separator === ',' ? text.replace(',', '.') : text);
   const harmless = csv.formulas === 'quote' && formula.test(text) && !isNumber ? `'${text}` : text;
   if (!harmless.isWellFormed())

@@ -12,6 +12,7 @@ import {
   LockedError,
   type Operation,
   PathError,
+  parseWithDigits,
   RateLimited,
   TransientError,
   UnknownOutcome,
@@ -207,13 +208,7 @@ export function exactJson(response: HttpResponse): unknown {
 
 /** The answer's JSON with each number as the text that the ERP has sent: 12.50 stays so. Undefined for another body. */
 export function exactNumbers(response: HttpResponse): unknown {
-  try {
-    return JSON.parse(response.text(), (_name, value: unknown, ...[context]: readonly { source?: string }[]) =>
-      typeof value === 'number' ? (context?.source ?? value) : value,
-    );
-  } catch {
-    return undefined;
-  }
+  return parseWithDigits(response.text());
 }
 
 /** A JSON reviver. `source` is ECMAScript's; TypeScript's types do not have it yet. */

@@ -2,11 +2,21 @@
  * Finds what is wrong with settings that the schema accepts: paths that no document has, requests that do not fit their
  * kind, and settings that could create a second object or leave one behind.
  */
-import { compileJsonPath, type DocumentKind, documentKinds, namedPlaces, PathError } from 'sourcing-bridge/connector';
+import {
+  compileJsonPath,
+  type DocumentKind,
+  documentKinds,
+  namedPlaces,
+  namedRequisitionPlaces,
+  PathError,
+  placesOfFlag,
+} from 'sourcing-bridge/connector';
+import { acknowledgeFaults } from './acknowledge.ts';
 import { patternOf } from './answers.ts';
 import { isByKey, kindOf } from './kinds.ts';
+import { compileReadBack } from './read-back.ts';
 import { isFilePart } from './requests.ts';
-import type { Action, KindSettings, ReadSettings, RequestSettings, Settings } from './settings.ts';
+import type { Action, KindSettings, ListSettings, OpenListSettings, RequestSettings, Settings } from './settings.ts';
 import { jsonTemplate, placesOf, rootsOf, textTemplate, urlTemplate } from './templates.ts';
 
 interface SettingFault {
@@ -37,6 +47,7 @@ export function faultsOf(settings: Settings): SettingFault[] {
     }
     if (given.lookup)
       for (const check of lookupFaults(kind, given)) tryAt([...place, 'lookup', ...check.path], check.run);
+    tryAt([...place, 'read_back'], () => compileReadBack(kind, given));
     tryAt(place, () => requireComplete(kind, given));
     const { reference } = given;
     if (typeof reference === 'object' && 'body' in reference)
@@ -51,8 +62,22 @@ export function faultsOf(settings: Settings): SettingFault[] {
     if (status === undefined && Object.keys(rule).length === 0)
       faults.push({ path: ['answers', index], message: 'must have a status, a body or both' });
   }
-  if (settings.read.supplier)
-    for (const check of readFaults(settings.read.supplier)) tryAt(['read', 'supplier', ...check.path], check.run);
+  const { supplier, requisition } = settings.read;
+  if (supplier)
+    for (const check of readFaults(supplier, namedPlaces(supplier.record)))
+      tryAt(['read', 'supplier', ...check.path], check.run);
+  if (requisition) {
+    const { at: _, ...ofItem } = requisition.record.items;
+    const places = [...namedRequisitionPlaces(requisition.record), ...Object.values(ofItem)];
+    for (const check of readFaults(requisition, places)) tryAt(['read', 'requisition', ...check.path], check.run);
+    const { open_list: openList, acknowledge } = requisition;
+    if (openList)
+      for (const check of openListFaults(openList))
+        tryAt(['read', 'requisition', 'open_list', ...check.path], check.run);
+    if (acknowledge)
+      for (const check of acknowledgeFaults(acknowledge, settings.idempotency_header))
+        tryAt(['read', 'requisition', 'acknowledge', ...check.path], check.run);
+  }
   const { message } = settings;
   if (message !== undefined) tryAt(['message'], () => compileJsonPath(message));
   return faults;
@@ -75,9 +100,8 @@ function requireComplete(kind: DocumentKind, given: KindSettings): void {
   if (given.reference !== 'key') throw new PathError('needs lookup, or the reference "key"');
 }
 
-function readFaults({ path, since, list, next, record }: ReadSettings): SettingCheck[] {
-  const pathIn =
-    typeof next === 'object' ? ('url' in next ? next.url : 'cursor' in next ? next.cursor : undefined) : undefined;
+function readFaults(settings: ListSettings, places: readonly string[]): SettingCheck[] {
+  const { path, since } = settings;
   return [
     {
       path: ['since'],
@@ -86,9 +110,35 @@ function readFaults({ path, since, list, next, record }: ReadSettings): SettingC
           throw new PathError('and {since} in the path belong together: set both, or neither');
       },
     },
+    ...pageFaults(settings),
+    { path: ['record'], run: () => places.map((each) => compileJsonPath(each)) },
+  ];
+}
+
+function openListFaults(settings: OpenListSettings): SettingCheck[] {
+  return [
+    {
+      path: ['path'],
+      run: () => {
+        if (settings.path.includes('{'))
+          throw new PathError('cannot have {since} or another value: it is the list of all that are open');
+      },
+    },
+    ...pageFaults(settings),
+    {
+      path: ['reference_id'],
+      run: () => settings.reference_id === undefined || compileJsonPath(settings.reference_id),
+    },
+    { path: ['open'], run: () => placesOfFlag(settings.open).map((each) => compileJsonPath(each)) },
+  ];
+}
+
+function pageFaults({ list, next }: Pick<ListSettings, 'list' | 'next'>): SettingCheck[] {
+  const pathIn =
+    typeof next === 'object' ? ('url' in next ? next.url : 'cursor' in next ? next.cursor : undefined) : undefined;
+  return [
     ...(list === undefined ? [] : [{ path: ['list'], run: () => compileJsonPath(list) }]),
     ...(pathIn === undefined ? [] : [{ path: ['next'], run: () => compileJsonPath(pathIn) }]),
-    { path: ['record'], run: () => namedPlaces(record).map(compileJsonPath) },
   ];
 }
 

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Document } from 'sourcing-bridge/connector';
-import { conformance } from 'sourcing-bridge/connector/testing';
+import { conformance, type EditedField } from 'sourcing-bridge/connector/testing';
 import { afterAll, beforeAll, test } from 'vitest';
 import http from './index.ts';
 import { type Order, type RestErp, startRestErp, titleMax } from './rest-erp.ts';
@@ -49,6 +49,7 @@ const settings = (address: string) => ({
         content_hash: { body: 'hash' },
         withdrawn: { path: 'status', is: ['cancelled'] },
       },
+      read_back: { decimals: ['quantity', 'price'], names: ['lot'] },
     },
   },
   answers: [
@@ -71,6 +72,37 @@ const settings = (address: string) => ({
         fields: { City: 'town' },
       },
     },
+    requisition: {
+      path: '/needs?changed_since={since}',
+      since: { overlap_seconds: 5 },
+      list: 'data',
+      next: { cursor: 'next.cursor', parameter: 'cursor' },
+      record: {
+        reference_id: 'number',
+        name: 'label',
+        open: { at: 'state', is: ['released'] },
+        tags: { Plant: 'plant.code' },
+        items: { at: 'positions', line: 'no', name: 'article.text', quantity: 'amount' },
+      },
+      open_list: {
+        path: '/needs/open',
+        list: 'data',
+        next: { cursor: 'next.cursor', parameter: 'cursor' },
+        reference_id: 'no',
+      },
+      acknowledge: {
+        method: 'PUT',
+        path: '/needs/{requisition}/sourcing',
+        body: {
+          json: {
+            progress: '{status}',
+            project: { no: '{event.id}', title: '{event.name}', link: '{event.url}' },
+            problem: '{reason}',
+            remark: '{text}',
+          },
+        },
+      },
+    },
   },
 });
 
@@ -89,15 +121,85 @@ for (const { title, run } of conformance({
   },
   poison: (document) => withTitle(document, 'x'.repeat(titleMax + 1)),
   expireLogin: async () => erp.expireLogins(),
-  changeRecord: async (_stream, name, archived) => {
+  edit: async ({ kind, key }, n) => (kind === 'award' ? editOrder(key, n) : editStored(kind, key, n)),
+  remove: async ({ kind, key }) => {
+    const [held] = erp.orders(key);
+    if (kind !== 'award') erp.editStored(kind, key, undefined);
+    else if (held) erp.editOrder(held.number, { status: 'cancelled' });
+    return kind === 'award' ? 'cancelled' : 'missing';
+  },
+  changeRecord: async (stream, name, archived) => {
     const number = randomUUID();
+    if (stream === 'requisition') {
+      const positions = [{ no: 10, article: { text: name }, amount: 2.5, unit: 'kg' }];
+      erp.saveNeed({ number, label: name, state: 'released', plant: { code: 'Ł1' }, positions });
+      const tags = [{ name: 'Plant', value: 'Ł1' }];
+      const items = [{ line: '10', name, quantity: '2.5', unit: 'kg' }];
+      return { reference_id: number, name, tags, items, open: true } as never;
+    }
     const people = [{ name: 'Ann', email: 'ann@example.com' }];
     erp.saveVendor({ number, label: name, state: archived ? 'blocked' : 'active', town: 'Łódź', people });
     return { external_id: number, name, archived, fields: { City: 'Łódź' }, contacts: people } as never;
   },
+  deleteRequisition: async (requisition) => erp.deleteNeed(requisition),
+  acknowledged: async (requisition) => {
+    const shown = erp.sourcingOf(requisition);
+    if (!shown) return [];
+    const { progress: status, project, problem: reason, remark: text } = shown;
+    return [{ status, event: project?.no, reason, text }];
+  },
   faultPoints: 3,
 }))
   test(title, run);
+
+/** What a buyer may change on the ERP's screens, and the fields that differ then. */
+function editOrder(key: string, n: number): EditedField[] | undefined {
+  const [held] = erp.orders(key);
+  const [first, ...others] = held?.items ?? [];
+  if (!held || !first) return undefined;
+  const { lot, price, quantity } = first;
+  const edits: [Partial<Order>, ...EditedField[]][] = [
+    [{ title: 'Other "title"' }, { name: 'title', held: 'Other "title"' }],
+    [{ vendor: { ...held.vendor, name: '' } }, { name: 'vendor.name', held: undefined }],
+    [
+      { items: [{ ...first, price: '1234567.8904' }, ...others] },
+      { name: `items[${lot}].price`, held: '1234567.8904' },
+    ],
+    // The same number, typed in another way.
+    [{ items: [price === undefined ? first : { ...first, price: zeroAdded(price) }, ...others] }],
+    [
+      { items: [...held.items, { lot: 'Fracht', price: '9.90' }] },
+      { name: 'items[Fracht].lot', held: 'Fracht' },
+      { name: 'items[Fracht].price', held: '9.9' },
+    ],
+    [
+      { items: others },
+      { name: `items[${lot}].lot`, held: undefined },
+      ...(quantity === undefined ? [] : [{ name: `items[${lot}].quantity`, held: undefined }]),
+      ...(price === undefined ? [] : [{ name: `items[${lot}].price`, held: undefined }]),
+    ],
+  ];
+  const [changed, ...differs] = edits[n] ?? [];
+  if (!changed) return undefined;
+  erp.editOrder(held.number, changed);
+  return differs;
+}
+
+function zeroAdded(decimal: string): string {
+  return `${decimal}${decimal.includes('.') ? '' : '.'}00`;
+}
+
+/** The same for an object under the document's own URL. */
+function editStored(kind: string, key: string, n: number): EditedField[] | undefined {
+  const { document } = erp.stored(kind, key) ?? {};
+  if (!document || n > 1) return undefined;
+  const note = n === 1 ? 'checked' : undefined;
+  const title = 'Other "title"';
+  if (note !== undefined) erp.editStored(kind, key, { ...document, note });
+  else if (kind === 'supplier') erp.editStored(kind, key, { ...document, name: title });
+  else erp.editStored(kind, key, { ...document, event: { ...(document['event'] as object), name: title } });
+  return note === undefined ? [{ name: kind === 'supplier' ? 'name' : 'event.name', held: title }] : [];
+}
 
 function heldOrder({ number, title, vendor, currency, items }: Order) {
   const lines = items.map(({ lot, quantity, price }) => ({ lot, quantity, unit_price: price }));

@@ -8,6 +8,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import {
+  type Acknowledgement,
   basicAuth,
   bearerAuth,
   type CheckResult,
@@ -29,15 +30,27 @@ import {
   type Operation,
   type Outcome,
   type PlannedOperation,
+  readBackEach,
   readFrom,
   stopped,
+  type TakenDocument,
   writeEach,
 } from 'sourcing-bridge/connector';
+import { compileAcknowledge } from './acknowledge.ts';
 import { compileAnswers, compileReference } from './answers.ts';
 import { faultsOf } from './check-settings.ts';
 import { isByKey, kindOf } from './kinds.ts';
 import { compileFindHeld } from './lookup.ts';
-import { checkRead, createSupplierReader } from './reads.ts';
+import { compileReadBack } from './read-back.ts';
+import {
+  checkOpenList,
+  checkRead,
+  createReader,
+  openListOf,
+  openNumbers,
+  requisitionList,
+  supplierList,
+} from './reads.ts';
 import { compileRequest } from './requests.ts';
 import { type Settings, settingsSchema } from './settings.ts';
 
@@ -60,7 +73,10 @@ export default defineConnector({
     lateEffectMs: 35_000,
     visibleAfterMs: 5_000,
     idempotency: 'external-id',
-    reads: ['supplier'],
+    reads: ['supplier', 'requisition'],
+    readsBack: documentKinds,
+    acknowledges: true,
+    listsOpen: true,
   },
   capabilitiesWith: (given) => ({
     requestsAtOnce: given.concurrency,
@@ -69,7 +85,10 @@ export default defineConnector({
     lateEffectMs: Math.ceil((given.settle_seconds + given.visible_seconds) * 1_000),
     visibleAfterMs: Math.ceil(given.visible_seconds * 1_000),
     idempotency: idempotencyOf(given),
-    reads: given.read.supplier ? ['supplier'] : [],
+    reads: (['supplier', 'requisition'] as const).filter((stream) => given.read[stream] !== undefined),
+    readsBack: documentKinds.filter((kind) => kindOf(given, kind).read_back !== undefined),
+    acknowledges: given.read.requisition?.acknowledge !== undefined,
+    listsOpen: given.read.requisition?.open_list !== undefined,
   }),
   urlOf: (reference, { object_url }) => object_url?.replaceAll('{reference}', () => encodeURIComponent(reference)),
   async open(given, context) {
@@ -88,24 +107,57 @@ export default defineConnector({
     });
     const kinds = new Map(documentKinds.map((kind) => [kind, compileKind(given, kind)]));
     const kindOfDocument = ({ kind }: Document) => kinds.get(kind) as CompiledKind;
-    const { supplier } = given.read;
+    const supplier = given.read.supplier && supplierList(given.read.supplier);
+    const requisition = given.read.requisition && requisitionList(given.read.requisition);
+    const openList = openListOf(given.read.requisition);
+    const acknowledge = given.read.requisition?.acknowledge;
+    const tell = acknowledge && compileAcknowledge(acknowledge, given.idempotency_header);
     const readDeps = { http, baseUrl: given.base_url, clock };
+    /** Sends each, and starts none so late that it had no full time limit. */
+    const sendEach = <Item>(
+      items: readonly Item[],
+      send: (item: Item) => Promise<Outcome>,
+      signal: AbortSignal,
+    ): Promise<Outcome[]> => {
+      const startedMs = clock.nowMs();
+      const inTime = async (item: Item) => (clock.nowMs() - startedMs > startWithinMs ? stopped : send(item));
+      return writeEach(items, inTime, { signal, atOnce: given.concurrency });
+    };
     return {
-      check: async () => [await checkBase(http, given), ...(supplier ? [await checkRead(readDeps, supplier)] : [])],
+      check: async () => [
+        await checkBase(http, given),
+        ...(supplier ? [await checkRead(readDeps, supplier)] : []),
+        ...(requisition ? [await checkRead(readDeps, requisition)] : []),
+        ...(openList ? [await checkOpenList(readDeps, openList)] : []),
+      ],
       plan: async (operations) => operations.map((operation) => planOf(kindOfDocument(operation.document), operation)),
-      write: async (operations, signal) => {
-        const startedMs = clock.nowMs();
-        const write = async (operation: Operation) =>
-          clock.nowMs() - startedMs > startWithinMs
-            ? stopped
-            : writeOne(http, kindOfDocument(operation.document), operation, signal);
-        return writeEach(operations, write, { signal, atOnce: given.concurrency });
-      },
+      write: (operations, signal) =>
+        sendEach(
+          operations,
+          (operation) => writeOne(http, kindOfDocument(operation.document), operation, signal),
+          signal,
+        ),
       lookup: async (documents, signal) => {
         const find = async (document: Document) => kindOfDocument(document).findHeld(http, document, signal);
         return lookupEach(documents, find, { signal, atOnce: given.concurrency });
       },
-      read: readFrom(supplier ? { supplier: createSupplierReader(readDeps, supplier) } : {}),
+      readBack: async (deliveries, signal) => {
+        const read = async (delivery: TakenDocument) => {
+          const { readBack } = kindOfDocument(delivery.document);
+          if (!readBack) throw new ConfigError(`documents.${delivery.document.kind} has no read_back`);
+          return readBack(http, delivery, signal);
+        };
+        return readBackEach(deliveries, read, { signal, atOnce: given.concurrency });
+      },
+      read: readFrom({
+        ...(supplier && { supplier: createReader(readDeps, supplier) }),
+        ...(requisition && { requisition: createReader(readDeps, requisition) }),
+      }),
+      ...(openList && { openRequisitions: (signal: AbortSignal) => openNumbers(readDeps, openList, signal) }),
+      ...(tell && {
+        acknowledge: (news: readonly Acknowledgement[], signal: AbortSignal) =>
+          sendEach(news, (each) => tell(http, each, signal), signal),
+      }),
       close: () => http.close(),
     };
   },
@@ -129,6 +181,7 @@ function compileKind(given: Settings, kind: DocumentKind) {
     requests: { create: compile('create'), amend: compile('amend'), cancel: compile('cancel') },
     referenceOf: compileReference(requests.reference),
     findHeld: compileFindHeld(kind, requests),
+    readBack: compileReadBack(kind, requests),
     hasLookup: requests.lookup !== undefined,
   };
 }

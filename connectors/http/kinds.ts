@@ -1,5 +1,5 @@
 /** The requests for the documents of a kind: those of the settings, with defaults. */
-import type { DocumentKind } from 'sourcing-bridge/connector';
+import { type DocumentKind, documentDecimals, documentNames } from 'sourcing-bridge/connector';
 import type { KindSettings, RequestSettings, Settings } from './settings.ts';
 
 const ownUrl = { path: '/{kind}/{key}', headers: {} };
@@ -17,6 +17,12 @@ const defaultKind: KindSettings = {
     where: {},
     ignore_others: false,
     content_hash: { body: 'content_hash' },
+  },
+  // The answer to the lookup is the document, as it was sent.
+  read_back: {
+    decimals: [...documentDecimals],
+    names: [...documentNames],
+    changed: {},
   },
   reference: 'key',
 };

@@ -17,16 +17,45 @@ import { noCall, rootsOf, textTemplate } from './templates.ts';
 /** The objects of the document. Throws when the answer cannot tell. */
 export type FindHeld = (http: Http, document: Document, signal: AbortSignal) => Promise<Found[]>;
 
+/** An object that the lookup has found. */
+export interface HeldEntry {
+  readonly response: HttpResponse;
+  readonly entry: unknown;
+  readonly reference: string;
+  readonly isWithdrawn: boolean;
+}
+
+/** The objects of the document, also those that are cancelled. Throws when the answer cannot tell. */
+export type FindEntries = (http: Http, document: Document, signal: AbortSignal) => Promise<HeldEntry[]>;
+
 /** Compiles the lookup of a kind. Without one, every document counts as held under its key. */
-export function compileFindHeld(kind: DocumentKind, { lookup, reference }: KindSettings): FindHeld {
+export function compileFindHeld(kind: DocumentKind, settings: KindSettings): FindHeld {
+  const { lookup } = settings;
   // The document has its own URL: another PUT or DELETE brings it into the right state, whatever is there now.
   if (!lookup) return async (_http, { key }) => [{ key, reference: key, contentHash: undefined }];
+  const findEntries = compileFindEntries(kind, settings, lookup);
+  const hashOf = compileHash(lookup.content_hash);
+  return async (http, document, signal) =>
+    (await findEntries(http, document, signal))
+      .filter(({ isWithdrawn }) => !isWithdrawn)
+      .map(({ response, entry, reference }) => ({
+        key: document.key,
+        reference,
+        contentHash: hashOf(response, entry),
+      }));
+}
+
+/** Compiles the request of a lookup, and what its answer shows. */
+export function compileFindEntries(
+  kind: DocumentKind,
+  { reference }: Pick<KindSettings, 'reference'>,
+  lookup: LookupSettings,
+): FindEntries {
   const request = compileLookup(kind, lookup);
   const entriesIn = compileEntries(lookup);
   const isOurs = compileWhere(kind, lookup);
   const isWithdrawn = compileWithdrawn(lookup);
   const referenceOf = compileReferenceOf(lookup, reference);
-  const hashOf = compileHash(lookup.content_hash);
   return async (http, document, signal) => {
     const response = await http.request(request(document, signal));
     if (lookup.absent.includes(response.status)) return [];
@@ -37,13 +66,12 @@ export function compileFindHeld(kind: DocumentKind, { lookup, reference }: KindS
       throw new ConfigError(
         `the lookup of ${document.kind} ${document.key} returned other objects as well: let it ask for this one only, or set ignore_others if it always returns all of them at once`,
       );
-    return ours
-      .filter((entry) => !isWithdrawn(entry))
-      .map((entry) => ({
-        key: document.key,
-        reference: referenceOf(entry, document),
-        contentHash: hashOf(response, entry),
-      }));
+    return ours.map((entry) => ({
+      response,
+      entry,
+      reference: referenceOf(entry, document),
+      isWithdrawn: isWithdrawn(entry),
+    }));
   };
 }
 

@@ -1,24 +1,31 @@
 /**
- * Reads suppliers from a list of the ERP, page by page, as the settings describe. With `{since}` in the path a read asks
- * only for what has changed since some time before the last one began: by the ERP's clock or by this one, whichever is
- * earlier. Every later page is asked for below the base URL only: no answer can send the login elsewhere.
+ * Reads suppliers or requisitions from a list of the ERP, page by page, as the settings describe. With `{since}` in the
+ * path a read asks only for what has changed since some time before the last one began: by the ERP's clock or by this
+ * one, whichever is earlier. Every later page is asked for below the base URL only: no answer can send the login elsewhere.
  */
 import { createHash } from 'node:crypto';
 import {
   type CheckResult,
   type Clock,
-  ConfigError,
   compileJsonPath,
+  compileOpen,
+  compileRequisitionPlaces,
   compileSupplierPlaces,
+  DataError,
   type Http,
   type HttpResponse,
   namedPlaces,
+  parseCheckpoint,
   type ReadPage,
+  type ReadStream,
+  type RecordFault,
+  type RecordOf,
   TransientError,
   z,
 } from 'sourcing-bridge/connector';
-import { exactNumbers } from './answers.ts';
-import type { ReadSettings } from './settings.ts';
+import { exactNumbers, referenceText } from './answers.ts';
+import { compilePages } from './pages.ts';
+import type { ListSettings, OpenListSettings, ReadSettings } from './settings.ts';
 
 const walkForm = z.object({ beganMs: z.number(), path: z.string(), pages: z.number() });
 const checkpointForm = z.object({
@@ -41,18 +48,54 @@ interface ReadDeps {
   readonly clock: Clock;
 }
 
-/** The reader of suppliers. Throws ConnectorErrors. */
-export function createSupplierReader({ http, baseUrl, clock }: ReadDeps, settings: ReadSettings) {
+/** What a stream reads of its list. */
+export interface ListRead<Stream extends ReadStream> {
+  readonly stream: Stream;
+  readonly settings: ListSettings;
+  readonly toRecord: (entry: unknown, where: string) => { record: RecordOf<Stream> } | { fault: RecordFault };
+}
+
+export function supplierList(settings: NonNullable<ReadSettings['supplier']>): ListRead<'supplier'> {
+  const { record } = settings;
+  const named = new Set(namedPlaces(record));
+  const toRecord = compileSupplierPlaces<unknown>(record, compileJsonPath, (entry) =>
+    Object.fromEntries(
+      Object.entries(typeof entry === 'object' && entry !== null ? entry : {}).filter(
+        ([name, value]) => !named.has(name) && (typeof value !== 'object' || value === null),
+      ),
+    ),
+  );
+  return { stream: 'supplier', settings, toRecord };
+}
+
+export function requisitionList(settings: NonNullable<ReadSettings['requisition']>): ListRead<'requisition'> {
+  const toRecord = compileRequisitionPlaces<unknown>(settings.record, compileJsonPath, compileJsonPath);
+  return { stream: 'requisition', settings, toRecord };
+}
+
+/** The list of the requisitions that are open; undefined where the settings have none. */
+export interface OpenList {
+  readonly settings: OpenListSettings;
+  readonly numberPath: string;
+}
+
+export function openListOf(settings: ReadSettings['requisition']): OpenList | undefined {
+  const { open_list: list, record } = settings ?? {};
+  return list && record && { settings: list, numberPath: list.reference_id ?? record.reference_id };
+}
+
+/** The reader of a list. Throws ConnectorErrors. */
+export function createReader<Stream extends ReadStream>({ http, baseUrl, clock }: ReadDeps, source: ListRead<Stream>) {
+  const { settings, stream } = source;
   const of = createHash('sha256')
     .update(JSON.stringify([settings.path, settings.next]))
     .digest('hex');
-  const toPage = compilePage(settings);
-  const nextOf = compileNext(settings, baseUrl);
+  const toPage = compilePage(source);
 
-  async function* read(checkpoint: string | undefined, signal: AbortSignal): AsyncGenerator<ReadPage<'supplier'>> {
+  async function* read(checkpoint: string | undefined, signal: AbortSignal): AsyncGenerator<ReadPage<Stream>> {
     let at = checkpointOf(checkpoint, of);
     let isStored = at.walk !== undefined;
-    let last: string | undefined;
+    const nextOf = compilePages(settings, baseUrl, `settings.read.${stream}`);
     for (;;) {
       const nowMs = clock.nowMs();
       const walk = at.walk ?? { beganMs: nowMs, path: pathSince(settings, at.sinceMs), pages: 0 };
@@ -67,15 +110,6 @@ export function createSupplierReader({ http, baseUrl, clock }: ReadDeps, setting
       const beganMs = walk.pages === 0 ? Math.min(walk.beganMs, clockOf(response) ?? nowMs) : walk.beganMs;
       const { entries, page, answer } = toPage(response);
       const next = nextOf({ path: walk.path, pages: walk.pages + 1, entries: entries.length, answer, response });
-      // A list that does not change from page to page would never end.
-      const body = next === undefined ? undefined : createHash('sha256').update(response.bytes).digest('hex');
-      if (next === walk.path || (body !== undefined && body === last && entries.length > 0))
-        throw new ConfigError(
-          `${walk.path} returns the same page again and again: settings.read.supplier.next is wrong.`,
-        );
-      last = body;
-      if (walk.pages + 1 >= settings.pages_max && next !== undefined)
-        throw new ConfigError(`The list has more than ${settings.pages_max} pages (settings.read.supplier.pages_max).`);
       at =
         next === undefined
           ? { of, ...(settings.since ? { sinceMs: beganMs - settings.since.overlap_seconds * 1_000 } : {}) }
@@ -88,16 +122,73 @@ export function createSupplierReader({ http, baseUrl, clock }: ReadDeps, setting
   return read;
 }
 
+/**
+ * The numbers of all requisitions that are open, page by page. An entry that cannot be read counts as open, under its
+ * number. Throws ConnectorErrors, also for an entry without a number: what is open is not known then.
+ */
+export async function* openNumbers(
+  { http, baseUrl }: Pick<ReadDeps, 'http' | 'baseUrl'>,
+  { settings, numberPath }: OpenList,
+  signal: AbortSignal,
+): AsyncGenerator<readonly string[]> {
+  const setting = 'settings.read.requisition.open_list';
+  const toEntries = compileEntries(settings);
+  const nextOf = compilePages(settings, baseUrl, setting);
+  const numberAt = compileJsonPath(numberPath);
+  const isOpen = compileOpen<unknown>(settings, compileJsonPath);
+  let pages = 0;
+  for (let path: string | undefined = settings.path; path !== undefined; ) {
+    const response = await http.request({ method: 'GET', path, signal });
+    const { answer, entries } = toEntries(response);
+    pages += 1;
+    yield entries.flatMap((entry, index) => {
+      if (!mayBeOpen(isOpen, entry)) return [];
+      const number = referenceText(numberAt(entry))?.trim() ?? '';
+      if (number === '')
+        throw new TransientError(
+          `GET ${path}, entry ${index + 1} of its page has no number at ${numberPath} (${setting}.reference_id): which requisitions are open is not known.`,
+        );
+      return [number];
+    });
+    path = nextOf({ path, pages, entries: entries.length, answer, response });
+  }
+}
+
+function mayBeOpen(isOpen: (entry: unknown) => boolean, entry: unknown): boolean {
+  try {
+    return isOpen(entry);
+  } catch (error) {
+    if (error instanceof DataError) return true;
+    throw error;
+  }
+}
+
 /** Asks for the first page of what has changed just now. Never rejects. */
-export async function checkRead({ http, clock }: ReadDeps, settings: ReadSettings): Promise<CheckResult> {
+export async function checkRead<Stream extends ReadStream>(
+  { http, clock }: ReadDeps,
+  source: ListRead<Stream>,
+): Promise<CheckResult> {
+  const { settings, stream } = source;
   const name = `read ${settings.path}`;
   try {
     const path = pathSince(settings, clock.nowMs());
     const response = await http.request({ method: 'GET', path, signal: AbortSignal.timeout(checkMs) });
-    const { entries, page } = compilePage(settings)(response);
+    const { entries, page } = compilePage(source)(response);
     const [fault] = page.faults;
     if (fault) return { name, ok: false, message: `${fault.where}: ${fault.why}.` };
-    return { name, ok: true, message: `${settings.path} answers with a list of ${entries.length} suppliers.` };
+    return { name, ok: true, message: `${settings.path} answers with a list of ${entries.length} ${stream}s.` };
+  } catch (error) {
+    return { name, ok: false, message: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** Asks for the first page of the list of open requisitions. Never rejects. */
+export async function checkOpenList(deps: ReadDeps, list: OpenList): Promise<CheckResult> {
+  const name = `list ${list.settings.path}`;
+  try {
+    const first = await openNumbers(deps, list, AbortSignal.timeout(checkMs)).next();
+    const count = first.done === true ? 0 : first.value.length;
+    return { name, ok: true, message: `${list.settings.path} answers with a list of ${count} open requisitions.` };
   } catch (error) {
     return { name, ok: false, message: error instanceof Error ? error.message : String(error) };
   }
@@ -105,19 +196,11 @@ export async function checkRead({ http, clock }: ReadDeps, settings: ReadSetting
 
 function checkpointOf(stored: string | undefined, of: string): Checkpoint {
   if (stored === undefined) return { of };
-  let given: unknown;
-  try {
-    given = JSON.parse(stored);
-  } catch {
-    given = undefined;
-  }
-  const read = checkpointForm.safeParse(given);
-  if (!read.success)
-    throw new ConfigError('The checkpoint was not written by the http connector: start this read from the beginning.');
-  return read.data.of === of ? read.data : { of };
+  const read = parseCheckpoint(stored, checkpointForm, 'http');
+  return read.of === of ? read : { of };
 }
 
-function pathSince({ path, since }: ReadSettings, sinceMs = 0): string {
+function pathSince({ path, since }: ListSettings, sinceMs = 0): string {
   if (!since) return path;
   const date = new Date(sinceMs);
   const seconds = Math.floor(sinceMs / 1_000);
@@ -136,95 +219,27 @@ function clockOf({ headers }: HttpResponse): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-function compilePage({ list, record, path }: ReadSettings) {
-  const listOf = list === undefined ? (answer: unknown) => answer : compileJsonPath(list);
-  const named = new Set(namedPlaces(record));
-  const toRecord = compileSupplierPlaces<unknown>(record, compileJsonPath, (entry) =>
-    Object.fromEntries(
-      Object.entries(typeof entry === 'object' && entry !== null ? entry : {}).filter(
-        ([name, value]) => !named.has(name) && (typeof value !== 'object' || value === null),
-      ),
-    ),
-  );
+function compilePage<Stream extends ReadStream>({ settings, toRecord }: ListRead<Stream>) {
+  const toEntries = compileEntries(settings);
   return (response: HttpResponse) => {
+    const { answer, entries } = toEntries(response);
+    const read = entries.map((entry, index) => toRecord(entry, `GET ${settings.path}, entry ${index + 1} of its page`));
+    const records = read.flatMap((each) => ('record' in each ? [each.record] : []));
+    const faults = read.flatMap((each) => ('fault' in each ? [each.fault] : []));
+    return { answer, entries, page: { records, faults } };
+  };
+}
+
+/** Compiles where the entries are in the answer of a list. The compiled function throws TransientError where they are not. */
+function compileEntries({ list, path }: Pick<ListSettings, 'list' | 'path'>) {
+  const listOf = list === undefined ? (answer: unknown) => answer : compileJsonPath(list);
+  return (response: HttpResponse): { answer: unknown; entries: readonly unknown[] } => {
     const answer = exactNumbers(response);
     const entries = listOf(answer);
     if (!Array.isArray(entries))
       throw new TransientError(
         `the answer to GET ${path} has no list ${list === undefined ? 'as its whole body' : `at ${list}`}`,
       );
-    const read = entries.map((entry: unknown, index) => toRecord(entry, `GET ${path}, entry ${index + 1} of its page`));
-    const records = read.flatMap((each) => ('record' in each ? [each.record] : []));
-    const faults = read.flatMap((each) => ('fault' in each ? [each.fault] : []));
-    return { answer, entries: entries as readonly unknown[], page: { records, faults } };
+    return { answer, entries: entries as readonly unknown[] };
   };
-}
-
-interface Asked {
-  readonly path: string;
-  /** How many pages were asked for. */
-  readonly pages: number;
-  readonly entries: number;
-  readonly answer: unknown;
-  readonly response: HttpResponse;
-}
-
-/** Returns the path of the page after this one; undefined after the last. */
-function compileNext({ next }: ReadSettings, baseUrl: string): (asked: Asked) => string | undefined {
-  if (next === undefined) return () => undefined;
-  if (next === 'link')
-    return ({ path, response }) => {
-      const target = linkOf(response.headers['link'] ?? '');
-      return target === undefined ? undefined : pathBelow(baseUrl, path, target);
-    };
-  if ('url' in next) {
-    const read = compileJsonPath(next.url);
-    return ({ path, answer }) => {
-      const target = read(answer);
-      return typeof target === 'string' && target !== '' ? pathBelow(baseUrl, path, target) : undefined;
-    };
-  }
-  if ('cursor' in next) {
-    const read = compileJsonPath(next.cursor);
-    return ({ path, answer }) => {
-      const cursor = read(answer);
-      return typeof cursor === 'string' && cursor !== '' ? withParameter(path, next.parameter, cursor) : undefined;
-    };
-  }
-  if ('page' in next) {
-    return ({ path, pages, entries }) =>
-      entries === 0 || entries < (next.size ?? 0)
-        ? undefined
-        : withParameter(path, next.page, String(next.first + pages));
-  }
-  return ({ path, entries }) => {
-    if (entries === 0 || entries < (next.size ?? 0)) return undefined;
-    const before = Number(new URL(`http://erp${path}`).searchParams.get(next.offset) ?? 0);
-    return withParameter(path, next.offset, String(before + entries));
-  };
-}
-
-function withParameter(path: string, name: string, value: string): string {
-  const url = new URL(`http://erp${path}`);
-  url.searchParams.set(name, value);
-  return `${url.pathname}${url.search}`;
-}
-
-/** The target of `<…>; rel="next"` (RFC 8288). */
-function linkOf(header: string): string | undefined {
-  for (const [, target, params] of header.matchAll(/<([^<>]*)>((?:\s*;\s*[^;,"=]+(?:=(?:"[^"]*"|[^;,"]*))?)*)/g))
-    if (/;\s*rel\s*=\s*(?:"(?:[^"]*\s)?next(?:\s[^"]*)?"|next\b)/i.test(params ?? '')) return target;
-  return undefined;
-}
-
-/** The path, below the base URL, of a URL that an answer names. Throws ConfigError for any other place. */
-function pathBelow(baseUrl: string, path: string, target: string): string {
-  const base = new URL(baseUrl);
-  const prefix = base.pathname.replace(/\/$/, '');
-  const url = URL.canParse(target, `${base.origin}${prefix}${path}`)
-    ? new URL(target, `${base.origin}${prefix}${path}`)
-    : undefined;
-  if (url?.origin !== base.origin || !`${url.pathname}/`.startsWith(`${prefix}/`))
-    throw new ConfigError('The next page is not below base_url: the login is not sent there.');
-  return `${url.pathname.slice(prefix.length)}${url.search}`;
 }

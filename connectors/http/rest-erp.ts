@@ -13,9 +13,16 @@ export interface RestErp {
   /** The object under a document's own URL. */
   stored(kind: string, key: string): StoredDocument | undefined;
   orders(externalKey: string): Order[];
+  /** Changes what is stored under a document's own URL, or deletes it, as a user of the ERP does. */
+  editStored(kind: string, key: string, document: StoredDocument['document'] | undefined): void;
+  editOrder(number: string, changed: Partial<Order>): void;
   expireLogins(): void;
   /** Creates or changes a vendor, as a user of the ERP does. */
   saveVendor(vendor: Vendor): void;
+  saveNeed(need: Need): void;
+  deleteNeed(number: string): void;
+  /** What it shows of the sourcing of a requisition. */
+  sourcingOf(number: string): Sourcing | undefined;
   close(): Promise<void>;
 }
 
@@ -30,6 +37,23 @@ export interface Vendor {
   state: 'active' | 'blocked';
   town: string;
   people: { name: string; email: string }[];
+}
+
+/** A requisition. */
+export interface Need {
+  number: string;
+  label: string;
+  state: 'draft' | 'released';
+  plant: { code: string };
+  positions: { no: number; article: { text: string }; amount: number; unit: string }[];
+}
+
+/** What became of a requisition, in this ERP's own words. */
+export interface Sourcing {
+  progress: string;
+  project?: { no: string; title: string; link?: string };
+  problem?: string;
+  remark: string;
 }
 
 export interface Order {
@@ -53,6 +77,8 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
   const documents = new Map<string, StoredDocument>();
   const orders = new Map<string, Order>();
   const vendors = new Map<string, Vendor & { changedMs: number }>();
+  const needs = new Map<string, Need & { changedMs: number }>();
+  const sourcing = new Map<string, Sourcing>();
   let tokens = new Set<string>();
 
   function send(response: ServerResponse, status: number, json?: unknown, headers: Record<string, string> = {}): void {
@@ -112,14 +138,37 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
     return send(response, 201, { success: true }, { location: `/purchase-orders/${created.number}` });
   }
 
-  /** Pages of two vendors, by a cursor; those that have changed since a time. */
-  function listVendors(url: URL, response: ServerResponse): void {
+  /** Pages of two, by a cursor; those that have changed since a time. */
+  function list(held: ReadonlyMap<string, { changedMs: number }>, url: URL, response: ServerResponse): void {
     const since = Date.parse(url.searchParams.get('changed_since') ?? '');
+    const found = [...held.values()].filter(({ changedMs }) => changedMs >= since);
+    return page(
+      found.map(({ changedMs: _changed, ...entry }) => entry),
+      url,
+      response,
+    );
+  }
+
+  function page(found: readonly object[], url: URL, response: ServerResponse): void {
     const from = Number(url.searchParams.get('cursor') ?? 0);
-    const found = [...vendors.values()].filter(({ changedMs }) => changedMs >= since);
     const next = from + 2 < found.length ? { cursor: String(from + 2) } : {};
-    const data = found.slice(from, from + 2).map(({ changedMs: _changed, ...vendor }) => vendor);
-    return send(response, 200, { success: true, data, next });
+    return send(response, 200, { success: true, data: found.slice(from, from + 2), next });
+  }
+
+  /** `/needs/open`, and `/needs/{number}/sourcing`. */
+  function ofNeeds(url: URL, body: Buffer, response: ServerResponse): void {
+    const [, , number = '', part] = url.pathname.split('/').map(decodeURIComponent);
+    if (number === 'open') {
+      const open = [...needs].filter(([, { state }]) => state === 'released');
+      return page(
+        open.map(([no]) => ({ no })),
+        url,
+        response,
+      );
+    }
+    if (part !== 'sourcing' || !needs.has(number)) return send(response, 404, { error: { text: 'no such need' } });
+    sourcing.set(number, JSON.parse(body.toString('utf8')) as Sourcing);
+    return send(response, 200, { success: true });
   }
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -129,7 +178,9 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
     if (url.pathname === '/token') login(request, response);
     else if (!tokens.has(token)) send(response, 401, { error: { text: 'log in' } });
     else if (url.pathname.startsWith('/purchase-orders')) order(url, request.method ?? '', body, response);
-    else if (url.pathname === '/vendors') listVendors(url, response);
+    else if (url.pathname === '/vendors') list(vendors, url, response);
+    else if (url.pathname === '/needs') list(needs, url, response);
+    else if (url.pathname.startsWith('/needs/')) ofNeeds(url, body, response);
     else if (url.pathname === '/') send(response, 200, { success: true, name: 'REST ERP' });
     else await byKey(url.pathname, request, body, response);
   }
@@ -144,6 +195,14 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
     stored: (kind, key) => documents.get(`/${kind}/${encodeURIComponent(key)}`),
     orders: (externalKey) =>
       [...orders.values()].filter((order) => order.externalKey === externalKey && order.status === 'open'),
+    editStored: (kind, key, document) => {
+      const path = `/${kind}/${encodeURIComponent(key)}`;
+      if (document) documents.set(path, { ...documents.get(path), document });
+      else documents.delete(path);
+    },
+    editOrder: (number, changed) => {
+      Object.assign(orders.get(number) ?? {}, changed);
+    },
     expireLogins: () => {
       tokens = new Set();
     },
@@ -152,6 +211,14 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
       vendors.delete(vendor.number);
       vendors.set(vendor.number, { ...vendor, changedMs: Date.now() });
     },
+    saveNeed: (need) => {
+      needs.delete(need.number);
+      needs.set(need.number, { ...need, changedMs: Date.now() });
+    },
+    deleteNeed: (number) => {
+      needs.delete(number);
+    },
+    sourcingOf: (number) => sourcing.get(number),
     close: async () => {
       server.closeAllConnections();
       server.close();

@@ -1,5 +1,5 @@
 /** The schema of the settings. `faultsOf` (check-settings.ts) checks the paths and templates in them. */
-import { documentKinds, secret, supplierPlaces, z } from 'sourcing-bridge/connector';
+import { documentKinds, requisitionPlaces, secret, supplierPlaces, z } from 'sourcing-bridge/connector';
 
 const seconds = z.number().positive().max(3_600);
 const statusForm = z.union([z.int().min(100).max(599), z.string().regex(/^(?:[1-5]xx|[1-5]\d\d(?:-[1-5]\d\d)?)$/)]);
@@ -91,11 +91,34 @@ const lookup = z.strictObject({
     .describe('Which found objects are cancelled, and still shown'),
 });
 
+const readBack = z.strictObject({
+  fields: z
+    .unknown()
+    .optional()
+    .describe('What the found object must have, as a template of JSON; default: the JSON that create sends'),
+  at: z.string().optional().describe('The path of these values in a found object; default: the object itself'),
+  decimals: z
+    .array(z.string())
+    .default([])
+    .describe('Members that are decimals, for example price: 1.50 and 1.5 are the same'),
+  names: z
+    .array(z.string())
+    .default([])
+    .describe('Members by which the entries of lists are known, for example lot; others are known by their place'),
+  changed: z
+    .strictObject({ by: z.string().optional(), at: z.string().optional() })
+    .default({})
+    .describe('The paths in a found object of who has changed it last, and when'),
+});
+
 const kindSettings = z.strictObject({
   create: request.optional(),
   amend: request.optional().describe('Default: as create, if that is a PUT'),
   cancel: request.optional(),
   lookup: lookup.optional(),
+  read_back: readBack
+    .optional()
+    .describe('How bridge reconcile compares what the lookup finds with what was delivered; without it: not compared'),
   reference: referenceForm.default('key').describe('Where the answer to create has the reference'),
 });
 
@@ -131,7 +154,7 @@ const answerRule = z.strictObject({
 
 const parameter = z.string().regex(/^[A-Za-z0-9_.$[\]-]{1,100}$/, 'must be the name of a query parameter');
 
-const readSettings = z.strictObject({
+const listSettings = z.strictObject({
   path: z
     .string()
     .regex(/^\/[^\s#]*$/, 'must begin with /')
@@ -161,8 +184,48 @@ const readSettings = z.strictObject({
     .describe(
       'How the next page is asked for: link for the header Link, the path of a URL or a cursor in the answer, a page number or an offset; default: there is one page',
     ),
-  record: supplierPlaces.describe('The paths of the parts of a supplier'),
   pages_max: z.int().min(1).max(1_000_000).default(10_000).describe('A read with more pages fails'),
+});
+
+export type ListSettings = z.output<typeof listSettings>;
+
+const openListSettings = listSettings.omit({ since: true }).extend({
+  path: listSettings.shape.path.describe(
+    'The list of all requisitions that are open, for example /requisitions?open=1',
+  ),
+  reference_id: z.string().optional().describe("The path of the number in an entry; default: the record's"),
+  open: requisitionPlaces.shape.open.describe(
+    'Which entries are open, as `record.open`, for a list that has others, too; default: all of them',
+  ),
+});
+
+export type OpenListSettings = z.output<typeof openListSettings>;
+
+const acknowledgeSettings = z.strictObject({
+  method: z.enum(['PUT', 'PATCH', 'POST']),
+  path: z.string().describe('For example /requisitions/{requisition}/sourcing'),
+  headers: z.record(z.string(), z.string()).default({}),
+  body: z
+    .union([z.enum(['news', 'none']), z.strictObject({ json: z.unknown() })])
+    .default('news')
+    .describe('news: requisition, status, event, reason, text and idempotency_key as JSON; or a template'),
+});
+
+export type AcknowledgeSettings = z.output<typeof acknowledgeSettings>;
+
+const readSettings = z.strictObject({
+  supplier: listSettings.extend({ record: supplierPlaces.describe('The paths of the parts of a supplier') }).optional(),
+  requisition: listSettings
+    .extend({
+      record: requisitionPlaces.describe('The paths of the parts of a requisition'),
+      open_list: openListSettings
+        .optional()
+        .describe('Asked after each read: an open requisition that is missing in it twice counts as withdrawn'),
+      acknowledge: acknowledgeSettings
+        .optional()
+        .describe('The request that tells the ERP what became of a requisition; default: it is not told'),
+    })
+    .optional(),
 });
 
 export type ReadSettings = z.output<typeof readSettings>;
@@ -220,7 +283,7 @@ export const settingsSchema = z.strictObject({
     .default('json')
     .describe('The body of an answer that means done: json for JSON or no body, so that an HTML page does not count'),
   message: z.string().optional().describe("The path of the ERP's own error message in an answer"),
-  read: z.strictObject({ supplier: readSettings.optional() }).default({}).describe('What an intake reads'),
+  read: readSettings.default({}).describe('What an intake reads'),
 });
 
 export type Settings = z.output<typeof settingsSchema>;

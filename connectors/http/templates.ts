@@ -7,7 +7,6 @@ import {
   compilePath,
   compileValuePath,
   DataError,
-  type Document,
   type DocumentKind,
   documentShape,
   jsonNumber,
@@ -20,7 +19,8 @@ import {
 
 /** The values that fill a template. */
 export interface Scope {
-  readonly document: Document;
+  /** The document, or the news of a requisition. */
+  readonly document: object;
   /** Values of the request; none has the name of a document's member. */
   readonly call: Readonly<Record<CallValue, string | undefined>>;
   /** Within `each`: the current line of the document, and the current entry of any list. */
@@ -52,6 +52,20 @@ export const noCall: Scope['call'] = {
 export function rootsOf(kind: DocumentKind): Roots {
   return { ...callRoots, document: documentShape(kind) };
 }
+
+/** What the paths in the templates of `acknowledge` may begin with. */
+export const newsRoots: Roots = {
+  idempotency_key: {},
+  document: {
+    properties: {
+      requisition: {},
+      status: {},
+      event: { properties: { kind: {}, id: {}, name: {}, reference: {}, url: {} } },
+      reason: {},
+      text: {},
+    },
+  },
+};
 
 const callRoots: Readonly<Record<string, Shape>> = Object.fromEntries(
   Object.keys(callValues).map((name) => [name, {}]),

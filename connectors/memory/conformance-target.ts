@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Document, DocumentKind, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
-import type { ConformanceTarget } from 'sourcing-bridge/connector/testing';
+import type { ConformanceTarget, EditedField } from 'sourcing-bridge/connector/testing';
 import memory from './index.ts';
 import type { ErpObject } from './mapping.ts';
 import type { MemoryErp } from './memory-erp.ts';
@@ -30,6 +30,22 @@ export function memoryTarget(erp: MemoryErp): ConformanceTarget {
       })),
     poison: (document) => withTitle(document, 'x'.repeat(201)),
     expireLogin: async () => erp.expireLogins(),
+    deleteRequisition: async (requisition) => erp.deleteRecord('requisitions', requisition),
+    edit: async (document, n) => {
+      const [object] = erp.held(document.kind, document.key);
+      const edit = object && editsOf(object)[n];
+      if (!edit) return undefined;
+      erp.edit(object.number, edit.changed);
+      return edit.differs;
+    },
+    remove: async ({ kind, key }) => {
+      const [object] = erp.held(kind, key);
+      if (!object) return undefined;
+      // An order is cancelled on the ERP's screens, everything else is deleted there.
+      if (kind === 'award') erp.edit(object.number, { cancelled: true });
+      else erp.remove(object.number);
+      return kind === 'award' ? 'cancelled' : 'missing';
+    },
     acknowledged: async (requisition) => {
       const shown = erp.sourcingOf(requisition);
       return shown ? [{ status: shown.status, event: shown.project, reason: shown.reason }] : [];
@@ -48,6 +64,57 @@ export function memoryTarget(erp: MemoryErp): ConformanceTarget {
       return { supplier, requisition }[stream] as RecordOf<typeof stream>;
     },
   };
+}
+
+/** What a person may change on the ERP's screens, and which fields differ then. */
+function editsOf({ lines, contacts, state }: ErpObject) {
+  const edits: { changed: Partial<ErpObject>; differs: EditedField[] }[] = [
+    { changed: { title: 'Other "title"' }, differs: [{ name: 'title', held: 'Other "title"' }] },
+  ];
+  if (state !== undefined) edits.push({ changed: { state: 'lost' }, differs: [{ name: 'state', held: 'lost' }] });
+  if (contacts) edits.push({ changed: { contacts: [] }, differs: contacts.flatMap(goneContact) });
+  const [first, ...others] = lines ?? [];
+  if (!first) return edits;
+  const added = { item: 'Fracht', price: '9.90' };
+  edits.push(
+    {
+      changed: { lines: [...(lines ?? []), added] },
+      differs: [
+        { name: 'lines[Fracht].item', held: 'Fracht' },
+        { name: 'lines[Fracht].price', held: '9.9' },
+      ],
+    },
+    { changed: { lines: others }, differs: goneLine(first) },
+  );
+  if (first.price !== undefined)
+    edits.push(
+      {
+        changed: { lines: [{ ...first, price: '1234567.8904' }, ...others] },
+        differs: [{ name: `lines[${first.item}].price`, held: '1234567.8904' }],
+      },
+      // The same number, typed in another way.
+      {
+        changed: { lines: [{ ...first, price: `${first.price}${first.price.includes('.') ? '' : '.'}00` }, ...others] },
+        differs: [],
+      },
+    );
+  return edits;
+}
+
+function goneContact({ email, name }: { email: string; name: string }): EditedField[] {
+  return (name === '' ? ['email'] : ['name', 'email']).map((member) => ({
+    name: `contacts[${email}].${member}`,
+    held: undefined,
+  }));
+}
+
+/** The values of a line that is not there any more. */
+function goneLine({ item, choices = [], ...line }: NonNullable<ErpObject['lines']>[number]): EditedField[] {
+  const members = Object.entries({ item, ...line }).filter(([, value]) => value !== undefined);
+  return [
+    ...members.map(([member]) => ({ name: `lines[${item}].${member}`, held: undefined })),
+    ...choices.map((_, index) => ({ name: `lines[${item}].choices[${index + 1}]`, held: undefined })),
+  ];
 }
 
 function heldDocument(kind: DocumentKind, object: ErpObject): unknown {

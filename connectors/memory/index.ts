@@ -19,13 +19,16 @@ import {
   type Outcome,
   type PlannedOperation,
   pathSegment,
+  type ReadBack,
   readFrom,
   secret,
+  type TakenDocument,
+  TransientError,
   UnknownOutcome,
   writeEach,
   z,
 } from 'sourcing-bridge/connector';
-import { type ErpRecord, toErpObject, toRequisitionRecord, toSupplierRecord } from './mapping.ts';
+import { compared, type ErpRecord, toErpObject, toRequisitionRecord, toSupplierRecord } from './mapping.ts';
 
 const settings = z.strictObject({
   base_url: z.url({ protocol: /^https?$/ }).describe('Where the ERP is: https://erp.example.com'),
@@ -50,6 +53,8 @@ export default defineConnector({
     lateEffectMs: 5_000,
     reads: ['supplier', 'requisition'],
     acknowledges: true,
+    listsOpen: true,
+    readsBack: documentKinds,
   },
   async open({ base_url, client_id, client_secret }, { clock }) {
     const login = clientCredentials({ tokenUrl: '/token', clientId: client_id, clientSecret: client_secret }, clock);
@@ -64,8 +69,10 @@ export default defineConnector({
         supplier: (checkpoint, signal) => read(http, 'suppliers', toSupplierRecord, checkpoint, signal),
         requisition: (checkpoint, signal) => read(http, 'requisitions', toRequisitionRecord, checkpoint, signal),
       }),
+      openRequisitions: (signal) => openRequisitions(http, signal),
       acknowledge: (acknowledgements, signal) =>
         writeEach(acknowledgements, (each) => acknowledge(http, each, signal), { signal, atOnce: connections }),
+      readBack: (deliveries, signal) => readBack(http, deliveries, signal),
       close: () => http.close(),
     };
   },
@@ -147,6 +154,36 @@ async function lookup(http: Http, documents: readonly Operation['document'][], s
 
 const foundForm = z.array(z.object({ number: z.string().min(1), key: z.string(), hash: z.string() }));
 
+/**
+ * One request for all objects, and one answer for each: an answer that is too short says nothing of the rest. The search
+ * is by the number, because a person may have changed the field that has the key.
+ */
+async function readBack(http: Http, deliveries: readonly TakenDocument[], signal: AbortSignal): Promise<ReadBack[]> {
+  const [first] = deliveries;
+  if (!first) return [];
+  const wanted = deliveries.map(({ document: { key }, reference: number }) => ({ number, key }));
+  const path = `/show/${first.document.kind}`;
+  const { objects } = shownForm.parse(
+    (await http.request({ method: 'POST', path, json: { wanted }, safe: true, signal })).json(),
+  );
+  if (objects.length !== deliveries.length)
+    throw new TransientError(`the ERP showed ${objects.length} objects of ${deliveries.length}`);
+  return deliveries.map(({ document }, index) => {
+    const { key } = document;
+    const object = objects[index];
+    if (!object) return { key, status: 'missing' };
+    const { number: reference, cancelled, changedBy: by } = object;
+    if (cancelled) return { key, status: 'cancelled', reference };
+    return { key, status: 'held', reference, ...compared(document, object), changed: { by } };
+  });
+}
+
+const shownForm = z.object({
+  objects: z.array(
+    z.looseObject({ number: z.string().min(1), cancelled: z.boolean(), changedBy: z.string() }).nullable(),
+  ),
+});
+
 async function plan(http: Http, operations: readonly Operation[], signal: AbortSignal): Promise<PlannedOperation[]> {
   const documents = operations.map(({ document }) => document);
   const held = new Map((await lookup(http, documents, signal)).map((found) => [found.key, found]));
@@ -177,6 +214,20 @@ async function* read<Record>(
   }
 }
 
+/** In the order of the numbers: a requisition that is closed meanwhile moves no other one to a page that was read. */
+async function* openRequisitions(http: Http, signal: AbortSignal) {
+  let after = '';
+  while (true) {
+    const response = await http.request({ method: 'GET', path: '/open/requisitions', query: { after }, signal });
+    const { numbers } = openForm.parse(response.json());
+    if (numbers.length === 0) return;
+    after = numbers.at(-1) ?? after;
+    yield numbers;
+  }
+}
+
+const openForm = z.object({ numbers: z.array(z.string().min(1)) });
+
 const changesForm = z.object({
   last: z.int(),
   records: z.array(
@@ -190,7 +241,9 @@ const changesForm = z.object({
       items: z
         .array(z.object({ line: z.string(), name: z.string(), quantity: z.string(), unit: z.string() }))
         .default([]),
-      files: z.array(z.object({ file_name: z.string(), content: z.string() })).default([]),
+      files: z
+        .array(z.object({ file_name: z.string(), content: z.string().optional(), url: z.string().optional() }))
+        .default([]),
     }),
   ),
 });

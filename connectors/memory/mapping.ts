@@ -3,13 +3,15 @@
  * sourcing service. An author of a connector fills this part in. It does no I/O. Amounts stay text from end to end,
  * because a JavaScript number would lose digits.
  */
-import type {
-  AwardDocument,
-  Document,
-  QuotationDocument,
-  RequisitionRecord,
-  RfiAnswersDocument,
-  SupplierRecord,
+import {
+  type AwardDocument,
+  type Document,
+  fieldsOf,
+  type QuotationDocument,
+  type ReadField,
+  type RequisitionRecord,
+  type RfiAnswersDocument,
+  type SupplierRecord,
 } from 'sourcing-bridge/connector';
 
 /** An object of the ERP. `key` and `hash` are fields that were added to the ERP for the bridge. */
@@ -36,6 +38,8 @@ interface ErpLine {
   readonly text?: string | undefined;
   readonly choices?: readonly string[];
   readonly remark?: string | undefined;
+  /** What the line of an order was raised as. */
+  readonly requisition?: { readonly number: string; readonly line?: string | undefined };
 }
 
 /** The object for a document; `bytes` are those of a file. */
@@ -55,11 +59,12 @@ export function toErpObject(document: Document, hash: string, bytes?: Uint8Array
     }
     case 'award': {
       const { event, currency, total_cost, lines } = document;
-      const erpLines = lines.map(({ lot, quantity, unit_price, cost }) => ({
+      const erpLines = lines.map(({ lot, quantity, unit_price, cost, requisition }) => ({
         item: lot,
         quantity,
         price: unit_price,
         amount: cost,
+        ...(requisition && { requisition: { number: requisition.reference_id, line: requisition.line } }),
       }));
       const partner = partnerOf(document);
       return { key, hash, title: event.name, partner, currency, total: total_cost, lines: erpLines };
@@ -90,6 +95,17 @@ export function toErpObject(document: Document, hash: string, bytes?: Uint8Array
   }
 }
 
+/**
+ * What is written for the document beside what the ERP's object holds. The key and the hash are the bridge's own marks.
+ * The bytes of a file are not in its document, so they cannot be compared.
+ */
+export function compared(document: Document, held: unknown): { fields: ReadField[]; notCompared?: string[] } {
+  const { key: _key, hash: _hash, content: _content, ...expected } = toErpObject(document, '');
+  const forms = { decimals: ['quantity', 'price', 'amount', 'total'], names: ['item', 'email'] };
+  const fields = fieldsOf(expected, held, forms);
+  return document.kind === 'file' ? { fields, notCompared: ['the bytes of the file'] } : { fields };
+}
+
 /** The ERP's number of the partner, if the sourcing service knows it, else the service's id. */
 function partnerOf({ supplier }: AwardDocument | QuotationDocument | RfiAnswersDocument) {
   return { number: supplier.external_id ?? supplier.id, name: supplier.name };
@@ -110,8 +126,12 @@ export interface ErpRecord {
     readonly quantity: string;
     readonly unit: string;
   }[];
-  /** Base64. */
-  readonly files?: readonly { readonly file_name: string; readonly content: string }[];
+  /** Each has base64, or a URL. */
+  readonly files?: readonly {
+    readonly file_name: string;
+    readonly content?: string | undefined;
+    readonly url?: string | undefined;
+  }[];
 }
 
 export function toSupplierRecord({ number, name, closed }: ErpRecord): SupplierRecord {

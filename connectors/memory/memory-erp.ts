@@ -13,6 +13,8 @@ interface Stored extends ErpObject {
   readonly type: string;
   readonly number: string;
   readonly cancelled: boolean;
+  /** The user who changed it last. */
+  readonly changedBy: string;
 }
 
 interface Answer {
@@ -42,6 +44,7 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
   const changes: { sequence: number; list: RecordList; record: ErpRecord }[] = [];
   const sourcing = new Map<string, Sourcing>();
   let numbers = 0;
+  let sequences = 0;
 
   function logIn(authorization: string | undefined): Answer {
     const expected = `Basic ${Buffer.from(`${clientId}:${encodeURIComponent(clientSecret)}`).toString('base64')}`;
@@ -59,7 +62,7 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
   function create(type: string, object: ErpObject): Answer {
     numbers += 1;
     const number = `${type.slice(0, 3).toUpperCase()}-${String(numbers).padStart(6, '0')}`;
-    objects.set(number, { ...object, type, number, cancelled: false });
+    objects.set(number, { ...object, type, number, cancelled: false, changedBy: clientId });
     return { status: 201, body: { number, changed: true } };
   }
 
@@ -68,8 +71,8 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
     if (!stored) return { status: 404, body: { error: `There is no object ${number}.` } };
     if (stored.cancelled && changed.cancelled !== true)
       return { status: 409, body: { error: `${number} is cancelled: it cannot be changed.` } };
-    const after = { ...stored, ...changed };
-    const isChanged = JSON.stringify(after) !== JSON.stringify(stored);
+    const after = { ...stored, ...changed, changedBy: clientId };
+    const isChanged = JSON.stringify({ ...after, changedBy: stored.changedBy }) !== JSON.stringify(stored);
     objects.set(number, after);
     return { status: 200, body: { number, changed: isChanged } };
   }
@@ -82,9 +85,26 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
     return { status: 200, body: found.map(({ number, key, hash }) => ({ number, key, hash })) };
   }
 
+  /** The whole objects with these numbers, or else of these keys; null for one that does not exist. */
+  function show(type: string, wanted: readonly { number?: string; key: string }[]): Answer {
+    const ofType = [...objects.values()].filter((object) => object.type === type);
+    const shown = wanted.map(({ number, key }) =>
+      number === undefined
+        ? ofType.findLast((object) => object.key === key)
+        : ofType.find((object) => object.number === number),
+    );
+    return { status: 200, body: { objects: shown.map((object) => object ?? null) } };
+  }
+
   function changesSince(list: string, since: number): Answer {
     const due = changes.filter((change) => change.list === list && change.sequence > since).slice(0, pageSize);
     return { status: 200, body: { records: due.map(({ record }) => record), last: due.at(-1)?.sequence ?? since } };
+  }
+
+  function openAfter(after: string): Answer {
+    const open = changes.filter(({ list, record }) => list === 'requisitions' && !record.closed);
+    const numbers = open.map(({ record }) => record.number).sort();
+    return { status: 200, body: { numbers: numbers.filter((number) => number > after).slice(0, pageSize) } };
   }
 
   function tell(number: string, news: Sourcing): Answer {
@@ -109,6 +129,8 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
     if (resource === 'me') return { status: 200, body: { user: clientId, may_write: true } };
     if (resource === 'changes') return changesSince(type, Number(searchParams.get('since')));
     if (resource === 'search') return search(type, (body as { keys: string[] }).keys);
+    if (resource === 'open') return openAfter(searchParams.get('after') ?? '');
+    if (resource === 'show') return show(type, (body as { wanted: { number?: string; key: string }[] }).wanted);
     if (resource === 'requisitions') return tell(type, body as Sourcing);
     if (resource !== 'objects') return { status: 404, body: { error: `There is no ${pathname}.` } };
     if (verb === 'cancel') return change(number, { cancelled: true });
@@ -131,11 +153,24 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
     /** The objects that a user would see on the ERP's screens. */
     held: (type: string, key: string) =>
       [...objects.values()].filter((object) => object.type === type && object.key === key && !object.cancelled),
+    allOf: (type: string) => [...objects.values()].filter((object) => object.type === type && !object.cancelled),
+    /** Changes an object as a user does on the ERP's screens. */
+    edit: (number: string, changed: Partial<ErpObject & { readonly cancelled: boolean }>) => {
+      const stored = objects.get(number);
+      if (stored) objects.set(number, { ...stored, ...changed, changedBy: 'a person' });
+    },
+    remove: (number: string) => objects.delete(number),
     sourcingOf: (requisition: string) => sourcing.get(requisition),
     expireLogins: () => tokens.clear(),
+    /** Deletes a record, as a user of the ERP does; the list of changes does not show it. */
+    deleteRecord: (list: RecordList, number: string) => {
+      const at = changes.findIndex((change) => change.list === list && change.record.number === number);
+      if (at >= 0) changes.splice(at, 1);
+    },
     /** Creates or changes a record, as a user of the ERP does. */
     saveRecord: (list: RecordList, record: ErpRecord) => {
-      const sequence = (changes.at(-1)?.sequence ?? 0) + 1;
+      sequences += 1;
+      const sequence = sequences;
       const at = changes.findIndex((change) => change.list === list && change.record.number === record.number);
       if (at >= 0) changes.splice(at, 1);
       changes.push({ sequence, list, record });

@@ -16,6 +16,7 @@ import {
   type Operation,
   type Outcome,
   outcomeOf,
+  type ReadBack,
   type Unclear,
 } from 'sourcing-bridge/connector';
 import { createAcknowledge } from './acknowledge.ts';
@@ -25,7 +26,7 @@ import { asConnectorError, connections, createOdoo } from './odoo.ts';
 import { awardOrder, bidOrder, blanketOrder } from './order-shapes.ts';
 import { createOrders } from './orders.ts';
 import { createPricelists } from './pricelists.ts';
-import { createReads } from './reads.ts';
+import { createReads, openAgreements } from './reads.ts';
 import { createReferenceDataReader } from './reference-data.ts';
 import { settings } from './settings.ts';
 import { createSuppliers } from './suppliers.ts';
@@ -52,11 +53,15 @@ export default defineConnector({
     visibleAfterMs: 0,
     reads: ['supplier', 'requisition'],
     acknowledges: true,
+    listsOpen: true,
+    readsBack: ['quotation', 'award'],
   },
-  capabilitiesWith: ({ batch_size, timeout_seconds, settle_seconds }) => ({
+  capabilitiesWith: ({ batch_size, timeout_seconds, settle_seconds, awards }) => ({
     batchMax: batch_size,
     timeoutMs: timeout_seconds * 1_000,
     lateEffectMs: settle_seconds * 1_000,
+    // Prices are not read back.
+    readsBack: awards === 'pricelists' ? ['quotation'] : ['quotation', 'award'],
   }),
   // Odoo's own link to a record, which leads to its form. Prices of an award are no record of their own.
   urlOf: (reference, { url }) => {
@@ -114,7 +119,16 @@ export default defineConnector({
         const [first] = documents;
         return first ? kindOf(first.kind).lookup(documents, signal) : [];
       },
+      readBack: async (deliveries, signal): Promise<ReadBack[]> => {
+        const [first] = deliveries;
+        if (!first) return [];
+        const { kind } = first.document;
+        const store = kindOf(kind);
+        if (!store.readBack) throw new ConfigError(`The connector does not read back documents of the kind ${kind}.`);
+        return store.readBack(deliveries, signal);
+      },
       read: createReads(deps),
+      openRequisitions: (signal) => openAgreements(deps, signal),
       acknowledge: createAcknowledge(odoo),
       close: () => odoo.close(),
     };

@@ -19,6 +19,7 @@ import {
   type OrderTask,
   planOrder,
 } from './plan-order.ts';
+import { addLastChanges, readOrder } from './read-back.ts';
 import type { ReadReferenceData, ReferenceData } from './reference-data.ts';
 import { sendOrders } from './send-orders.ts';
 import type { Settings } from './settings.ts';
@@ -72,7 +73,12 @@ function createOrderKind(
     );
   }
 
-  async function planAll(operations: readonly Operation<OrderKind>[], signal: AbortSignal) {
+  /** With `decides: false` nothing is planned: the tasks only say what is wanted. */
+  async function planAll(
+    operations: readonly Operation<OrderKind>[],
+    signal: AbortSignal,
+    { decides = true }: { decides?: boolean } = {},
+  ) {
     const documents = operations.map(({ document }) => document);
     const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
     const found = await vendors.find(
@@ -105,17 +111,17 @@ function createOrderKind(
           const vendor = found.get(code);
           if (vendor instanceof Error) throw vendor;
           if (vendor) task.vendor = vendor;
-          vendors.planMissing(task.vendor, task.steps);
+          if (decides) vendors.planMissing(task.vendor, task.steps);
           const amountOf = (document.kind === 'award' ? awardAmount : bidAmount) as (
             line: AwardLine | QuotationLine,
           ) => Amount;
           task.lines = wantedLines(document, amountOf, { data, settings, vendor: task.vendor.id });
         }
-        planOrder(task, orders.get(document.key) ?? [], context);
+        if (decides) planOrder(task, orders.get(document.key) ?? [], context);
         if (task.action === 'none') task.steps.length = 0;
       });
     });
-    return { documents, tasks, context };
+    return { documents, tasks, orders, context };
   }
 
   return {
@@ -131,6 +137,22 @@ function createOrderKind(
             await groupBids(written, odoo, signal);
         },
       };
+    },
+    async readBack(deliveries, signal) {
+      const operations = deliveries.map(
+        ({ document, reference }): Operation<OrderKind> => ({
+          action: 'amend',
+          document,
+          contentHash: '',
+          idempotencyKey: '',
+          reference,
+        }),
+      );
+      const { tasks, orders, context } = await planAll(operations, signal, { decides: false });
+      const answers = deliveries.map((delivery, index) =>
+        readOrder(delivery, tasks[index] as OrderTask, orders.get(delivery.document.key) ?? [], context),
+      );
+      return addLastChanges(odoo, shape, answers, signal);
     },
     async lookup(documents, signal) {
       const searched = documents.map(({ key }) => ({ key, reference: undefined, isExpected: true }));

@@ -65,6 +65,36 @@ interface Source<Row extends { id: number }, Stream extends ReadStream> {
   readonly recordsOf: (rows: readonly Row[], signal: AbortSignal) => Promise<ReadPage<Stream>['records']>;
 }
 
+const agreementModel = 'purchase.requisition';
+const nameRows = z.array(z.object({ id, name: text }));
+/** Blanket orders that the connector has made of awards are no needs. */
+const needs = ['|', ['reference', '=', false], ['reference', 'not like', 'SB-']] as const;
+const openState = 'draft';
+
+/**
+ * The numbers of all purchase agreements that `read` returns as open, in pages in the order of their ids. Throws
+ * ConnectorErrors.
+ */
+export async function* openAgreements(
+  { odoo, settings }: { odoo: Odoo; settings: Settings },
+  signal: AbortSignal,
+): AsyncGenerator<readonly string[]> {
+  const limit = settings.read_page;
+  for (let after = 0; ; ) {
+    const args = {
+      domain: [...needs, ['state', '=', openState], ['id', '>', after]],
+      fields: fieldsOf(nameRows),
+      order: 'id asc',
+      limit,
+      context: { active_test: false },
+    };
+    const rows = await odoo.ask(agreementModel, 'search_read', args, nameRows, signal);
+    yield rows.map(numberOf);
+    if (rows.length < limit) return;
+    after = rows.at(-1)?.id ?? after;
+  }
+}
+
 /** Returns the session's `read`. */
 export function createReads({ odoo, settings }: { odoo: Odoo; settings: Settings }) {
   const { read_overlap_seconds, read_page } = settings;
@@ -135,11 +165,10 @@ export function createReads({ odoo, settings }: { odoo: Odoo; settings: Settings
   };
 
   const agreements: Source<z.output<typeof agreementRows>[number], 'requisition'> = {
-    model: 'purchase.requisition',
+    model: agreementModel,
     rows: agreementRows,
     fields: fieldsOf(agreementRows),
-    // Blanket orders that the connector has made of awards are no needs.
-    domain: ['|', ['reference', '=', false], ['reference', 'not like', 'SB-']],
+    domain: needs,
     children: 'line_ids',
     async recordsOf(rows, signal) {
       if (rows.length === 0) return [];
@@ -204,6 +233,11 @@ function supplierOf(
   };
 }
 
+/** The number of a requisition. */
+function numberOf({ name }: { name: string }): string {
+  return name.slice(0, 255);
+}
+
 function requisitionOf(
   row: z.output<typeof agreementRows>[number],
   lines: readonly z.output<typeof lineRows>[number][],
@@ -211,7 +245,7 @@ function requisitionOf(
   const description = oneLine(row.description.replaceAll(/<[^>]*>/gu, ' ')).replaceAll(/ +/gu, ' ');
   const currency = row.currency_id?.name;
   return {
-    reference_id: row.name.slice(0, 255),
+    reference_id: numberOf(row),
     name: (oneLine(row.reference) || `Purchase agreement ${row.name}`).slice(0, 120),
     ...(description === '' ? {} : { description: description.slice(0, 1_000) }),
     ...(row.user_id === undefined ? {} : { requested_by: row.user_id.name.slice(0, 255) }),
@@ -231,6 +265,6 @@ function requisitionOf(
       ...(line.price_unit === 0 ? {} : { target_price: plainOf(line.price_unit) }),
       ...(line.price_unit === 0 || currency === undefined ? {} : { currency }),
     })),
-    open: row.state === 'draft',
+    open: row.state === openState,
   };
 }

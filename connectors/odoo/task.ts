@@ -11,6 +11,8 @@ import {
   type Outcome,
   outcomeOf,
   type PlannedOperation,
+  type ReadBack,
+  type TakenDocument,
   type Unclear,
 } from 'sourcing-bridge/connector';
 
@@ -20,6 +22,8 @@ export interface Kind<K extends DocumentKind> {
   plan(operations: readonly Operation<K>[], signal: AbortSignal): Promise<Plan<K>>;
   /** What Odoo holds for these documents; one that it does not hold is left out. */
   lookup(documents: readonly DocumentOf<K>[], signal: AbortSignal): Promise<(Found | Unclear)[]>;
+  /** What Odoo holds of delivered documents, field by field; only of some kinds. */
+  readBack?(deliveries: readonly TakenDocument<K>[], signal: AbortSignal): Promise<ReadBack[]>;
 }
 
 export interface Plan<K extends DocumentKind> {

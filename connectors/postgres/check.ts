@@ -3,8 +3,8 @@
 import { escapeIdentifier } from 'pg';
 import type { CheckResult } from 'sourcing-bridge/connector';
 import type { Connections, Tx } from './connections.ts';
-import { grants, howToCreate, readSchemaState } from './migrations.ts';
-import { checkRead } from './reads.ts';
+import { grants, howToCreate, readSchemaState, type SchemaPart } from './migrations.ts';
+import { checkRead, requisitionRead, supplierRead } from './reads.ts';
 import type { Settings } from './settings.ts';
 import { connectorErrorOf } from './sql-errors.ts';
 import { ownTables } from './tables.ts';
@@ -16,10 +16,13 @@ export async function checkAll(connections: Connections, settings: Settings): Pr
   try {
     await connections.read({}, async (tx) => {
       results.push(await checkServer(tx, connections.targetName));
-      const { supplier } = settings.read;
-      // An intake only reads: its user need not be able to write.
-      if (supplier) results.push(...(await checkRead(tx, supplier)));
-      else results.push(...(await checkSchema(tx, settings)));
+      const { supplier, requisition } = settings.read;
+      const { schema, mode } = settings;
+      // An intake only reads, unless it acknowledges: its user need not be able to write documents.
+      if (supplier) results.push(...(await checkRead(tx, supplierRead(supplier))));
+      if (requisition) results.push(...(await checkRead(tx, requisitionRead(requisition))));
+      if (requisition?.acknowledge) results.push(...(await checkSchema(tx, { schema, part: 'news' })));
+      if (!supplier && !requisition) results.push(...(await checkSchema(tx, { schema, part: mode })));
       if (settings.function !== undefined) results.push(await checkFunction(tx, settings.function));
     });
   } catch (error) {
@@ -47,8 +50,8 @@ async function checkServer(tx: Tx, targetName: string): Promise<CheckResult> {
   return { name, ok: true, message: `${what}.` };
 }
 
-async function checkSchema(tx: Tx, settings: Settings): Promise<CheckResult[]> {
-  const { schema } = settings;
+async function checkSchema(tx: Tx, of: SchemaPart): Promise<CheckResult[]> {
+  const { schema, part } = of;
   const name = 'schema';
   const [rights] = await tx.query<{ there: boolean; usable: boolean; may_create: boolean }>(
     `select found.oid is not null as there,
@@ -59,7 +62,7 @@ async function checkSchema(tx: Tx, settings: Settings): Promise<CheckResult[]> {
   );
   if (rights?.usable !== true)
     return [{ name, ok: false, message: `This user may not use the schema ${schema}: ${grants(schema)}.` }];
-  const { missing, fault } = await readSchemaState(tx, settings);
+  const { missing, fault } = await readSchemaState(tx, of);
   if (fault !== undefined) return [{ name, ok: false, message: fault }];
   if (missing.length > 0)
     return [
@@ -72,7 +75,7 @@ async function checkSchema(tx: Tx, settings: Settings): Promise<CheckResult[]> {
         : {
             name,
             ok: false,
-            message: `The tables in the schema ${schema} are missing (${missing.join(', ')}), and this user may not create them. ${howToCreate(settings)}.`,
+            message: `The tables in the schema ${schema} are missing (${missing.join(', ')}), and this user may not create them. ${howToCreate(of)}.`,
           },
     ];
   const refused = await tx.query<{ table: string; right: string }>(
@@ -80,7 +83,7 @@ async function checkSchema(tx: Tx, settings: Settings): Promise<CheckResult[]> {
      where schemaname = $1 and tablename = any($2::text[])
        and not has_table_privilege(format('%I.%I', schemaname, tablename), privilege)
      order by 1, 2`,
-    [schema, ownTables(settings.mode)],
+    [schema, ownTables(part)],
   );
   if (refused.length > 0)
     return [

@@ -12,15 +12,19 @@ import {
   type Operation,
   type Outcome,
   outcomeOf,
+  type ReadBack,
   readFrom,
+  type TakenDocument,
 } from 'sourcing-bridge/connector';
 import { createBatchWriter } from './batches.ts';
 import { checkAll } from './check.ts';
 import { type Connections, createConnections } from './connections.ts';
 import { type LoadedFile, withFiles } from './files.ts';
 import { migrate, readSchemaState } from './migrations.ts';
+import { createAcknowledge } from './news.ts';
 import { planOf } from './plan.ts';
-import { createSupplierReader } from './reads.ts';
+import { readBackFromTables } from './read-back.ts';
+import { createReader, openNumbers, requisitionRead, supplierRead } from './reads.ts';
 import { type Settings, settings, targetOf } from './settings.ts';
 import { connectorErrorOf } from './sql-errors.ts';
 import { createFunctionWriter } from './write-function.ts';
@@ -41,10 +45,17 @@ export default defineConnector({
     timeoutMs,
     lateEffectMs: 0,
     idempotency: 'external-id',
-    reads: ['supplier'],
+    reads: ['supplier', 'requisition'],
+    readsBack: documentKinds,
+    acknowledges: true,
+    listsOpen: true,
   },
-  capabilitiesWith: ({ batch_max, connections, statement_timeout_ms, read }) => ({
-    reads: read.supplier ? ['supplier'] : [],
+  capabilitiesWith: ({ batch_max, connections, statement_timeout_ms, read, mode }) => ({
+    reads: (['supplier', 'requisition'] as const).filter((stream) => read[stream] !== undefined),
+    acknowledges: read.requisition?.acknowledge === true,
+    listsOpen: read.requisition !== undefined,
+    // What a function makes of a document is not known here.
+    readsBack: mode === 'tables' ? documentKinds : [],
     batchMax: batch_max,
     concurrency: connections,
     // One more, for a moment, to cancel a statement that runs on another connection.
@@ -67,11 +78,13 @@ interface KindStore extends Pick<Writer<never>, 'readKnown' | 'referenceOf'> {
 function createSession(connections: Connections, given: Settings) {
   const stores = new Map(documentKinds.map((kind) => [kind, createKindStore(connections, kind, given)]));
   const storeOf = (kind: DocumentKind) => stores.get(kind) as KindStore;
+  const part = { schema: given.schema, part: given.mode };
+  const { supplier, requisition } = given.read;
   let isMigrated = false;
 
   async function ensureTables(signal: AbortSignal): Promise<void> {
     if (isMigrated) return;
-    await migrate(connections, given, signal);
+    await migrate(connections, part, signal);
     isMigrated = true;
   }
 
@@ -86,7 +99,7 @@ function createSession(connections: Connections, given: Settings) {
     const lock = exclusive ? { lock: { name: lockName(given, first.kind), exclusive } } : {};
     const keys = documents.map(({ key }) => key);
     return connections.read({ signal, ...lock }, async (tx) =>
-      !isMigrated && (await readSchemaState(tx, given)).isNew ? new Map() : storeOf(first.kind).readKnown(tx, keys),
+      !isMigrated && (await readSchemaState(tx, part)).isNew ? new Map() : storeOf(first.kind).readKnown(tx, keys),
     );
   }
 
@@ -130,7 +143,24 @@ function createSession(connections: Connections, given: Settings) {
         return [{ key: document.key, reference, contentHash: row.content_hash }];
       });
     },
-    read: readFrom(given.read.supplier ? { supplier: createSupplierReader(connections, given.read.supplier) } : {}),
+    readBack: async (deliveries: readonly TakenDocument[], signal: AbortSignal): Promise<ReadBack[]> => {
+      const [first] = deliveries;
+      if (!first) return [];
+      const { kind } = first.document;
+      return withConnectorErrors(
+        connections.read({ signal, readOnly: true }, async (tx) =>
+          !isMigrated && (await readSchemaState(tx, part)).isNew
+            ? deliveries.map(({ document: { key } }) => ({ key, status: 'missing' }))
+            : readBackFromTables(tx, kind, deliveries, given),
+        ),
+      );
+    },
+    read: readFrom({
+      ...(supplier && { supplier: createReader(connections, supplierRead(supplier)) }),
+      ...(requisition && { requisition: createReader(connections, requisitionRead(requisition)) }),
+    }),
+    ...(requisition && { openRequisitions: (signal: AbortSignal) => openNumbers(connections, requisition, signal) }),
+    ...(requisition?.acknowledge && { acknowledge: createAcknowledge(connections, given.schema, requisition) }),
     close: () => connections.close(),
   };
 }

@@ -8,7 +8,12 @@ import { readdir, readFile } from 'node:fs/promises';
 import { DatabaseError, escapeIdentifier } from 'pg';
 import { ConfigError, ConnectorError, TransientError, UnknownOutcome } from 'sourcing-bridge/connector';
 import type { Connections, Tx } from './connections.ts';
-import type { Settings } from './settings.ts';
+
+/** The connector's schema, and which of its parts is meant: each has its own tables and migrations. */
+export interface SchemaPart {
+  readonly schema: string;
+  readonly part: 'tables' | 'function' | 'news';
+}
 
 export interface SchemaState {
   /** The files that are not applied yet. */
@@ -22,14 +27,14 @@ export interface SchemaState {
 const folder = new URL('migrations/', import.meta.url);
 
 /** Reads which migrations the schema has; changes nothing. */
-export async function readSchemaState(tx: Tx, { schema, mode }: Settings): Promise<SchemaState> {
-  const files = (await readdir(new URL(`${mode}/`, folder))).filter((name) => name.endsWith('.sql')).sort();
+export async function readSchemaState(tx: Tx, { schema, part }: SchemaPart): Promise<SchemaState> {
+  const files = (await readdir(new URL(`${part}/`, folder))).filter((name) => name.endsWith('.sql')).sort();
   // Read from the catalog's tables: the result of to_regclass() may be older than a wait for a lock.
   const there = await tx.query('select from pg_tables where schemaname = $1 and tablename = $2', [schema, 'migration']);
   if (there.length === 0) return { missing: files, isNew: true, fault: undefined };
   const applied = await tx.query<{ number: number; name: string }>(
     `select number, name from ${escapeIdentifier(schema)}.migration where part = $1 order by number`,
-    [mode],
+    [part],
   );
   const unknown = applied.find(({ number }) => number > files.length);
   return {
@@ -46,21 +51,21 @@ export async function readSchemaState(tx: Tx, { schema, mode }: Settings): Promi
  * Applies missing migrations. Throws ConfigError, which says what to grant, to run or to set; no document is written
  * then.
  */
-export async function migrate(connections: Connections, settings: Settings, signal: AbortSignal): Promise<void> {
-  const { schema } = settings;
-  const found = await connections.read({ signal }, (tx) => readSchemaState(tx, settings));
+export async function migrate(connections: Connections, of: SchemaPart, signal: AbortSignal): Promise<void> {
+  const { schema } = of;
+  const found = await connections.read({ signal }, (tx) => readSchemaState(tx, of));
   if (found.fault !== undefined) throw new ConfigError(found.fault);
   if (found.missing.length === 0) return;
   const lock = { name: `migrations of ${schema}`, exclusive: true };
   try {
     await connections.transaction({ signal, lock }, async (tx) => {
-      const { missing, fault } = await readSchemaState(tx, settings);
+      const { missing, fault } = await readSchemaState(tx, of);
       if (fault !== undefined) throw new ConfigError(fault);
       // Check first: CREATE SCHEMA IF NOT EXISTS needs the right to create even where the schema exists.
       const known = await tx.query('select from pg_namespace where nspname = $1', [schema]);
       if (missing.length > 0 && known.length === 0) await tx.query(`create schema ${escapeIdentifier(schema)}`);
       await tx.query(`set local search_path to ${escapeIdentifier(schema)}`);
-      for (const file of missing) await tx.query(await readFile(new URL(`${settings.mode}/${file}`, folder), 'utf8'));
+      for (const file of missing) await tx.query(await readFile(new URL(`${of.part}/${file}`, folder), 'utf8'));
     });
   } catch (error) {
     // The next attempt sees whether the tables exist.
@@ -68,12 +73,9 @@ export async function migrate(connections: Connections, settings: Settings, sign
     if (error instanceof ConnectorError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     if (error instanceof DatabaseError && error.code === '42501')
-      throw new ConfigError(
-        `The tables in the schema ${schema} cannot be created: ${reason}. ${howToCreate(settings)}`,
-        {
-          cause: error,
-        },
-      );
+      throw new ConfigError(`The tables in the schema ${schema} cannot be created: ${reason}. ${howToCreate(of)}`, {
+        cause: error,
+      });
     if (error instanceof DatabaseError && /^42(P07|710)/.test(error.code ?? ''))
       throw new ConfigError(
         `The schema ${schema} has an object of another owner under a name that the connector needs: ${reason}. ` +
@@ -85,10 +87,10 @@ export async function migrate(connections: Connections, settings: Settings, sign
 }
 
 /** Instructions for a user without the right to create the tables. */
-export function howToCreate({ schema, mode }: Settings): string {
+export function howToCreate({ schema, part }: SchemaPart): string {
   return (
     `Either let this user create them (GRANT CREATE ON DATABASE … TO …, or a schema of its own: CREATE SCHEMA ${schema} ` +
-    `AUTHORIZATION …), or let an administrator run the files in connectors/postgres/migrations/${mode}, as their first ` +
+    `AUTHORIZATION …), or let an administrator run the files in connectors/postgres/migrations/${part}, as their first ` +
     `lines explain, and then: ${grants(schema)}`
   );
 }

@@ -1,5 +1,6 @@
 /**
- * Reads suppliers from a table or view of the customer, by a column that says when a row was changed and by its key.
+ * Reads suppliers or requisitions from a table or view of the customer, by a column that says when a row was changed and
+ * by its key.
  *
  * A row gets its stamp before its transaction is committed, so a row with an older stamp can appear after one with a
  * newer stamp was read. So each read begins again some time before the end of the last one:
@@ -19,13 +20,24 @@ import { escapeIdentifier } from 'pg';
 import {
   type CheckResult,
   ConfigError,
+  compileOpen,
+  compileRequisitionPlaces,
   compileSupplierPlaces,
+  DataError,
   namedPlaces,
+  namedRequisitionPlaces,
+  parseCheckpoint,
+  placesOfFlag,
   type ReadPage,
+  type ReadStream,
+  type RecordFault,
+  type RecordOf,
+  type RequisitionPlaces,
+  type SupplierPlaces,
   z,
 } from 'sourcing-bridge/connector';
 import type { Connections, Tx } from './connections.ts';
-import type { ReadSettings } from './settings.ts';
+import type { RelationSettings } from './settings.ts';
 import { connectorErrorOf } from './sql-errors.ts';
 
 /** A cell as PostgreSQL writes it. */
@@ -62,21 +74,54 @@ const clockTypes = /^(?:timestamp\b|date$)/;
 const countTypes = /^(?:smallint|integer|bigint|numeric)/;
 const [stampAlias, keyAlias] = [' stamp', ' key'];
 
-/** The reader of suppliers. Its pages have at most `page` rows; a read with nothing new is one query of the table. */
-export function createSupplierReader(connections: Connections, settings: ReadSettings) {
+/** What a stream reads of its table or view. */
+export interface TableRead<Stream extends ReadStream> {
+  readonly settings: RelationSettings;
+  /** The setting that it stands in, for messages. */
+  readonly setting: string;
+  /** The columns of a record. */
+  readonly columns: readonly string[];
+  /** Whether the record has all other columns, too. */
+  readonly hasOthers: boolean;
+  readonly readRow: (row: Row, where: string) => { record: RecordOf<Stream> } | { fault: RecordFault };
+}
+
+export function supplierRead(settings: RelationSettings & { record: SupplierPlaces }): TableRead<'supplier'> {
+  const { record, unique, changed } = settings;
+  const columns = namedPlaces(record);
+  const named = new Set([...columns, unique, changed, stampAlias, keyAlias]);
+  const readRow = compileSupplierPlaces<Row>(record, columnAt, (row) =>
+    Object.fromEntries(Object.entries(row).filter(([column]) => !named.has(column))),
+  );
+  return { settings, setting: 'settings.read.supplier', columns, hasOthers: record.fields === undefined, readRow };
+}
+
+export function requisitionRead(settings: RelationSettings & { record: RequisitionPlaces }): TableRead<'requisition'> {
+  const { record } = settings;
+  const readRow = compileRequisitionPlaces<Row>(record, columnAt);
+  const columns = namedRequisitionPlaces(record);
+  return { settings, setting: 'settings.read.requisition', columns, hasOthers: false, readRow };
+}
+
+function columnAt(column: string): (row: Row) => unknown {
+  return (row) => row[column];
+}
+
+/** Reads a table or view. Its pages have at most `page` rows; a read with nothing new is one query of the table. */
+export function createReader<Stream extends ReadStream>(connections: Connections, table: TableRead<Stream>) {
+  const { settings, readRow } = table;
   const { page: rowsMax } = settings;
   const of = createHash('sha256')
     .update(JSON.stringify([settings.from, settings.unique, settings.changed]))
     .digest('hex');
-  const readRow = compileRow(settings);
   let known: Relation | undefined;
 
-  async function* read(checkpoint: string | undefined, signal: AbortSignal): AsyncGenerator<ReadPage<'supplier'>> {
+  async function* read(checkpoint: string | undefined, signal: AbortSignal): AsyncGenerator<ReadPage<Stream>> {
     let at = checkpointOf(checkpoint, of);
     for (;;) {
       const { rows, reached } = await connections
         .read({ signal, readOnly: true }, async (tx) => {
-          known ??= await readRelation(tx, settings);
+          known ??= await readRelation(tx, table);
           return readPage(tx, known, at);
         })
         .catch((error: unknown) => {
@@ -121,7 +166,7 @@ export function createSupplierReader(connections: Connections, settings: ReadSet
     return { of, floor, marks: isNew && isApart ? [...open, { atMs: ms, to: upTo }] : open };
   }
 
-  function pageOf(rows: readonly Row[], at: Checkpoint): ReadPage<'supplier'> {
+  function pageOf(rows: readonly Row[], at: Checkpoint): ReadPage<Stream> {
     const read = rows.map((row) => readRow(row, `${settings.from}, ${settings.unique} ${row[keyAlias] ?? ''}`));
     return {
       records: read.flatMap((each) => ('record' in each ? [each.record] : [])),
@@ -134,39 +179,20 @@ export function createSupplierReader(connections: Connections, settings: ReadSet
 }
 
 /** A day's rows have one stamp until its end. */
-function latenessMsOf({ changedType }: Relation, { lateness_seconds }: ReadSettings): number {
+function latenessMsOf({ changedType }: Relation, { lateness_seconds }: RelationSettings): number {
   return lateness_seconds * 1_000 + (changedType === 'date' ? dayMs : 0);
 }
 
 function checkpointOf(stored: string | undefined, of: string): Checkpoint {
   const everything = { of, marks: [] };
   if (stored === undefined) return everything;
-  let given: unknown;
-  try {
-    given = JSON.parse(stored);
-  } catch {
-    given = undefined;
-  }
-  const read = checkpointForm.safeParse(given);
-  if (!read.success)
-    throw new ConfigError(
-      'The checkpoint was not written by the postgres connector: start this read from the beginning.',
-    );
+  const read = parseCheckpoint(stored, checkpointForm, 'postgres');
   // It says nothing of another table or column.
-  return read.data.of === of ? read.data : everything;
-}
-
-function compileRow({ record, unique, changed }: ReadSettings) {
-  const named = new Set([...namedPlaces(record), unique, changed, stampAlias, keyAlias]);
-  return compileSupplierPlaces<Row>(
-    record,
-    (column) => (row) => row[column],
-    (row) => Object.fromEntries(Object.entries(row).filter(([column]) => !named.has(column))),
-  );
+  return read.of === of ? read : everything;
 }
 
 /** `schema.table` or `table`, as SQL. */
-function relationOf({ from }: ReadSettings): string {
+export function relationOf({ from }: RelationSettings): string {
   return from.split('.').map(escapeIdentifier).join('.');
 }
 
@@ -177,30 +203,31 @@ interface Relation {
 }
 
 /** Reads the types of the columns. Throws ConfigError where the table or a column does not exist, or cannot be read by. */
-async function readRelation(tx: Tx, settings: ReadSettings): Promise<Relation> {
+async function readRelation(tx: Tx, table: TableRead<ReadStream>): Promise<Relation> {
+  const { settings, setting } = table;
   const rows = await tx.query<{ name: string; type: string }>(
     `select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
      where attrelid = to_regclass($1) and attnum > 0 and not attisdropped order by attnum`,
     [relationOf(settings)],
   );
-  const { from, unique, changed, record } = settings;
-  if (rows.length === 0) throw new ConfigError(`There is no table or view ${from} (settings.read.supplier.from).`);
+  const { from, unique, changed } = settings;
+  if (rows.length === 0) throw new ConfigError(`There is no table or view ${from} (${setting}.from).`);
   const types = new Map(rows.map(({ name, type }) => [name, type]));
-  for (const column of [unique, changed, ...namedPlaces(record)])
-    if (!types.has(column)) throw new ConfigError(`${from} has no column "${column}" (settings.read.supplier).`);
+  for (const column of [unique, changed, ...table.columns])
+    if (!types.has(column)) throw new ConfigError(`${from} has no column "${column}" (${setting}).`);
   const changedType = types.get(changed) ?? '';
   if (!clockTypes.test(changedType) && !countTypes.test(changedType))
     throw new ConfigError(
       `The column ${changed} of ${from} has the type ${changedType}: it must be a timestamp, a date or a whole number that grows with each change.`,
     );
-  const used = record.fields === undefined ? [...types.keys()] : [...new Set(namedPlaces(record))];
+  const used = table.hasOthers ? [...types.keys()] : [...new Set(table.columns)];
   return { columns: used, changedType, keyType: types.get(unique) ?? '' };
 }
 
 async function queryRows(
   tx: Tx,
   relation: Relation,
-  settings: ReadSettings,
+  settings: RelationSettings,
   { phase, changed: lastStamp, key: lastKey }: Walk,
   floor: string | undefined,
 ): Promise<Row[]> {
@@ -232,7 +259,7 @@ async function queryRows(
 async function readClock(
   tx: Tx,
   relation: Relation,
-  settings: ReadSettings,
+  settings: RelationSettings,
   ended: { changed?: string | undefined; floor?: string | undefined } = {},
 ): Promise<{ ms: number; upTo: string | undefined; floor: string | undefined }> {
   const { changedType: type } = relation;
@@ -252,10 +279,11 @@ async function readClock(
 }
 
 /** Checks the table, its columns and what would make a read miss rows. Throws as the database does. */
-export async function checkRead(tx: Tx, settings: ReadSettings): Promise<CheckResult[]> {
+export async function checkRead(tx: Tx, table: TableRead<ReadStream>): Promise<CheckResult[]> {
+  const { settings } = table;
   const name = `read ${settings.from}`;
   try {
-    await readRelation(tx, settings);
+    await readRelation(tx, table);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return [{ name, ok: false, message: error.message }];
@@ -274,4 +302,51 @@ export async function checkRead(tx: Tx, settings: ReadSettings): Promise<CheckRe
   if (fault !== undefined) return [{ name, ok: false, message: `${settings.from} ${fault}.` }];
   const unstamped = found?.unstamped ? ` Rows without ${settings.changed} are read only when everything is read.` : '';
   return [{ name, ok: true, message: `${settings.from} can be read.${unstamped}` }];
+}
+
+/**
+ * The numbers of all open requisitions, in pages by their key: a row that is changed meanwhile moves no other one. A row
+ * whose `open` cannot be read is listed, as it has not disappeared.
+ */
+export async function* openNumbers(
+  connections: Connections,
+  settings: RelationSettings & { record: RequisitionPlaces },
+  signal: AbortSignal,
+): AsyncGenerator<readonly string[]> {
+  const table = requisitionRead(settings);
+  const { record, page: rowsMax } = settings;
+  const isOpen = compileOpen<Row>(record, columnAt);
+  const key = escapeIdentifier(settings.unique);
+  const columns = [record.reference_id, ...placesOfFlag(record.open)].map(
+    (name) => `${escapeIdentifier(name)}::text as ${escapeIdentifier(name)}`,
+  );
+  let relation: Relation | undefined;
+  let last: string | undefined;
+  for (;;) {
+    const rows = await connections
+      .read({ signal, readOnly: true }, async (tx) => {
+        relation ??= await readRelation(tx, table);
+        const after = last === undefined ? `${key} is not null` : `${key} > $2::text::${relation.keyType}`;
+        return tx.query<Row>(
+          `select ${columns.join(', ')}, ${key}::text as ${escapeIdentifier(keyAlias)}
+           from ${relationOf(settings)} where ${after} order by ${key} limit $1`,
+          last === undefined ? [rowsMax] : [rowsMax, last],
+        );
+      })
+      .catch((error: unknown) => {
+        throw connectorErrorOf(error, connections.targetName);
+      });
+    yield rows.filter((row) => mayBeOpen(isOpen, row)).map((row) => (row[record.reference_id] ?? '').trim());
+    if (rows.length < rowsMax) return;
+    last = rows.at(-1)?.[keyAlias] ?? undefined;
+  }
+}
+
+function mayBeOpen(isOpen: (row: Row) => boolean, row: Row): boolean {
+  try {
+    return isOpen(row);
+  } catch (error) {
+    if (error instanceof DataError) return true;
+    throw error;
+  }
 }

@@ -1,5 +1,5 @@
 /** The settings of a flow to PostgreSQL, and the connection target that they describe. */
-import { ConfigError, type Secret, secret, supplierPlaces, z } from 'sourcing-bridge/connector';
+import { ConfigError, requisitionPlaces, type Secret, secret, supplierPlaces, z } from 'sourcing-bridge/connector';
 
 /** A name as PostgreSQL stores it, case-sensitive. PostgreSQL would cut off longer names. */
 const identifier = z
@@ -13,23 +13,22 @@ const identifier = z
 /** A column, as PostgreSQL stores its name. */
 const column = z.string().min(1).max(63);
 
-const readSettings = z.strictObject({
+const relationSettings = z.strictObject({
   from: z
     .string()
     .regex(
       /^[^."\0]{1,63}(?:\.[^."\0]{1,63})?$/,
       'must be a table or view, like erp.vendor, as PostgreSQL stores the name',
     )
-    .describe('The table or view with one row for each supplier'),
+    .describe('The table or view with one row for each supplier or requisition'),
   unique: column.describe('The column that is different in each row'),
   changed: column.describe('The column that gets a later time, or a higher number, with each change of its row'),
-  record: supplierPlaces.describe('Which columns make a supplier'),
   lateness_seconds: z
     .number()
     .min(0)
     .max(7 * 86_400)
     .default(300)
-    .describe('How long after its stamp a row may appear: the longest transaction that writes suppliers'),
+    .describe('How long after its stamp a row may appear: the longest transaction that writes such rows'),
   time_zone: z
     .string()
     .regex(/^[A-Za-z0-9_+/-]{1,64}$/)
@@ -38,7 +37,22 @@ const readSettings = z.strictObject({
   page: z.int().min(1).max(10_000).default(1_000).describe('The number of rows in one query'),
 });
 
-export type ReadSettings = z.output<typeof readSettings>;
+export type RelationSettings = z.output<typeof relationSettings>;
+
+const readSettings = z.strictObject({
+  supplier: relationSettings.extend({ record: supplierPlaces.describe('Which columns make a supplier') }).optional(),
+  requisition: relationSettings
+    .extend({
+      record: requisitionPlaces.describe('Which columns make a requisition'),
+      acknowledge: z
+        .boolean()
+        .default(false)
+        .describe("Writes what became of each requisition to `requisition_news` in the connector's own schema"),
+    })
+    .optional(),
+});
+
+export type RequisitionSettings = NonNullable<z.output<typeof readSettings>['requisition']>;
 
 const sslModes = ['disable', 'require', 'verify-ca', 'verify-full'] as const;
 
@@ -87,7 +101,7 @@ export const settings = z
       .max(60_000)
       .default(5_000)
       .describe('The longest wait for a row or table that another transaction has locked'),
-    read: z.strictObject({ supplier: readSettings.optional() }).default({}).describe('What an intake reads'),
+    read: readSettings.default({}).describe('What an intake reads'),
   })
   .superRefine((given, context) => {
     const issue = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });

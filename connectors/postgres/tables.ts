@@ -15,6 +15,7 @@ import {
   type QuestionHead,
   type SupplierHead,
 } from 'sourcing-bridge/connector';
+import type { SchemaPart } from './migrations.ts';
 
 /** A value as it is sent: text, or the bytes of a file. */
 export type Cell = string | Uint8Array | null;
@@ -301,9 +302,10 @@ export function tableNames(schema: string): (table: string) => string {
   return (table) => `${escapeIdentifier(schema)}.${escapeIdentifier(table)}`;
 }
 
-/** All tables that the connector creates in its schema. */
-export function ownTables(mode: 'tables' | 'function'): string[] {
-  if (mode === 'function') return ['migration', 'delivered_document'];
+/** All tables that the connector creates in its schema for a part of it. */
+export function ownTables(part: SchemaPart['part']): string[] {
+  if (part === 'news') return ['migration', 'requisition_news'];
+  if (part === 'function') return ['migration', 'delivered_document'];
   const ofKinds = Object.values(tables).flatMap((tablesOfKind) => tablesOfKind.map(({ name }) => name));
   return ['migration', ...ofKinds, 'file_content', 'document_history'];
 }

@@ -11,11 +11,13 @@ import {
   type Operation,
   type Outcome,
   outcomeOf,
+  type ReadBack,
   UnknownOutcome,
   writeEach,
 } from 'sourcing-bridge/connector';
 import {
   changesIn,
+  findDelivered,
   findOrders,
   type HeldOrder,
   isDeleted,
@@ -31,6 +33,7 @@ import { entityPath, orderService, type Written } from './odata.ts';
 import { type OrderRecord, recordText } from './order-record.ts';
 import { itemBody, itemNumbers, noteBody, type Order, orderBody, orderOf } from './order-values.ts';
 import { expectChangeable, type ItemChange, type OrderPlan, planChange } from './plan-order.ts';
+import { readPurchaseOrder } from './read-back.ts';
 
 type AwardOperation = Operation<'award'>;
 
@@ -298,6 +301,24 @@ export function createPurchaseOrders(deps: Deps): Kind<'award'> {
         } catch (error) {
           if (!(error instanceof ConnectorError)) throw error;
           return { key, action: operation.action, steps: [`cannot be written: ${error.message}`] };
+        }
+      });
+    },
+    async readBack(deliveries, signal) {
+      const held = await findDelivered(odata, deliveries, settings, signal);
+      await partners.find(
+        deliveries.map(({ document }) => document.supplier),
+        signal,
+      );
+      return deliveries.map((delivery): ReadBack => {
+        const { document } = delivery;
+        const { key } = document;
+        try {
+          const order = orderOf(document, '', partners.numberOf(document.supplier), settings);
+          return readPurchaseOrder(delivery, order, held.get(key) ?? []);
+        } catch (error) {
+          if (!(error instanceof ConnectorError)) throw error;
+          return { key, status: 'unclear', reason: error.message };
         }
       });
     },

@@ -84,7 +84,7 @@ const needs: readonly Need[] = [
     service: requisitionService,
     set: 'A_PurchaseRequisitionItem',
     right: 'communication scenario SAP_COM_0102, or authorisations M_BANF_BSA, M_BANF_EKO, M_BANF_EKG, M_BANF_WRK',
-    onlyFor: 'requisitions are read',
+    onlyFor: 'requisitions are read and told what became of them',
   },
 ];
 

@@ -1,5 +1,5 @@
 /** The purchase orders that SAP holds, found by the mark of their document's key. */
-import { type AwardDocument, ConflictError, z } from 'sourcing-bridge/connector';
+import { type AwardDocument, ConflictError, type TakenDocument, z } from 'sourcing-bridge/connector';
 import { keyMarker } from './markers.ts';
 import {
   anyOf,
@@ -129,6 +129,33 @@ export async function findOrders(
     byKey.get(key)?.push(order);
   }
   return byKey;
+}
+
+/** The orders of delivered documents by the document's key, also deleted ones: by their number, or by the mark. */
+export async function findDelivered(
+  odata: OData,
+  deliveries: readonly TakenDocument<'award'>[],
+  settings: Settings,
+  signal: AbortSignal,
+): Promise<Map<string, HeldOrder[]>> {
+  const numberOf = ({ reference = '' }: TakenDocument<'award'>) => /^PurchaseOrder\/(\w+)$/u.exec(reference)?.[1];
+  const numbers = deliveries.flatMap((delivery) => numberOf(delivery) ?? []);
+  const markers = deliveries.map(({ document }) => keyMarker(document.key));
+  const filter = [
+    ...(numbers.length === 0 ? [] : [anyOf('PurchaseOrder', numbers)]),
+    anyOf('CorrespncExternalReference', markers),
+  ].join(' or ');
+  const found = await odata.list(orderService, 'A_PurchaseOrder', heldOrder, { filter, select, expand }, signal);
+  const orders = found.map((row) => withRecord(row, settings));
+  return new Map(
+    deliveries.map((delivery, index) => {
+      const { key } = delivery.document;
+      const isOwn = ({ PurchaseOrder, CorrespncExternalReference: mark, record }: HeldOrder) =>
+        PurchaseOrder === numberOf(delivery) ||
+        (mark === markers[index] && (record === undefined || record.key === key));
+      return [key, orders.filter(isOwn)];
+    }),
+  );
 }
 
 /** One order as it is now; undefined where SAP has none. */

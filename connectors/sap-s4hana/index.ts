@@ -1,6 +1,7 @@
 /**
  * The connector for SAP S/4HANA, over its OData V2 services. Suppliers become business partners, awards become
- * purchase orders; business partners and purchase requisitions are read. README.md says which field is written where, and how it was verified.
+ * purchase orders; business partners and purchase requisitions are read, and requisitions show what became of them.
+ * README.md says which field is written where, and how it was verified.
  *
  * SAP has no idempotency keys. Each order therefore carries a mark of its document's key, and a write searches for the
  * mark before it creates an order. SAP goes on with a call that was cut off; the bridge therefore asks for its effect
@@ -8,7 +9,8 @@
  */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { ConfigError, defineConnector, outcomeOf } from 'sourcing-bridge/connector';
+import { ConfigError, defineConnector, outcomeOf, type ReadBack } from 'sourcing-bridge/connector';
+import { createAcknowledge } from './acknowledge.ts';
 import { createAttachments } from './attachments.ts';
 import { createPurchaseOrders } from './awards.ts';
 import { check } from './check.ts';
@@ -18,7 +20,7 @@ import type { Kind } from './kind.ts';
 import { createOData } from './odata.ts';
 import { createPartners } from './partners.ts';
 import { createQuotations } from './quotations.ts';
-import { createReads } from './reads.ts';
+import { createOpenRequisitions, createReads } from './reads.ts';
 import { type Settings, settings } from './settings.ts';
 import { createSuppliers } from './suppliers.ts';
 
@@ -47,12 +49,17 @@ export default defineConnector({
     // SAP answers after its commit, and a lookup reads the same database.
     visibleAfterMs: 0,
     reads: ['supplier', 'requisition'],
+    acknowledges: true,
+    listsOpen: true,
+    readsBack: ['award'],
   },
-  capabilitiesWith: ({ batch_size, connections, timeout_seconds, settle_seconds }) => ({
+  capabilitiesWith: ({ batch_size, connections, timeout_seconds, settle_seconds, awards }) => ({
     batchMax: batch_size,
     requestsAtOnce: connections,
     timeoutMs: timeout_seconds * 1_000,
     lateEffectMs: settle_seconds * 1_000,
+    // Contracts and info records are not read back.
+    readsBack: awards === 'purchase-orders' ? ['award'] : [],
   }),
   // The Fiori launchpad of the same system. Elsewhere the link is wrong, and the reference is still SAP's number.
   urlOf: (reference, { url, client }) => {
@@ -65,7 +72,7 @@ export default defineConnector({
     return launchpad.href;
   },
   async open(values, { dataDir, clock, log }) {
-    const odata = createOData(values, { clock, certificates: await readCertificates(values, dataDir) });
+    const odata = createOData(values, { clock, log, certificates: await readCertificates(values, dataDir) });
     const deps = { odata, settings: values, partners: createPartners(odata, values, clock), log, clock };
     const attachments = createAttachments(deps);
     const createAwards = awardKinds[values.awards];
@@ -97,7 +104,17 @@ export default defineConnector({
         const [first] = documents;
         return first ? kindOf(first.kind).lookup(documents, signal) : [];
       },
+      readBack: async (deliveries, signal): Promise<ReadBack[]> => {
+        const [first] = deliveries;
+        if (!first) return [];
+        const { kind } = first.document;
+        const store = kindOf(kind);
+        if (!store.readBack) throw new ConfigError(`The connector does not read back documents of the kind ${kind}.`);
+        return store.readBack(deliveries, signal);
+      },
       read: createReads(deps, clock),
+      acknowledge: createAcknowledge(deps),
+      openRequisitions: createOpenRequisitions(deps),
       close: () => odata.close(),
     };
   },

@@ -10,6 +10,8 @@ import {
   type Outcome,
   outcomeOf,
   type PlannedOperation,
+  type ReadBack,
+  type TakenDocument,
   type Unclear,
   writeEach,
 } from 'sourcing-bridge/connector';
@@ -30,6 +32,8 @@ export interface Kind<K extends DocumentKind> {
   plan(operations: readonly Operation<K>[], signal: AbortSignal): Promise<PlannedOperation[]>;
   write(operations: readonly Operation<K>[], signal: AbortSignal): Promise<Outcome[]>;
   lookup(documents: readonly DocumentOf<K>[], signal: AbortSignal): Promise<(Found | Unclear)[]>;
+  /** What SAP holds of delivered documents, field by field; only of some kinds. */
+  readBack?(deliveries: readonly TakenDocument<K>[], signal: AbortSignal): Promise<ReadBack[]>;
 }
 
 /** `PurchaseOrder/4500000001`: what outcomes, `lookup` and `urlOf` name an object by. */

@@ -31,12 +31,7 @@ const errorForm = z.object({
       .catch(undefined),
   }),
 });
-const messageForm = z.looseObject({
-  code: z.string().catch(''),
-  message: z.string(),
-  severity: z.string().catch('info'),
-  details: z.array(detail).catch([]),
-});
+const messageForm = detail.extend({ severity: z.string().catch('info'), details: z.array(detail).catch([]) });
 
 const messagesMax = 8;
 const charactersMax = 1_500;
@@ -81,20 +76,38 @@ function wordsOf(response: HttpResponse): string | undefined {
   const parsed = errorForm.safeParse(response.jsonIfAny());
   if (!parsed.success) return undefined;
   const { code, message, innererror } = parsed.data.error;
-  const words = new Map<string, string>();
-  // "An exception was raised" says nothing where there are details.
+  const own = { code, message, severity: 'error' };
   const details = (innererror?.errordetails ?? []).filter(({ severity }) => !/^(?:success|info)$/i.test(severity));
-  for (const entry of details) words.set(entry.message, shownDetail(entry));
-  if (words.size === 0 || !/An exception was raised/iu.test(message))
-    if (!words.has(message)) words.set(message, shownDetail({ code, message, severity: 'error' }));
-  return [...words.values()].slice(0, messagesMax).join('; ').slice(0, charactersMax);
+  // SAP repeats it among the details; "An exception was raised" says nothing beside them.
+  const isSaid =
+    details.some((entry) => entry.message === message) ||
+    (details.length > 0 && /An exception was raised/iu.test(message));
+  return shownOnce(isSaid ? details : [...details, own])
+    .slice(0, messagesMax)
+    .join('; ')
+    .slice(0, charactersMax);
 }
 
-function shownDetail({ code, message, target, propertyref }: z.output<typeof detail>): string {
-  const place = [target, propertyref].find((part) => part !== undefined && part !== null && part !== '');
-  const item = /PurchaseOrderItem\s*=\s*'?0*(\d+)/u.exec(place ?? '')?.[1];
-  const where = item === undefined ? (place ?? '') : `item ${item}`;
-  return `${message}${code === '' ? '' : ` (${code})`}${where === '' || where.startsWith('/#') ? '' : ` [${where}]`}`;
+/** SAP repeats a message, with its item and without: each is shown once for each item, or once where no item is named. */
+function shownOnce(details: readonly z.output<typeof detail>[]): string[] {
+  const placed = new Set(details.filter((entry) => placeOf(entry) !== '').map(({ message }) => message));
+  const shown = details.filter((entry) => placeOf(entry) !== '' || !placed.has(entry.message)).map(shownDetail);
+  return [...new Set(shown)];
+}
+
+function shownDetail(entry: z.output<typeof detail>): string {
+  const { code, message } = entry;
+  const place = placeOf(entry);
+  return `${message}${code === '' ? '' : ` (${code})`}${place === '' ? '' : ` [${place}]`}`;
+}
+
+/** The item or the field that a message is about; empty where SAP names none. */
+function placeOf({ target, propertyref }: z.output<typeof detail>): string {
+  const place = [target, propertyref].find((part) => part !== undefined && part !== null && part !== '') ?? '';
+  const item = /(?:PurchaseOrderItem|PurchaseContractItem|SupplierQuotationItem)\s*=\s*'?0*(\d+)/u.exec(place)?.[1];
+  if (item !== undefined) return `item ${item}`;
+  // A name that SAP's program has for an object that is not saved yet.
+  return place.startsWith('/#') ? '' : place;
 }
 
 /** The warnings of a successful answer, one line each. */
@@ -110,8 +123,8 @@ export function warningsIn({ headers }: HttpResponse): string[] {
   const parsed = messageForm.safeParse(json);
   if (!parsed.success) return [];
   const { details, ...own } = parsed.data;
-  return [own, ...details]
-    .filter(({ severity }) => /^warning$/i.test(severity))
+  const warnings = [own, ...details].filter(({ severity }) => /^warning$/i.test(severity));
+  return shownOnce(warnings)
     .slice(0, messagesMax)
-    .map((entry) => shownDetail(entry as z.output<typeof detail>).slice(0, 120));
+    .map((text) => text.slice(0, 120));
 }

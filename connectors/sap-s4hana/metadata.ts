@@ -12,6 +12,7 @@ import { fieldLength } from './limits.ts';
 import { orderService } from './odata.ts';
 import { partnerService } from './partners.ts';
 import { quotationService } from './quotations.ts';
+import { requisitionService } from './reads.ts';
 
 /** What the connector writes or reads: by service and set, the fields. */
 export const neededFields: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
@@ -112,6 +113,34 @@ export const neededFields: Readonly<Record<string, Readonly<Record<string, reado
   },
   [attachmentService]: {
     AttachmentContentSet: ['LogicalDocument', 'ArchiveDocumentID', 'LinkedSAPObjectKey', 'FileName', 'FileSize'],
+  },
+  [requisitionService]: {
+    A_PurchaseRequisitionHeader: ['PurchaseRequisition', 'PurReqnDescription'],
+    A_PurchaseRequisitionItem: [
+      'PurchaseRequisition',
+      'PurchaseRequisitionItem',
+      'PurchaseRequisitionItemText',
+      'Material',
+      'MaterialGroup',
+      'Plant',
+      'PurchasingGroup',
+      'RequestedQuantity',
+      'OrderedQuantity',
+      'BaseUnit',
+      'PurchaseRequisitionPrice',
+      'PurReqnPriceQuantity',
+      'PurReqnItemCurrency',
+      'DeliveryDate',
+      'RequisitionerName',
+      'CreatedByUser',
+      'IsDeleted',
+      'IsClosed',
+      'IsPurReqnBlocked',
+      'ReleaseIsNotCompleted',
+      'CreationDate',
+      'LastChangeDateTime',
+    ],
+    A_PurchaseReqnItemText: ['DocumentText', 'TechnicalObjectType', 'Language', 'NoteDescription'],
   },
   [partnerService]: {
     A_BusinessPartner: [

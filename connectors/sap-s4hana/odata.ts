@@ -5,6 +5,7 @@
 import {
   type Clock,
   ConfigError,
+  type ConnectorLog,
   createHttp,
   DataError,
   type HttpResponse,
@@ -81,7 +82,7 @@ const single = z.object({ d: z.record(z.string(), z.unknown()) });
 
 export function createOData(
   settings: Settings,
-  { clock, certificates }: { clock: Clock; certificates: Certificates },
+  { clock, log, certificates }: { clock: Clock; log: ConnectorLog; certificates: Certificates },
 ): OData {
   const { client, language, service_path, timeout_seconds, connections } = settings;
   const common = { ...(client === undefined ? {} : { 'sap-client': client }), 'sap-language': language };
@@ -127,6 +128,13 @@ export function createOData(
     );
   }
 
+  /** The caller keeps those of orders in their texts; the other services have no text, so the log keeps theirs. */
+  function warned(service: string, path: string, response: HttpResponse): string[] {
+    const warnings = warningsIn(response);
+    if (warnings.length > 0 && service !== orderService) log.warn('SAP warned', { of: `${service}/${path}`, warnings });
+    return warnings;
+  }
+
   return {
     async list(service, set, entity, query, signal) {
       const found: unknown[] = [];
@@ -160,19 +168,15 @@ export function createOData(
       const { data } = single.safeParse(response.jsonIfAny());
       if (!data)
         throw new UnknownOutcome(`SAP answered 201 to POST ${service}/${path} without the entity that it has made`);
-      return { entity: data.d, warnings: warningsIn(response) };
+      return { entity: data.d, warnings: warned(service, path, response) };
     },
     async patch(service, path, body, etag, signal) {
-      return {
-        entity: undefined,
-        warnings: warningsIn(await change('PATCH', urlOf(service, path), body, etag, signal)),
-      };
+      const response = await change('PATCH', urlOf(service, path), body, etag, signal);
+      return { entity: undefined, warnings: warned(service, path, response) };
     },
     async delete(service, path, etag, signal) {
-      return {
-        entity: undefined,
-        warnings: warningsIn(await change('DELETE', urlOf(service, path), undefined, etag, signal)),
-      };
+      const response = await change('DELETE', urlOf(service, path), undefined, etag, signal);
+      return { entity: undefined, warnings: warned(service, path, response) };
     },
     async ask(service, name, entity, given, signal) {
       const path = urlOf(service, name, { ...given, $format: 'json' });
@@ -182,6 +186,7 @@ export function createOData(
     async call(service, name, result, given, signal) {
       const path = urlOf(service, name, { ...given, $format: 'json' });
       const response = await http.request({ method: 'POST', path, signal });
+      warned(service, name, response);
       const { data } = single.safeParse(response.jsonIfAny());
       // A complex type stands under the function's name.
       const parsedResult = result.safeParse(data?.d[name] ?? data?.d);
@@ -196,7 +201,7 @@ export function createOData(
       const { data } = single.safeParse(response.jsonIfAny());
       if (response.status !== 201 || !data)
         throw new UnknownOutcome(`SAP answered ${response.status} to POST ${service}/${set} without an entity`);
-      return { entity: data.d, warnings: warningsIn(response) };
+      return { entity: data.d, warnings: warned(service, set, response) };
     },
     async metadata(service, signal) {
       const path = urlOf(service, '$metadata');

@@ -42,12 +42,12 @@ interface Remembered {
 }
 
 export function createPartners(odata: OData, settings: Settings, clock: Clock): Partners {
-  /** In the order in which they were found, so that the oldest is forgotten first. */
+  /** In the order in which they were asked for last, so that none of a batch is forgotten before it is used. */
   const remembered = new Map<string, Remembered>();
 
-  function remember(key: string, numbers: readonly string[]): void {
+  function remember(key: string, value: Remembered): void {
     remembered.delete(key);
-    remembered.set(key, { numbers, untilMs: clock.nowMs() + settings.cache_seconds * 1_000 });
+    remembered.set(key, value);
     const [oldest] = remembered.keys();
     if (remembered.size > rememberedMax && oldest !== undefined) remembered.delete(oldest);
   }
@@ -57,7 +57,9 @@ export function createPartners(odata: OData, settings: Settings, clock: Clock): 
       if (settings.supplier_number === 'sap') return;
       const isKnown = (key: string) => {
         const known = remembered.get(key);
-        return known !== undefined && known.numbers.length === 1 && known.untilMs > clock.nowMs();
+        if (known?.numbers.length !== 1 || known.untilMs <= clock.nowMs()) return false;
+        remember(key, known);
+        return true;
       };
       const asked = [...new Set(suppliers.map(keyOf))].filter((key) => !isKnown(key));
       for (let from = 0; from < asked.length; from += perRequest) {
@@ -77,7 +79,7 @@ export function createPartners(odata: OData, settings: Settings, clock: Clock): 
           const found =
             byExternal.length > 0 ? byExternal : rows.filter((row) => own.includes(key) && row.Supplier === key);
           const numbers = found.map(({ Supplier }) => Supplier).filter((number) => number !== '');
-          if (numbers.length > 0) remember(key, numbers);
+          if (numbers.length > 0) remember(key, { numbers, untilMs: clock.nowMs() + settings.cache_seconds * 1_000 });
           else remembered.delete(key);
         }
       }

@@ -63,6 +63,19 @@ const requisition = z.object({
 });
 type Item = z.output<typeof requisitionItem>;
 
+/** What says whether an item is open. */
+const openItem = requisitionItem.pick({
+  PurchaseRequisition: true,
+  PurchaseRequisitionItem: true,
+  RequestedQuantity: true,
+  OrderedQuantity: true,
+  IsDeleted: true,
+  IsClosed: true,
+  IsPurReqnBlocked: true,
+  ReleaseIsNotCompleted: true,
+});
+type OpenItem = z.output<typeof openItem>;
+
 interface Window {
   /** Undefined: everything. */
   readonly sinceMs: number | undefined;
@@ -155,6 +168,38 @@ export function createReads({ odata, settings }: Deps, clock: Clock) {
   });
 }
 
+/**
+ * Returns the session's `openRequisitions`: a planning run (MRP) deletes requisitions that it has made, without a trace.
+ * The pages go by item, so that one may end within a requisition.
+ */
+export function createOpenRequisitions({ odata, settings: { read_page: top } }: Deps) {
+  return async function* openRequisitions(signal: AbortSignal): AsyncIterable<readonly string[]> {
+    let after: OpenItem | undefined;
+    for (;;) {
+      const rows = await odata.list(
+        requisitionService,
+        'A_PurchaseRequisitionItem',
+        openItem,
+        {
+          filter: [`IsDeleted ne 'X' and IsClosed ne true`, ...(after ? [behind(after)] : [])].join(' and '),
+          select: Object.keys(openItem.shape),
+          orderby: 'PurchaseRequisition,PurchaseRequisitionItem',
+          top,
+        },
+        signal,
+      );
+      yield [...new Set(rows.filter(isOpen).map((item) => item.PurchaseRequisition))];
+      if (rows.length < top) return;
+      after = rows.at(-1);
+    }
+  };
+}
+
+function behind({ PurchaseRequisition: number, PurchaseRequisitionItem: item }: OpenItem): string {
+  const [after, within] = [literal(number), literal(item)];
+  return `(PurchaseRequisition gt ${after} or (PurchaseRequisition eq ${after} and PurchaseRequisitionItem gt ${within}))`;
+}
+
 const perRequest = 20;
 /** A price for 3 pieces has no end of decimals for one. */
 const pricePlaces = 6;
@@ -244,7 +289,7 @@ function requisitionOf({
 }
 
 /** Still to be sourced: released, not deleted, closed or blocked, and not ordered as a whole. */
-function isOpen(item: Item): boolean {
+function isOpen(item: OpenItem): boolean {
   const isGone = item.IsDeleted !== '' || item.IsClosed || item.IsPurReqnBlocked !== '' || item.ReleaseIsNotCompleted;
   return !isGone && readDecimal(item.RequestedQuantity, 'RequestedQuantity').greaterThan(item.OrderedQuantity);
 }

@@ -92,6 +92,9 @@ export const settings = z
       .default('F02')
       .describe("Text of the order's header with the connector's record of what it wrote; it must not be printed"),
     item_text_type: code(4).default('F01').describe("Text of an item with the lot's whole name"),
+    requisition_text_type: code(4)
+      .default('B02')
+      .describe("Text of a requisition's items that shows what became of it; it must not be printed on orders"),
     supplier_number: z
       .enum(['auto', 'sap', 'external'])
       .default('auto')

@@ -43,11 +43,26 @@ const needsOf = ({ awards }: Settings): readonly Need[] => [
   },
   {
     name: 'requisitions',
-    models: ['purchase.requisition'],
+    models: ['purchase.requisition', 'purchase.request'],
     module: 'purchase_requisition',
-    group: 'Purchase Requisition Approval',
+    group: 'Purchase Requisition Approval, and to Purchase Request',
     isRead: true,
     onlyFor: 'requisitions are read',
+  },
+  {
+    // Tryton lets a user add a note to what the user may write.
+    name: 'notes on requisitions',
+    models: ['ir.note', 'purchase.requisition'],
+    module: 'purchase_requisition',
+    group: 'Purchase Requisition',
+    onlyFor: 'requisitions are to show what became of them',
+  },
+  {
+    name: 'purchase requests of requisitions',
+    models: ['purchase.request', 'purchase.requisition.line'],
+    module: 'purchase_requisition',
+    group: 'Purchase Request, or to Purchase Requisition',
+    onlyFor: 'awards name requisitions of this Tryton',
   },
 ];
 

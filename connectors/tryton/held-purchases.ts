@@ -195,13 +195,18 @@ export function isLive({ row }: HeldPurchase): boolean {
 export function contentHashOf(held: HeldPurchase, settings: Settings): string | undefined {
   const { lastWritten } = held;
   if (!lastWritten || lastWritten.withdrawn) return undefined;
-  return isUnfinished(held, settings) ? undefined : lastWritten.content_hash;
+  return dueSteps(held, settings).length > 0 ? undefined : lastWritten.content_hash;
 }
 
-/** Whether the purchase is a draft that should be a quotation, and that no user has set back to draft. */
-export function isUnfinished({ row, lastWritten, isLastWriter }: HeldPurchase, { purchase_state }: Settings): boolean {
-  if (row.state !== 'draft') return false;
-  if (lastWritten?.quote_due && isLastWriter) return true;
+/** The steps of Tryton's workflow that the purchase still has to take, and that no user has undone. */
+export function dueSteps(
+  { row, lastWritten, isLastWriter }: HeldPurchase,
+  { purchase_state }: Settings,
+): ('quote' | 'confirm')[] {
+  const confirm = purchase_state === 'confirmed' ? (['confirm'] as const) : [];
+  if (row.state === 'quotation') return isLastWriter ? [...confirm] : [];
+  if (row.state !== 'draft') return [];
   // A purchase gets its number when it becomes a quotation for the first time.
-  return purchase_state === 'quotation' && row.number === null;
+  const isQuoteDue = (lastWritten?.quote_due && isLastWriter) || (purchase_state !== 'draft' && row.number === null);
+  return isQuoteDue ? ['quote', ...confirm] : [];
 }

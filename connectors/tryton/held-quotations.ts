@@ -56,18 +56,22 @@ export const referenceOfQuotation = (quotation: number) => referenceTo(quotation
 /** The end of a withdrawn quotation's reference. A quotation with this ending is not found any more. */
 export const withdrawnMark = ' withdrawn';
 
-/** The quotations that Tryton holds, by document key, without those that were withdrawn or cancelled. */
+/**
+ * The quotations that Tryton holds, by document key, without those that were withdrawn; also without cancelled ones,
+ * unless they are wanted.
+ */
 export async function findQuotations(
   tryton: Tryton,
   wanted: readonly { key: string; reference: string | undefined }[],
   signal: AbortSignal,
+  { withCancelled = false }: { withCancelled?: boolean } = {},
 ): Promise<ReadonlyMap<string, HeldQuotation[]>> {
   const { user } = await tryton.session(signal);
   const markers = wanted.map(({ key }) => markerOf('quotation', key));
   const attachments = await findAttachments(tryton, markers, signal);
   const known = wanted.flatMap(({ reference }) => idIn(reference, quotationModel) ?? []);
   const domain = [
-    ['state', '!=', 'cancelled'],
+    ...(withCancelled ? [] : [['state', '!=', 'cancelled']]),
     ['OR', ['reference', 'in', markers], ['id', 'in', [...known, ...attachments.map(({ quotation }) => quotation)]]],
   ];
   const params = [domain, 0, null, [['id', 'ASC']], rowFields];

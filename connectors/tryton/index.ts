@@ -17,13 +17,16 @@ import {
   type Operation,
   type Outcome,
   outcomeOf,
+  type ReadBack,
+  type TakenDocument,
   type Unclear,
 } from 'sourcing-bridge/connector';
+import { createAcknowledge } from './acknowledge.ts';
 import { createAttachments } from './attachments.ts';
 import { createAwards } from './awards.ts';
 import { check } from './check.ts';
 import { createQuotations } from './quotations.ts';
-import { createReads } from './reads.ts';
+import { createOpenRequisitions, createReads } from './reads.ts';
 import { createReferenceDataReader } from './reference-data.ts';
 import { createTryton } from './rpc.ts';
 import { asConnectorError, concernsOneRecord, runInHalves } from './send-batch.ts';
@@ -50,11 +53,16 @@ export default defineConnector({
     // Tryton answers after its commit, and a lookup reads the same database.
     visibleAfterMs: 0,
     reads: ['supplier', 'requisition'],
+    acknowledges: true,
+    listsOpen: true,
+    readsBack: ['supplier', 'quotation', 'award'],
   },
-  capabilitiesWith: ({ batch_size, timeout_seconds, settle_seconds }) => ({
+  capabilitiesWith: ({ batch_size, timeout_seconds, settle_seconds, awards }) => ({
     batchMax: batch_size,
     timeoutMs: timeout_seconds * 1_000,
     lateEffectMs: settle_seconds * 1_000,
+    // Prices of suppliers are not read back.
+    readsBack: awards === 'purchases' ? ['supplier', 'quotation', 'award'] : ['supplier', 'quotation'],
   }),
   // The address of its web client, as it shows it itself. Prices of a supplier are no record of their own.
   urlOf: (reference, { url, database }) => {
@@ -114,7 +122,27 @@ export default defineConnector({
         const unclear = ({ key }: { key: string }, { message }: ConnectorError) => ({ key, unclear: message });
         return runInHalves(documents, findAll, unclear, signal);
       },
+      readBack: async (deliveries, signal) => {
+        const [first] = deliveries;
+        if (!first) return [];
+        const { kind } = first.document;
+        const store = kindOf(kind);
+        if (!store.readBack) throw new ConfigError(`The connector does not read back documents of the kind ${kind}.`);
+        const refused = ({ document: { key } }: TakenDocument<WrittenKind>, { message }: ConnectorError): ReadBack => ({
+          key,
+          status: 'unclear',
+          reason: message,
+        });
+        return runInHalves(
+          deliveries,
+          (batch) => store.readBack?.(batch, signal) ?? Promise.resolve([]),
+          refused,
+          signal,
+        );
+      },
       read: createReads(deps),
+      openRequisitions: createOpenRequisitions(deps),
+      acknowledge: createAcknowledge(tryton),
       close: () => tryton.close(),
     };
   },

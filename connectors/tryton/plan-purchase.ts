@@ -5,9 +5,9 @@
  */
 import { type AwardLine, ConflictError } from 'sourcing-bridge/connector';
 import {
+  dueSteps,
   type HeldPurchase,
   isLive,
-  isUnfinished,
   type LastWritten,
   openPurchaseStates,
   type PurchaseLine,
@@ -38,11 +38,14 @@ import {
   type SupplierAward,
 } from './purchase-values.ts';
 import type { ReferenceData } from './reference-data.ts';
+import { type HeldRequisitions, planLinks, type RequisitionNeed } from './requisition-requests.ts';
 import type { Settings } from './settings.ts';
 import type { Task } from './task.ts';
 
 export interface PurchaseTask extends Task<'award'>, SupplierAward {
   purchase: PurchaseStep | undefined;
+  /** The lots that were made of requisitions of this Tryton. */
+  needs: readonly RequisitionNeed[];
 }
 
 type PurchaseStep =
@@ -57,13 +60,16 @@ type PurchaseStep =
       readonly lines: readonly unknown[];
       /** Whether to make it a draft first: Tryton deletes lines of drafts only. */
       readonly toDraft: boolean;
-      /** Whether to make it a quotation afterwards. */
-      readonly quote: boolean;
+      /** The steps of Tryton's workflow afterwards. */
+      readonly workflow: readonly ('quote' | 'confirm')[];
     };
 
 interface PlanContext {
   readonly settings: Settings;
   readonly data: ReferenceData;
+  readonly requisitions: HeldRequisitions;
+  /** The numbers of requisitions that are bought as a whole, and that Tryton shows as open. */
+  readonly bought: ReadonlySet<string>;
 }
 
 /**
@@ -94,7 +100,8 @@ function planCancel(task: PurchaseTask, held: HeldPurchase | undefined): void {
   task.steps.push(`Cancel ${purchaseName(held.row)}, which is a ${held.row.state}.`);
 }
 
-function planCreate(task: PurchaseTask, found: readonly HeldPurchase[], { settings, data }: PlanContext): void {
+function planCreate(task: PurchaseTask, found: readonly HeldPurchase[], context: PlanContext): void {
+  const { settings, data, requisitions } = context;
   const cancelled = found.find(({ lastWritten }) => lastWritten !== undefined && !lastWritten.withdrawn);
   if (cancelled)
     throw new ConflictError(
@@ -103,15 +110,18 @@ function planCreate(task: PurchaseTask, found: readonly HeldPurchase[], { settin
   const { supplier, operation } = task;
   // Throws, before anything is sent, for values that Tryton would refuse.
   headValues(task, data);
+  const links = planLinks(task.needs, requisitions, () => 'new');
   task.purchase = { do: 'create' };
   task.action = 'create';
   task.steps.push(
     `Make a purchase (${settings.purchase_state}) from ${supplier.code} "${supplier.name}" in ${operation.document.currency}.`,
     ...task.lines.map((line) => `Add a line: ${wantedLineText(line)}.`),
+    ...links.steps,
   );
 }
 
-function planAmend(task: PurchaseTask, held: HeldPurchase, { settings, data }: PlanContext): void {
+function planAmend(task: PurchaseTask, held: HeldPurchase, context: PlanContext): void {
+  const { settings, data, requisitions, bought } = context;
   const { row, lastWritten } = held;
   const head = merge(heldHeadValues(row), lastWritten?.head, headValues(task, data));
   const lines = compareLines(task, held);
@@ -141,8 +151,13 @@ function planAmend(task: PurchaseTask, held: HeldPurchase, { settings, data }: P
   const toDraft = row.state === 'quotation' && lines.deletes.length > 0;
   if (toDraft)
     steps.push('Make it a draft for this, as Tryton deletes lines of drafts only, and then a quotation again.');
-  const needsQuote = isUnfinished(held, settings);
-  if (needsQuote) steps.push('Make it a quotation.');
+  steps.push(...planLinks(task.needs, requisitions, (lot) => lines.lineIds.get(lot)).steps);
+  const due = dueSteps(held, settings);
+  const workflow = toDraft && due.length === 0 ? (['quote'] as const) : due;
+  if (due.includes('quote')) steps.push('Make it a quotation.');
+  if (due.includes('confirm')) steps.push('Confirm it.');
+  for (const number of new Set(task.needs.map(({ requisition }) => requisition)))
+    if (bought.has(number)) steps.push(`Show the requisition ${number} as done, as all of it is bought.`);
   const isRecorded = lastWritten?.content_hash === task.operation.contentHash && !lastWritten.withdrawn;
   if (steps.length === 0 && isRecorded) return;
   task.action = 'amend';
@@ -157,7 +172,7 @@ function planAmend(task: PurchaseTask, held: HeldPurchase, { settings, data }: P
     fields: head.changes.map(({ field }) => field),
     lines: isOpen ? [...lines.writes, ...(lines.deletes.length === 0 ? [] : [['delete', lines.deletes]])] : [],
     toDraft,
-    quote: toDraft || needsQuote,
+    workflow,
   };
 }
 
@@ -170,12 +185,15 @@ function compareLines(task: PurchaseTask, { row, lastWritten }: HeldPurchase) {
   const creates: unknown[] = [];
   const deletes: number[] = [];
   const heldByLot = linesByLot(row, lastWritten, task.lines);
+  const lineIds = new Map<string, number | 'new'>();
   for (const wanted of task.lines) {
     const line = heldByLot.get(wanted.lot);
+    if (line) lineIds.set(wanted.lot, line.id);
     const before = lastWritten?.lines[wanted.lot];
     if (!line) {
       if (before === undefined) {
         creates.push(newPurchaseLine(task, wanted));
+        lineIds.set(wanted.lot, 'new');
         steps.push(`Add a line: ${wantedLineText(wanted)}.`);
       } else if (Object.entries(lineValues(wanted)).some(([field, value]) => (before[field] ?? null) !== value))
         conflicts.push(
@@ -206,7 +224,7 @@ function compareLines(task: PurchaseTask, { row, lastWritten }: HeldPurchase) {
     }
   }
   if (creates.length > 0) writes.push(['create', creates]);
-  return { steps, conflicts, writes, deletes };
+  return { steps, conflicts, writes, deletes, lineIds };
 }
 
 function compareLine(
@@ -244,10 +262,10 @@ function compareLine(
 /**
  * The line of each lot that has one: the line whose note names the lot, else the line with the values written for it.
  */
-function linesByLot(
+export function linesByLot(
   row: PurchaseRow,
   record: LastWritten | undefined,
-  wanted: readonly WantedLine[],
+  wanted: readonly { readonly lot: string }[],
 ): Map<string, PurchaseLine> {
   const named = new Map<string, PurchaseLine>();
   const nameless: PurchaseLine[] = [];

@@ -113,7 +113,7 @@ export function lastWrittenOf({ operation, lines }: SupplierAward, head: FieldVa
 }
 
 /** The note of a lot's line, for the buyer. By its first line, the connector recognises the lot. */
-function noteOf({ currency }: AwardDocument, { lot, line }: WantedLine<AwardLine>): string {
+export function noteOf({ currency }: AwardDocument, { lot, line }: WantedLine<AwardLine>): string {
   const { share, cost, historic_cost, savings } = line;
   return [
     `Lot: ${lot}`,
@@ -129,6 +129,14 @@ const noteLine = /^(Lot|Share|Cost|Historic cost|Savings): /u;
 /** The lot that the note names; undefined if users have removed that line. */
 export function lotInNote(note: string): string | undefined {
   return /^Lot: (.*)$/mu.exec(note)?.[1];
+}
+
+/** The lines of a note that the bridge has written, without those that users have added. */
+export function ownNote(held: string): string {
+  return held
+    .split('\n')
+    .filter((line) => noteLine.test(line))
+    .join('\n');
 }
 
 /** The new note, followed by the lines that users have added to the old one. */

@@ -3,11 +3,12 @@
  * lot.
  */
 import type { Found, Operation } from 'sourcing-bridge/connector';
-import { findQuotations, type HeldQuotation, referenceOfQuotation } from './held-quotations.ts';
+import { findQuotations, type HeldQuotation, quotationModel, referenceOfQuotation } from './held-quotations.ts';
 import { quotationAmount, wantedLines } from './lots.ts';
 import { createMissingSuppliers, planMissingSupplier } from './parties.ts';
 import { planQuotation, planWithdrawal, type QuotationTask, singleQuotation } from './plan-quotation.ts';
 import { bidsOf, createMissingRequests, findRequests, type Requests } from './purchase-requests.ts';
+import { addChanges, answerEach, readQuotation } from './read-back.ts';
 import type { ReadReferenceData, ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
 import { sendQuotations } from './send-quotations.ts';
@@ -64,6 +65,17 @@ export function createQuotations({
           await sendQuotations(tasks, { tryton, settings, data }, signal);
         },
       };
+    },
+    async readBack(deliveries, signal) {
+      const documents = deliveries.map(({ document }) => document);
+      const data = await readReferenceData(documents, signal);
+      const wanted = deliveries.map(({ document: { key }, reference }) => ({ key, reference }));
+      const held = await findQuotations(tryton, wanted, signal, { withCancelled: true });
+      const requests = await findRequests(tryton, documents, signal);
+      const answers = answerEach(deliveries, (delivery) =>
+        readQuotation(delivery, held.get(delivery.document.key) ?? [], { data, settings, requests }),
+      );
+      return addChanges(tryton, answers, quotationModel, signal);
     },
     async lookup(documents, signal) {
       const wanted = documents.map(({ key }) => ({ key, reference: undefined }));

@@ -66,6 +66,7 @@ const requisitionRows = z.array(
     'lines.': z.array(
       z.object({
         id,
+        purchase_requests: z.array(id),
         description: text,
         quantity: z.number().nullable(),
         unit_price: decimal.nullable(),
@@ -77,11 +78,37 @@ const requisitionRows = z.array(
 );
 const requisitionFields = fieldNames(
   'number state description supply_date employee.rec_name currency.code warehouse.name',
-  { lines: 'description quantity unit_price product.code product.rec_name unit.symbol' },
+  { lines: 'purchase_requests description quantity unit_price product.code product.rec_name unit.symbol' },
 );
 
-/** Approved, and not purchased yet. */
-const openRequisitionStates: ReadonlySet<string> = new Set(['approved', 'processing']);
+/** Approved, and not purchased yet. While one is processing, a line without a purchase request was withdrawn. */
+const openStates = ['approved', 'processing'];
+
+const openRows = z.array(z.object({ id, number: text }));
+
+/**
+ * Returns the session's `openRequisitions`: Tryton deletes the purchase request of what is withdrawn, which changes
+ * nothing that a read could see.
+ */
+export function createOpenRequisitions({ tryton, settings }: { tryton: Tryton; settings: Settings }) {
+  return async function* openRequisitions(signal: AbortSignal): AsyncIterable<readonly string[]> {
+    const isOpen = [
+      'OR',
+      ['state', '=', 'approved'],
+      [
+        ['state', '=', 'processing'],
+        ['lines.purchase_requests.id', '>', 0],
+      ],
+    ];
+    for (let after = -1; ; ) {
+      const params = [[isOpen, ['id', '>', after]], 0, settings.read_page, [['id', 'ASC']], ['number']];
+      const rows = await tryton.ask('purchase.requisition.search_read', params, openRows, signal);
+      yield rows.map(({ number }) => number).filter((number) => number !== '');
+      if (rows.length < settings.read_page) return;
+      after = rows.at(-1)?.id ?? after;
+    }
+  };
+}
 
 /** Returns the session's `read`. */
 export function createReads({ tryton, settings }: { tryton: Tryton; settings: Settings }) {
@@ -212,8 +239,9 @@ function supplierOf(row: PartyRow): SupplierRecord[] {
 type RequisitionRow = z.output<typeof requisitionRows>[number];
 
 function requisitionOf(row: RequisitionRow): RequisitionRecord[] {
-  const { number, state, description, supply_date: due, 'lines.': lines } = row;
+  const { number, state, description, supply_date: due, 'lines.': all } = row;
   if (number === '') return [];
+  const lines = state === 'processing' ? all.filter((line) => line.purchase_requests.length > 0) : all;
   const requester = row['employee.']?.rec_name ?? '';
   const warehouse = row['warehouse.']?.name ?? '';
   const currency = row['currency.']?.code;
@@ -234,7 +262,7 @@ function requisitionOf(row: RequisitionRow): RequisitionRecord[] {
         ...(line.unit_price === null ? {} : { target_price: line.unit_price }),
         ...(line.unit_price === null || currency === undefined ? {} : { currency }),
       })),
-      open: openRequisitionStates.has(state),
+      open: openStates.includes(state) && (state === 'approved' || lines.length > 0),
     },
   ];
 }

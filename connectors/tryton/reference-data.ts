@@ -124,7 +124,8 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
   ): Promise<void> {
     const missing = [...new Set(codes)].filter((code) => !known.has(code));
     if (missing.length === 0) return;
-    for (const row of await read(missing)) known.set(row.code, [...(known.get(row.code) ?? []), row]);
+    // Set and not added to: two calls at once read the same rows.
+    for (const [code, rows] of Map.groupBy(await read(missing), (row) => row.code)) known.set(code, rows);
   }
 
   /**

@@ -69,6 +69,9 @@ export class WarningError extends DataError {
 /** Tryton failed unexpectedly. Whether that was before or after the commit has to be looked up. */
 export class ServerFault extends DataError {}
 
+/** Tryton does not have the model: its module is not activated. */
+export class MissingModel extends ConfigError {}
+
 const loginAnswer = z.object({ result: z.tuple([z.int(), z.string().min(1)]) });
 const preferences = z.looseObject({ company: z.int().nullish() });
 /** How many warnings of one call are confirmed. A further one makes the call fail. */
@@ -269,7 +272,7 @@ function errorOfAnswer(error: unknown, { method, safe }: { method: string; safe:
   if (kind === 'LoginException') return new AuthError(`Tryton asks for a login again: ${texts.join(' ')}`);
   const message = `Tryton failed at ${method}: ${typeof kind === 'string' ? kind.trim() : 'without a reason'}`;
   if (isUnknownModel.test(String(kind)) && method.includes(String(kind).replaceAll("'", '')))
-    return new ConfigError(`${message} (the module with this model is not activated)`);
+    return new MissingModel(`${message} (the module with this model is not activated)`);
   if (isBusy.test(message)) return new TransientError(message);
   if (isBroken.test(message)) return safe ? new TransientError(message) : new UnknownOutcome(message);
   return new ServerFault(message);

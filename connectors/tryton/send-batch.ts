@@ -124,12 +124,12 @@ const stateRows = z.array(z.object({ id, state: z.string() }));
 
 /**
  * Takes a step of Tryton's workflow, such as `quote`. Tryton does not report a step that was impossible, so the state
- * is read afterwards: a task whose record is not in the state `to` fails with LockedError.
+ * is read afterwards: a task whose record is not in one of the states `to` fails with LockedError.
  */
 export async function runWorkflowStep(
   tryton: Tryton,
   tasks: readonly Pick<Progress, 'reference' | 'error'>[],
-  { model, method, to }: { model: string; method: string; to: string },
+  { model, method, to }: { model: string; method: string; to: string | readonly string[] },
   signal: AbortSignal,
 ): Promise<void> {
   await sendTasks(
@@ -143,9 +143,9 @@ export async function runWorkflowStep(
     {
       signal,
       done: (task, state) => {
-        if (state !== to)
+        if (![to].flat().includes(state))
           task.error = new LockedError(
-            `${task.reference} is ${state} in Tryton and could not become ${to}: a user may be working on it.`,
+            `${task.reference} is ${state} in Tryton and could not become ${[to].flat()[0]}: a user may be working on it.`,
           );
       },
     },

@@ -1,23 +1,28 @@
 /**
- * Carries out the purchase steps of the tasks: new purchases in one call, changes in one call, cancellations in two.
+ * Carries out the purchase steps of the tasks: new purchases in one call, changes in one call, confirmations in one call,
+ * cancellations in three. Purchase requests are linked before a purchase is confirmed: linked later, Tryton would show
+ * their requisition as open.
  */
-import { DataError, type Operation, UnknownOutcome, z } from 'sourcing-bridge/connector';
+import { ConflictError, ConnectorError, DataError, type Operation, UnknownOutcome, z } from 'sourcing-bridge/connector';
 import { awardSheet } from './award-sheet.ts';
 import {
   attachmentText,
   findPurchases,
   isLive,
   type LastWritten,
+  openPurchaseStates,
+  type PurchaseLine,
   purchaseModel,
   recordsOfPurchase,
   referenceOfPurchase,
 } from './held-purchases.ts';
 import { markerOf } from './markers.ts';
-import type { PurchaseTask } from './plan-purchase.ts';
+import { linesByLot, type PurchaseTask } from './plan-purchase.ts';
 import { encodedHead, headValues, lastWrittenOf, newPurchaseLine } from './purchase-values.ts';
 import type { ReferenceData } from './reference-data.ts';
+import { findBought, findRequisitions, markDone, openRequests, planLinks, sendLinks } from './requisition-requests.ts';
 import type { Tryton } from './rpc.ts';
-import { runWorkflowStep, sendTasks } from './send-batch.ts';
+import { asConnectorError, runWorkflowStep, sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
 import { bytesOf, ids, ifUnchanged, oneLine } from './values.ts';
 
@@ -31,7 +36,9 @@ interface Deps {
 export async function sendPurchases(tasks: readonly PurchaseTask[], deps: Deps, signal: AbortSignal): Promise<void> {
   await createPurchases(tasks, deps, signal);
   await amendPurchases(tasks, deps, signal);
-  await quotePurchases(tasks, deps, signal);
+  await linkRequests(tasks, deps, signal);
+  await runWorkflow(tasks, deps, signal);
+  await finishRequisitions(tasks, deps, signal);
   await cancelPurchases(tasks, deps, signal);
 }
 
@@ -140,28 +147,105 @@ function attachmentCommand(
   const { operation, purchase } = task;
   const lastWritten = {
     ...lastWrittenOf(task, headValues(task, data)),
-    ...(purchase.quote ? { quote_due: true } : {}),
+    ...(purchase.workflow.includes('quote') ? { quote_due: true } : {}),
   };
   return attachment === undefined
     ? ['create', [newAttachment(operation, lastWritten)]]
     : ['write', [attachment], attachmentValues(operation, lastWritten)];
 }
 
-async function quotePurchases(
+/** One call a purchase: the next one sees what is left of the requests. */
+async function linkRequests(tasks: readonly PurchaseTask[], { tryton }: Deps, signal: AbortSignal): Promise<void> {
+  // Also of purchases that are confirmed: their award may have been made before its requisitions were known.
+  const due = [...withStep(tasks, 'create'), ...withStep(tasks, 'write')].filter(
+    ({ needs, error }) => needs.length > 0 && !error,
+  );
+  if (due.length === 0) return;
+  const wanted = due.map(({ operation: { document }, reference }) => ({ key: document.key, reference }));
+  const found = await findPurchases(tryton, wanted, signal).catch(asConnectorError);
+  for (const task of due)
+    await sendTasks(
+      [task],
+      async () => {
+        if (found instanceof ConnectorError) throw found;
+        const held = found.get(task.operation.document.key)?.find(isLive);
+        const requisitions = await findRequisitions(tryton, task.needs, signal);
+        const lines = held ? linesByLot(held.row, held.lastWritten, task.lines) : new Map<string, PurchaseLine>();
+        const links = planLinks(task.needs, requisitions, (lot) => lines.get(lot)?.id);
+        await sendLinks(tryton, links, signal);
+        return [task];
+      },
+      { signal },
+    );
+  await deleteRefused(tasks, tryton, signal);
+}
+
+async function runWorkflow(
   tasks: readonly PurchaseTask[],
   { tryton, settings }: Deps,
   signal: AbortSignal,
 ): Promise<void> {
-  const created = settings.purchase_state === 'quotation' ? withStep(tasks, 'create') : [];
-  const due = [...created, ...withStep(tasks, 'write').filter(({ purchase }) => purchase.quote)];
-  await runWorkflowStep(tryton, due, { model: purchaseModel, method: 'quote', to: 'quotation' }, signal);
-  for (const task of created)
-    if (task.reference !== '' && task.error instanceof DataError) await deleteDraft(task, tryton, signal);
+  const created = withStep(tasks, 'create');
+  const written = withStep(tasks, 'write');
+  const quoted = [
+    ...(settings.purchase_state === 'draft' ? [] : created),
+    ...written.filter(({ purchase }) => purchase.workflow.includes('quote')),
+  ];
+  await runWorkflowStep(tryton, quoted, { model: purchaseModel, method: 'quote', to: 'quotation' }, signal);
+  const confirmed = [
+    ...(settings.purchase_state === 'confirmed' ? created : []),
+    ...written.filter(({ purchase }) => purchase.workflow.includes('confirm')),
+  ];
+  await runWorkflowStep(
+    tryton,
+    confirmed,
+    { model: purchaseModel, method: 'confirm', to: ['confirmed', 'processing', 'done'] },
+    signal,
+  );
+  await deleteRefused(tasks, tryton, signal);
+}
+
+/** Of requisitions that are bought as a whole now, and that Tryton does not show as done by itself. */
+async function finishRequisitions(
+  tasks: readonly PurchaseTask[],
+  { tryton, settings }: Deps,
+  signal: AbortSignal,
+): Promise<void> {
+  const confirmed = withStep(tasks, 'write').filter(
+    ({ purchase: { held } }) => !openPurchaseStates.has(held.row.state),
+  );
+  const due = (
+    settings.purchase_state === 'confirmed' ? [...withStep(tasks, 'create'), ...withStep(tasks, 'write')] : confirmed
+  ).filter(({ needs }) => needs.length > 0);
+  if (due.length === 0) return;
+  await sendTasks(
+    due,
+    async (batch) => {
+      const bought = await findBought(
+        tryton,
+        batch.flatMap(({ needs }) => needs),
+        signal,
+      );
+      await markDone(
+        tryton,
+        bought.map((requisition) => requisition.id),
+        signal,
+      );
+      return batch;
+    },
+    { signal },
+  );
+}
+
+/** Nothing may stay of a purchase that Tryton has refused. */
+async function deleteRefused(tasks: readonly PurchaseTask[], tryton: Tryton, signal: AbortSignal): Promise<void> {
+  for (const task of withStep(tasks, 'create'))
+    if (task.reference !== '' && (task.error instanceof DataError || task.error instanceof ConflictError))
+      await deleteDraft(task, tryton, signal);
 }
 
 /**
- * Deletes a new draft that Tryton did not let become a quotation: nothing may stay of a refused document. If a user has
- * worked on the draft in the meantime, it stays, and the outcome is unknown, so that the bridge tries again.
+ * Deletes a new purchase of which Tryton has refused a later step. If a user has worked on it in the meantime, it stays, and the outcome is unknown, so that the bridge tries again.
  */
 async function deleteDraft(task: PurchaseTask, tryton: Tryton, signal: AbortSignal): Promise<void> {
   const { reference, operation } = task;
@@ -172,8 +256,10 @@ async function deleteDraft(task: PurchaseTask, tryton: Tryton, signal: AbortSign
     if (!held?.attachment || !held.isUntouched || held.row['attachments.'].length > 1)
       throw new Error('a user has changed it');
     const context = ifUnchanged(recordsOfPurchase(held));
+    await openRequests(tryton, [held.row.id], signal);
     await tryton.change(`${purchaseModel}.delete`, [[held.row.id]], z.unknown(), signal, context);
     await tryton.change('ir.attachment.delete', [[held.attachment.id]], z.unknown(), signal);
+    task.reference = '';
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     task.error = new UnknownOutcome(
@@ -184,6 +270,7 @@ async function deleteDraft(task: PurchaseTask, tryton: Tryton, signal: AbortSign
 
 /**
  * First records the withdrawal in the attachment, so that a cancellation by the bridge can be told from one by a user.
+ * Then makes the purchase requests open again, which Tryton would hold for a decision otherwise.
  */
 async function cancelPurchases(tasks: readonly PurchaseTask[], { tryton }: Deps, signal: AbortSignal): Promise<void> {
   const cancelled = withStep(tasks, 'cancel');
@@ -196,6 +283,18 @@ async function cancelPurchases(tasks: readonly PurchaseTask[], { tryton }: Deps,
         { description: attachmentText({ ...(held.lastWritten ?? nothingWritten), withdrawn: true }) },
       ]);
       await tryton.change('ir.attachment.write', pairs, z.unknown(), signal);
+      return batch;
+    },
+    { signal },
+  );
+  await sendTasks(
+    cancelled,
+    async (batch) => {
+      await openRequests(
+        tryton,
+        batch.map(({ purchase: { held } }) => held.row.id),
+        signal,
+      );
       return batch;
     },
     { signal },

@@ -25,9 +25,13 @@ export const settings = z.strictObject({
     .default('purchases')
     .describe("What an award becomes: a purchase, prices of the product's supplier, or both"),
   purchase_state: z
-    .enum(['draft', 'quotation'])
+    .enum(['draft', 'quotation', 'confirmed'])
     .default('draft')
     .describe('The state in which the connector leaves purchases'),
+  requisition_intakes: z
+    .array(z.string().min(1))
+    .optional()
+    .describe('The intakes whose requisitions are those of this Tryton. Default: all. [] links no requisition'),
   product: z.string().min(1).optional().describe('Code of the product of lines whose mapping names no product'),
   unit: z
     .string()

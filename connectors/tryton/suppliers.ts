@@ -7,16 +7,20 @@ import {
   ConflictError,
   DataError,
   type Found,
+  fieldsOf,
   type Operation,
+  type ReadBack,
+  type ReadField,
   type SupplierDocument,
   z,
 } from 'sourcing-bridge/connector';
 import { addressFields, checkFields, identifierPrefix, mechanismFields } from './mapping-fields.ts';
 import { type HeldParty, readParties } from './parties.ts';
+import { addChanges, answerEach } from './read-back.ts';
 import type { Tryton } from './rpc.ts';
 import { asConnectorError, sendTasks } from './send-batch.ts';
 import { decide, type Kind, newTask, type Task } from './task.ts';
-import { id, ids, ifUnchanged, oneLine, type ReadRecord, referenceTo, text } from './values.ts';
+import { id, idIn, ids, ifUnchanged, oneLine, type ReadRecord, referenceTo, text } from './values.ts';
 
 const countryRows = z.array(z.object({ id, code: text }));
 
@@ -26,22 +30,24 @@ interface SupplierTask extends Task<'supplier'> {
   held: HeldParty | undefined;
 }
 
-const referenceOf = (party: number) => referenceTo('party.party', party);
+const partyModel = 'party.party';
+const referenceOf = (party: number) => referenceTo(partyModel, party);
 
 export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'> {
   async function planEach(operations: readonly Operation<'supplier'>[], signal: AbortSignal): Promise<SupplierTask[]> {
-    const codes = operations.map(({ document }) => document.key);
+    const documents = operations.map(({ document }) => document);
+    const codes = documents.map(({ key }) => key);
     const parties = await readParties(tryton, [['code', 'in', codes]], signal);
     const byCode = new Map(parties.map((party) => [party.code, party]));
-    const countries = await readCountries(operations, signal);
+    const countries = await readCountries(documents, signal);
     return operations.map((operation) => planOne(operation, byCode.get(operation.document.key), countries));
   }
 
   async function readCountries(
-    operations: readonly Operation<'supplier'>[],
+    documents: readonly SupplierDocument[],
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, number>> {
-    const codes = new Set(operations.flatMap(({ document }) => countryOf(document) ?? []));
+    const codes = new Set(documents.flatMap((document) => countryOf(document) ?? []));
     if (codes.size === 0) return new Map();
     const rows = await tryton.ask(
       'country.country.search_read',
@@ -106,6 +112,22 @@ export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'
           if (refused.length > 0 && !signal.aborted) await amendCreatedMeanwhile(refused, signal);
         },
       };
+    },
+    async readBack(deliveries, signal) {
+      const documents = deliveries.map(({ document }) => document);
+      const known = deliveries.flatMap(({ reference }) => idIn(reference, partyModel) ?? []);
+      const domain = ['OR', ['code', 'in', documents.map(({ key }) => key)], ['id', 'in', known]];
+      const parties = await readParties(tryton, domain, signal);
+      const countries = await readCountries(documents, signal);
+      const answers = answerEach(deliveries, ({ document, reference }): ReadBack => {
+        const { key } = document;
+        const own = parties.find((party) => referenceOf(party.id) === reference);
+        const party = own ?? parties.find(({ code }) => code === key);
+        if (!party) return { key, status: 'missing' };
+        const fields = partyFieldsOf(document, party, countries);
+        return { key, status: 'held', reference: referenceOf(party.id), fields };
+      });
+      return addChanges(tryton, answers, partyModel, signal);
     },
     async lookup(documents, signal) {
       const parties = await readParties(tryton, [['code', 'in', documents.map(({ key }) => key)]], signal);
@@ -297,6 +319,56 @@ function wantedParty(document: SupplierDocument, countries: ReadonlyMap<string, 
     ...mechanismFields.flatMap((type) => (others[type] === undefined ? [] : [{ type, value: oneLine(others[type]) }])),
   ];
   return { name: oneLine(others['name'] ?? document.name), address, identifiers, mechanisms };
+}
+
+/** What a write makes of the supplier beside what the party has; what users have added to it is left out. */
+function partyFieldsOf(
+  document: SupplierDocument,
+  held: HeldParty,
+  countries: ReadonlyMap<string, number>,
+): ReadField[] {
+  const { name, address, identifiers, mechanisms } = wantedParty(document, countries);
+  const [active] = held['addresses.'].filter((row) => row.active);
+  const heldAddress: Readonly<Record<string, unknown>> = { ...active };
+  const codes = new Map([...countries].map(([code, country]) => [country, code]));
+  const shownAddress = (values: Readonly<Record<string, unknown>>) =>
+    Object.fromEntries(
+      Object.keys(address).map((field) => {
+        const value = values[field];
+        return [
+          field,
+          field === 'country' && typeof value === 'number' ? (codes.get(value) ?? `country ${value}`) : value,
+        ];
+      }),
+    );
+  const expected = {
+    code: document.key,
+    name,
+    archived: document.archived === undefined ? undefined : String(document.archived),
+    merged: null,
+    address: shownAddress(address),
+    identifiers: identifiers.map(({ type, code }) => ({ type, code })),
+    contacts: mechanisms.map(({ type, value, name: contact }) => ({ value, type, name: contact })),
+  };
+  const seen = {
+    code: held.code,
+    name: held.name,
+    archived: String(!held.active),
+    merged: held.replaced_by === null ? null : 'into another party',
+    address: shownAddress(heldAddress),
+    identifiers: identifiers.flatMap(({ type, code }) => {
+      const ofType = held['identifiers.'].filter((identifier) => identifier.type === type);
+      if (ofType.some((identifier) => compact(identifier.code) === compact(code))) return [{ type, code }];
+      return ofType.slice(0, 1).map((identifier) => ({ type, code: identifier.code }));
+    }),
+    contacts: mechanisms.flatMap(({ type, value }) => {
+      const own = held['contact_mechanisms.'].find(
+        (mechanism) => mechanism.active && mechanism.type === type && isSameMechanism(type, mechanism.value, value),
+      );
+      return own ? [{ value, type, name: own.name }] : [];
+    }),
+  };
+  return fieldsOf(expected, seen, { names: ['value', 'type'] });
 }
 
 function countryOf({ fields }: SupplierDocument): string | undefined {

@@ -54,6 +54,23 @@ export const date = z
   .object({ __class__: z.literal('date'), year: z.int(), month: z.int(), day: z.int() })
   .transform(({ year, month, day }) => `${padded(year, 4)}-${padded(month, 2)}-${padded(day, 2)}`);
 
+/** Text in UTC: 2030-12-31T23:59:59.000000Z. */
+export const datetime = z
+  .object({
+    __class__: z.literal('datetime'),
+    year: z.int(),
+    month: z.int(),
+    day: z.int(),
+    hour: z.int(),
+    minute: z.int(),
+    second: z.int(),
+    microsecond: z.int(),
+  })
+  .transform(({ year, month, day, hour, minute, second, microsecond }) => {
+    const time = [hour, minute, second].map((part) => padded(part, 2)).join(':');
+    return `${padded(year, 4)}-${padded(month, 2)}-${padded(day, 2)}T${time}.${padded(microsecond, 6)}Z`;
+  });
+
 export function decimalOf(value: string): unknown {
   return { __class__: 'Decimal', decimal: value };
 }

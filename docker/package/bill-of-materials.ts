@@ -34,7 +34,7 @@ export interface Component {
   readonly version: string;
   readonly scope: 'required' | 'optional';
   readonly purl: string;
-  readonly licenses: readonly { readonly license: { readonly id: string } | { readonly name: string } }[];
+  readonly licenses: readonly [{ readonly license: { readonly id: string } } | { readonly expression: string }];
   readonly hashes: readonly { readonly alg: string; readonly content: string }[];
 }
 
@@ -83,7 +83,8 @@ export function billOfMaterials(root: string) {
 /** The licence of each shipped package, and the text that came with it where it is installed here. */
 export function licenceList(root: string, { components }: { components: readonly Component[] }): string {
   const sections = components.map(({ name, version, licenses, scope }) => {
-    const licence = licenses.map(({ license }) => ('id' in license ? license.id : license.name)).join(', ');
+    const [stated] = licenses;
+    const licence = 'license' in stated ? stated.license.id : stated.expression;
     return `## ${name} ${version}\n\nLicence: ${licence}${scope === 'optional' ? ' (optional part)' : ''}\n${textOf(root, name)}`;
   });
   return `# Licences of what is shipped with sourcing-bridge\n\n${sections.join('\n')}`;
@@ -162,8 +163,8 @@ function componentOf(path: string, lock: Lock, isRequired: boolean): Component {
     version,
     scope: isRequired && !optional ? 'required' : 'optional',
     purl: `pkg:npm/${name.replace('@', '%40')}@${version}`,
-    // One name of SPDX is an id; a choice between several is not.
-    licenses: [{ license: /^[\w.-]+$/.test(license) ? { id: license } : { name: license } }],
+    // One name of SPDX is an id; a choice between several is an expression.
+    licenses: [/^[\w.-]+$/.test(license) ? { license: { id: license } } : { expression: license }],
     hashes:
       algorithm === 'sha512' && hash !== undefined
         ? [{ alg: 'SHA-512', content: Buffer.from(hash, 'base64').toString('hex') }]

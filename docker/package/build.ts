@@ -36,6 +36,7 @@ for (const pattern of [
   'connectors/**/*.{sql,md,yaml}',
   'config/**/*.{yaml,json}',
   'docs/**/*.{md,json,mjs}',
+  'docker/systemd/**/*.{service,timer,conf}',
   'dist/console/**/*.*',
   '{README,CHANGELOG,SECURITY,CONTRIBUTING}.md',
   'LICENSE',

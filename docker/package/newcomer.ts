@@ -3,10 +3,11 @@
  * in an empty folder outside, and runs it there with an empty environment: every verb in the help, a new connector whose
  * tests pass, and a start until an award lies in the inbox of the ERP. Prints times and sizes; exits with 1 at the first
  * thing that is not as it should be. Only the installation gets this environment, which knows the way to the registry.
- * Install scripts are blocked, as some companies have it: the harder case.
+ * Install scripts are blocked, as some companies have it: the harder case. The same start is tried after an installation
+ * by pnpm, which blocks them itself.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { createHmac } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import {
   copyFileSync,
@@ -20,10 +21,14 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type * as Client from '#client/index.ts';
 
 const npm = process.env['npm_execpath'];
 if (npm === undefined) throw new Error('Run this with npm: npm run test:package');
@@ -32,10 +37,13 @@ const built = join(root, 'dist/package');
 const folder = mkdtempSync(join(tmpdir(), 'newcomer-'));
 const home = join(folder, 'home');
 const place = join(folder, 'empty');
-for (const made of [home, place]) mkdirSync(made);
+const pnpmPlace = join(folder, 'empty-for-pnpm');
+for (const made of [home, place, pnpmPlace]) mkdirSync(made);
 /** Nothing of the person who runs this, and no tool of the repository. */
 const empty = { HOME: home, PATH: [dirname(process.execPath), '/usr/bin', '/bin'].join(delimiter) };
 const awardWaitMs = 90_000;
+const pnpm = 'pnpm@12';
+const program = join(place, 'node_modules/sourcing-bridge/src/cli/launch.js');
 
 try {
   const tarball = run(npm, ['pack', built, '--silent', '--pack-destination', folder], { env: process.env }).trim();
@@ -79,34 +87,72 @@ try {
   console.log(`a new connector passes its ${passed} tests`);
 
   useTypes();
-  await useReceiver();
-  const awarded = await startUntilAward();
+  await refuseTakenPort();
+  const awarded = await startUntilAward(place, async () => {
+    useClient();
+    await useReceiver();
+    await lackOptional();
+  });
   console.log(`the first award arrives ${awarded} s after the start, on Node ${process.versions.node}`);
+  await usePnpm(join(folder, tarball));
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Starts the program as it stands on free ports, and ends it in order. Returns the seconds until the first award. */
-async function startUntilAward(): Promise<number> {
+/** Installs the tarball by pnpm, whose node_modules has links only, and starts it until an award arrives. */
+async function usePnpm(tarball: string): Promise<void> {
+  const npxProgram = join(dirname(npm ?? ''), 'npx-cli.js');
+  const options = ['--store-dir', join(folder, 'pnpm-store'), '--ignore-scripts'];
+  const installed = seconds(() =>
+    run(npxProgram, ['--yes', pnpm, 'add', ...options, tarball], { cwd: pnpmPlace, env: process.env }),
+  );
+  const awarded = await startUntilAward(pnpmPlace, async () => undefined);
+  console.log(`${pnpm} installs it in ${installed} s, and the first award arrives ${awarded} s after the start`);
+}
+
+/** A port that another program has is one sentence and exit code 2. */
+async function refuseTakenPort(): Promise<void> {
+  const other = createServer().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    [program, 'service', '--port', String(port), '--data', 'taken'],
+    {
+      cwd: place,
+      env: { ...empty, LOG_LEVEL: 'fatal' },
+      encoding: 'utf8',
+      timeout: 120_000,
+    },
+  );
+  other.close();
+  const isOneSentence = new RegExp(`^Cannot listen on 127\\.0\\.0\\.1:${port}: [^\\n]*\\.\\n$`).test(stderr);
+  expect(status === 2 && isOneSentence, `a taken port is one sentence and exit code 2, not ${status}:\n${stderr}`);
+}
+
+/**
+ * Starts the program as it stands in a folder on free ports, and ends it in order. Returns the seconds until the first
+ * award; `meanwhile` is what is tried beside it before it ends.
+ */
+async function startUntilAward(cwd: string, meanwhile: () => Promise<void>): Promise<number> {
   const ports = Object.fromEntries(
     ['SERVICE__PORT', 'BRIDGE__PORT', 'BRIDGE__CONSOLE_PORT'].map((name) => [`SOURCING__${name}`, '0']),
   );
   const from = performance.now();
   let awardedAfterMs = 0;
-  const program = join(place, 'node_modules/sourcing-bridge/src/cli/launch.js');
-  const child = spawn(process.execPath, [program, 'start'], { cwd: place, env: { ...empty, ...ports } });
+  const launch = join(cwd, 'node_modules/sourcing-bridge/src/cli/launch.js');
+  const child = spawn(process.execPath, [launch, 'start'], { cwd, env: { ...empty, ...ports } });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));
   const exit = once(child, 'exit');
   try {
-    const inbox = join(place, 'data', 'erp-inbox');
+    const inbox = join(cwd, 'data', 'erp-inbox');
     while (!existsSync(inbox) || !readdirSync(inbox).some((name) => /^award.*\.json$/.test(name))) {
       expect(child.exitCode === null && performance.now() - from < awardWaitMs, `no award has arrived:\n${output}`);
       await sleep(200);
     }
     awardedAfterMs = performance.now() - from;
-    useClient();
-    await lackOptional();
+    await meanwhile();
   } finally {
     child.kill('SIGTERM');
     await exit;
@@ -134,6 +180,9 @@ function install(name: string): string {
 
 interface LocalSetup {
   serviceUrl?: string;
+  /** May change webhooks. */
+  bridgeKey?: string;
+  /** May read suppliers and feeds. */
   deskKey?: string;
 }
 
@@ -149,34 +198,54 @@ function useClient(): void {
   expect(/^award [\w-]+ of event [\w-]+$/m.test(output), `the client must read the awards:\n${output}`);
 }
 
-/** The example of the receiver, with a notification that is signed as the documents say. */
+/** The example of the receiver, behind HTTPS as its text says, takes what the service signs and sends. */
 async function useReceiver(): Promise<void> {
+  const { serviceUrl = '', bridgeKey = '' } = localSetup();
+  let receiverPort = 0;
+  const pem = readFileSync(join(place, 'data/tls/server.pem'), 'utf8');
+  const front = createHttpsServer({ key: pem, cert: pem }, (request, response) => {
+    const { method, headers } = request;
+    const onwards = httpRequest({ port: receiverPort, host: '127.0.0.1', method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    onwards.on('error', () => response.destroy());
+    request.pipe(onwards);
+  }).listen(0, '127.0.0.1');
+  await once(front, 'listening');
+  const { createClient } = (await import(
+    join(place, 'node_modules/sourcing-bridge/src/client/index.js')
+  )) as typeof Client;
+  const client = createClient({ baseUrl: serviceUrl, apiKey: bridgeKey });
+  const url = `https://localhost:${(front.address() as AddressInfo).port}/`;
+  const triggers = ['AWARDS_FEED_UPDATED' as const];
+  const { uuid, signing_key = '' } = await client.createWebhook({ name: 'example', url, triggers }, randomUUID());
   const child = spawn(process.execPath, [example('receiver.mjs')], {
     cwd: place,
-    env: { ...empty, SIGNING_KEY: 'key', PORT: '0' },
+    env: { ...empty, SIGNING_KEY: signing_key, PORT: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
+  const tooLate = setTimeout(() => child.kill(), awardWaitMs);
+  const wanted = [/^test: /, /^read the awards of [\w-]{36}$/];
   try {
-    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-    const port = /\d+/.exec((await lines.next()).value ?? '')?.[0];
-    const event = '6f3f0f8c-5a6e-4c1c-9d60-2f6a4f6f0c11';
-    const body = JSON.stringify({
-      trigger: 'AWARDS_FEED_UPDATED',
-      timestamp: new Date().toISOString(),
-      payload: { sourcing_event: event, sourcing_event_name: 'Chairs' },
-    });
-    const hmac = createHmac('sha256', 'key').update(body).digest('hex');
-    const { status } = await fetch(`http://127.0.0.1:${port}`, {
-      method: 'POST',
-      body,
-      headers: { 'x-signature': `hmac-sha256=${hmac}` },
-    });
-    expect(status === 200, `the receiver must answer 200, not ${status}`);
-    const said = (await lines.next()).value;
-    expect(said === `read the awards of ${event}`, `the handler must be called, it said: ${said}`);
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (receiverPort === 0) {
+        receiverPort = Number(/\d+/.exec(line)?.[0]);
+        await client.testWebhook(uuid);
+      }
+      const index = wanted.findIndex((pattern) => pattern.test(line));
+      if (index >= 0) wanted.splice(index, 1);
+      if (wanted.length === 0) break;
+    }
+    expect(wanted.length === 0, `the receiver must take what the service sends: ${String(wanted)} is missing`);
   } finally {
+    clearTimeout(tooLate);
     child.kill();
+    await client.close();
+    front.closeAllConnections();
+    front.close();
   }
+  console.log('the examples of the client and of the receiver work with the started service');
 }
 
 /** A program in TypeScript, in strict mode and without skipLibCheck, finds the types of each export. */
@@ -221,7 +290,6 @@ function npx(...args: string[]): string {
 
 /** What a command says that must not succeed. */
 function refusal(...args: string[]): string {
-  const program = join(place, 'node_modules/sourcing-bridge/src/cli/launch.js');
   const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], {
     cwd: place,
     env: empty,

@@ -58,14 +58,17 @@ export interface WorkingPart {
 }
 
 /**
- * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` names of flows,
- * those of `suppliers` names of sources, those of `intake` names of intakes, and `alerts` has one key.
+ * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push`, `shadow` and
+ * `reconcile` names of flows, those of `suppliers` names of sources, those of `intake` names of intakes, and `alerts` has
+ * one key.
  */
 export const lanes = {
   pull: 'pull',
   backfill: 'backfill',
   push: 'push',
+  shadow: 'shadow',
   suppliers: 'suppliers',
   alerts: 'alerts',
   intake: 'intake',
+  reconcile: 'reconcile',
 } as const;

@@ -25,11 +25,12 @@ import { startPull } from './pull/start-pull.ts';
 import { startSupplierLists } from './pull/suppliers/start-supplier-lists.ts';
 import { startPush } from './push/start-push.ts';
 import { startReceive } from './receive/start-receive.ts';
+import { startReconcile } from './reconcile/start-reconcile.ts';
+import { bridgeSealedColumns } from './sealed-bridge-columns.ts';
 import { createSourceClients } from './source-clients.ts';
 import { createSampling } from './status/samples.ts';
 import { registerStatusMetrics } from './status/status-metrics.ts';
 import { webhookUrlOf } from './webhooks/webhook-deps.ts';
-import { bridgeSealedColumns } from './webhooks/webhook-store.ts';
 
 export interface Bridge {
   /** Where this process receives notifications: `https://localhost:8443`; undefined if it does not receive. */
@@ -83,7 +84,8 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
       for (const feed of feeds) await openCheckpoint(database, { source: name, feed }, timestampNow(clock));
   // A pusher without any configuration does not remove the flows of the pushers that have one.
   if (hasRole('push') && settings.sources.length > 0)
-    await registerFlows(database, settings.flows, timestampNow(clock));
+    for (const { flow, why } of await registerFlows(database, settings.flows, timestampNow(clock)))
+      log.warn({ flow }, `nothing of this flow is sent from here: ${why}`);
   if (hasRole('intake') && settings.sources.length > 0)
     for (const name of await registerIntakes(database, settings.intakes, deps.secrets, timestampNow(clock)))
       log.info({ intake: name }, 'intake resumed: the settings of its connector have changed');
@@ -118,7 +120,7 @@ async function openBridge(
   page.finish();
   const parts: WorkingPart[] = [];
   if (hasRole('pull')) parts.push(startPull(deps, acquireLease));
-  if (hasRole('push')) parts.push(await startPush(deps, acquireLease, flows));
+  if (hasRole('push')) parts.push(await startPush(deps, acquireLease, flows), startReconcile(deps));
   // A process that only receives may have a configuration of sources alone: it would miss what the others know.
   const watchesAlerts = (hasRole('pull') || hasRole('push')) && settings.alerts.channels.length > 0;
   if (watchesAlerts) parts.push(startAlerts(deps, acquireLease, { receives: hasRole('receive') }));

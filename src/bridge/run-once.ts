@@ -60,6 +60,7 @@ export async function runOnce(
   const push = await startPush({ ...deps, signals }, acquireLease, flows);
   const intake = startIntake({ ...deps, signals }, acquireLease, intakes);
   const runDue = (part: Pick<WorkingPart, 'lanes'>) => workDue(part, workers, options.signal);
+  const shadowLane = { lanes: push.lanes.filter(({ lane }) => lane === lanes.shadow) };
   const otherLanes = { lanes: pull.lanes.filter(({ lane }) => lane !== lanes.pull) };
 
   const read = () => readStatus(database, { settings, now: timestampNow(clock) });
@@ -84,12 +85,16 @@ export async function runOnce(
   let lastDeliveryMs = clock.nowMs();
   for (;;) {
     options.onProgress({ stage: 'push', done: Math.max(0, total - undelivered), total: Math.max(total, undelivered) });
-    if (undelivered === 0 || options.signal.aborted || clock.nowMs() - lastDeliveryMs > options.patienceMs) break;
-    if (!(await runDue(push))) await pause(deps, options.signal);
+    if (options.signal.aborted || clock.nowMs() - lastDeliveryMs > options.patienceMs) break;
+    const worked = await runDue(push);
+    if (!worked && undelivered === 0) break;
+    if (!worked) await pause(deps, options.signal);
     const before = undelivered;
     undelivered = await countUndelivered(database, until);
     if (undelivered !== before) lastDeliveryMs = clock.nowMs();
   }
+  // A document that could not be examined is due later, and does not hold the run up.
+  while (!options.signal.aborted && (await runDue(shadowLane)));
   // After the documents: what a flow has written to an ERP is known before the ERP is read.
   for (const { name } of settings.intakes) await readIntakeNow(database, name, timestampNow(clock));
   const readIntakes = async () => (await read()).intakes;
@@ -165,12 +170,12 @@ async function workDue(
 
 /**
  * Returns how many documents have differed from what the ERP holds since `until` or longer, in flows that are not
- * paused and without the dead letters.
+ * paused nor held by a restore, and without the dead letters.
  */
 async function countUndelivered(database: Database, until: Timestamp): Promise<number> {
   const [row] = await database.query<{ count: number }>(
     `select count(*)::int as count from bridge.flow_documents d join bridge.flows f on f.name = d.flow
-     where d.kind = any(f.kinds) and f.paused_reason is null and d.due is not null and d.dead_since is null
+     where d.kind = any(f.kinds) and f.paused_reason is null and f.restored is null and d.due is not null and d.dead_since is null
        and d.waiting_since <= $1`,
     [until],
   );

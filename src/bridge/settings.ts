@@ -8,7 +8,10 @@ import { alertSettings } from './alerts/alert-settings.ts';
 import { mappingSettings } from './documents/mapping-settings.ts';
 import { intakeSettings } from './intake/intake-settings.ts';
 
-const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and hyphens');
+/** What a source or a flow may be called. */
+export const settingName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and hyphens');
 /** A network in CIDR notation. */
 export const network = z.string().refine(isNetwork, 'must be a network, like 10.0.0.0/8');
 const hostName = z
@@ -64,7 +67,7 @@ const openIdRole = z.strictObject({
   claim: z.string().min(1).describe('The claim that is looked at, for example groups'),
   value: z.string().min(1).describe('What the claim must be, or one of its values'),
   role: z.enum(['viewer', 'viewer-without-prices', 'operator']),
-  flows: z.array(name).min(1).optional().describe('The flows that these people see and operate; default: all'),
+  flows: z.array(settingName).min(1).optional().describe('The flows that these people see and operate; default: all'),
 });
 
 const openId = z.strictObject({
@@ -87,7 +90,7 @@ const openId = z.strictObject({
 });
 
 const source = z.strictObject({
-  name,
+  name: settingName,
   base_url: z.url({ protocol: /^https?$/ }).describe('Where the sourcing service answers, without /api'),
   api_key: z.string().min(1).describe('An API key with the scope feeds; write ${NAME} to take it from the environment'),
   signing_keys: z
@@ -112,7 +115,11 @@ const source = z.strictObject({
     .max(10_000)
     .default(50)
     .describe('So many pages in a row may show no record and yet name a next page; then shorter windows are read'),
-  empty_pages_seconds: z.int().min(1).default(60).describe('The same, as a time'),
+  empty_pages_seconds: z
+    .int()
+    .min(1)
+    .default(60)
+    .describe('How long they may take together, without waits for the quota'),
   includes: z.boolean().default(true).describe('Whether pages are requested with their related objects'),
   suppliers: z
     .boolean()
@@ -147,8 +154,8 @@ const source = z.strictObject({
 });
 
 const flow = z.strictObject({
-  name,
-  source: name,
+  name: settingName,
+  source: settingName,
   connector: z.string().min(1).describe("A folder's name under connectors/, a path, or a package"),
   documents: z.array(z.enum(documentKinds)).min(1).default(['award']),
   test_events: z.boolean().default(false).describe('Whether documents of events marked is_test are sent, too'),
@@ -180,7 +187,26 @@ const flow = z.strictObject({
     })
     .prefault({})
     .describe('More cancellations than both bounds pause the flow, until an operator has agreed'),
+  reconcile: z
+    .strictObject({
+      every_hours: z
+        .number()
+        .min(0)
+        .max(8_760)
+        .default(0)
+        .describe('How often all that was delivered is compared with what the ERP holds; 0: only by bridge reconcile'),
+      feeds: z.boolean().default(true).describe("Whether the source's feeds are compared with the mirror, too"),
+    })
+    .prefault({})
+    .describe('Comparisons by schedule: docs/bridge.md, "Does the ERP still hold it?"'),
   settings: z.record(z.string(), z.unknown()).default({}).describe("The connector's own settings"),
+  shadow: z
+    .boolean()
+    .default(false)
+    .describe('Runs beside the live flow and writes nothing; `bridge promote` makes it the live one'),
+  beside: settingName
+    .optional()
+    .describe('The live flow that this shadow is compared with; needed where its source has several'),
 });
 
 export const bridgeSettings = z

@@ -12,7 +12,7 @@ const retries = 3;
 
 type Deps = Pick<BridgeDeps, 'settings' | 'fetch' | 'clock' | 'database' | 'registry'>;
 
-interface ClientUse {
+export interface ClientUse {
   /** For work that may take its time, as a backfill: it leaves a quarter of each quota to the others. */
   readonly background?: boolean;
 }

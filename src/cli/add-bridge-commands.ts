@@ -17,7 +17,11 @@ import { runLag } from './commands/bridge-lag.ts';
 import { runMappingTry } from './commands/bridge-mapping-try.ts';
 import { runPause, runResume } from './commands/bridge-pause.ts';
 import { runPlan } from './commands/bridge-plan.ts';
+import { type PromoteOptions, runPromote } from './commands/bridge-promote.ts';
+import { type RebuildOptions, runRebuild } from './commands/bridge-rebuild.ts';
+import { type ReconcileOptions, runReconcile } from './commands/bridge-reconcile.ts';
 import { runReplay } from './commands/bridge-replay.ts';
+import { type ReportOptions, runReport } from './commands/bridge-report.ts';
 import { runRestored } from './commands/bridge-restored.ts';
 import { runRun } from './commands/bridge-run.ts';
 import { runShow, type ShowOptions } from './commands/bridge-show.ts';
@@ -32,6 +36,15 @@ const skip = () =>
     .argParser(wholeNumber(0, 1_000_000_000))
     .default(0);
 const limit = (number: number) => countOption('--limit <number>', 'how many are shown at most', number);
+
+/** The options of commands that look at another time. */
+function addTravelOptions(command: Command): Command {
+  return command
+    .addOption(time('--as-of <time>', 'of the versions that the mirror held then: 2030-12-31T23:59:59.000000Z'))
+    .addOption(time('--from <time>', 'each state of a range of time: its beginning'))
+    .addOption(time('--to <time>', 'the end of the range'))
+    .option('--against <flow>', 'compare with what this flow makes of the same versions (default: with what was sent)');
+}
 
 /** Adds every subcommand to `bridge`. */
 export function addBridgeCommands(bridge: Command): void {
@@ -53,21 +66,21 @@ export function addBridgeCommands(bridge: Command): void {
     'say that the database, on a server, was restored from a backup: nothing is sent before all is compared again',
     runRestored,
   ).addOption(time('--made <time>', 'when the backup was made'));
-  addHistoryCommands(bridge);
-  addBridgeSubcommand<ActionsOptions>(
+  addBridgeSubcommand<RebuildOptions>(
     bridge,
-    'actions',
-    'who did what, in the console and on the command line; and logins',
-    runActions,
-  )
-    .option('--name <name>', 'of this user')
-    .option('--what <action>', 'this kind of action: flow, or flow.pause')
-    .option('--object <object>', 'on this object, like "flow erp-inbox"')
-    .addOption(new Option('--outcome <outcome>', 'with this outcome').choices(['allowed', 'failed', 'refused']))
-    .addOption(time('--from <time>', 'actions from this time on'))
-    .addOption(time('--to <time>', 'actions before this time'))
-    .addOption(new Option('--before <action>', 'actions before this one, which a page prints').argParser(actionId))
-    .addOption(limit(50));
+    'rebuild',
+    'give an empty or restored database its ledger back from what the ERPs hold, then deliver what differs',
+    runRebuild,
+  ).addOption(countOption('--patience <seconds>', 'how long to wait while nothing moves', 60));
+  addHistoryCommands(bridge);
+  addActionFilters(
+    addBridgeSubcommand<ActionsOptions>(
+      bridge,
+      'actions',
+      'who did what, in the console and on the command line; and logins',
+      runActions,
+    ),
+  );
   addIntakeCommands(bridge);
   addFlowCommands(bridge);
   addFeedCommands(bridge);
@@ -80,6 +93,19 @@ export function addBridgeCommands(bridge: Command): void {
     runDocumentSchema,
   );
   bridge.addHelpText('after', exitCodes);
+}
+
+/** The options that choose among the actions of an audit log. */
+export function addActionFilters(command: Command): Command {
+  return command
+    .option('--name <name>', 'of this user')
+    .option('--what <action>', 'this kind of action: flow, or flow.pause')
+    .option('--object <object>', 'on this object, like "flow erp-inbox"')
+    .addOption(new Option('--outcome <outcome>', 'with this outcome').choices(['allowed', 'failed', 'refused']))
+    .addOption(time('--from <time>', 'actions from this time on'))
+    .addOption(time('--to <time>', 'actions before this time'))
+    .addOption(new Option('--before <action>', 'actions before this one, which a page prints').argParser(actionId))
+    .addOption(limit(50));
 }
 
 function addIntakeCommands(bridge: Command): void {
@@ -105,8 +131,8 @@ function addIntakeCommands(bridge: Command): void {
   ).option('--new', 'it is a new one');
 }
 
-/** The words of a command are one text, whether the shell got them in quotation marks or not. */
-const textOf = (words: string | readonly string[] | undefined) => [words ?? []].flat().join(' ');
+/** The words of a command; one that the shell got in quotation marks is one phrase. */
+const wordsOf = (words: string | readonly string[] | undefined) => [words ?? []].flat();
 
 function addHistoryCommands(bridge: Command): void {
   const ofFlow = () => new Option('--flow <name>', 'of this flow only');
@@ -115,7 +141,7 @@ function addHistoryCommands(bridge: Command): void {
     bridge,
     'find <text...>',
     "where documents are, and why: by an event's or a supplier's name, a reference, any id",
-    (options, words) => runFind(options, textOf(words)),
+    (options, words) => runFind(options, wordsOf(words)),
   )
     .addOption(ofFlow())
     .addOption(ofKind())
@@ -125,7 +151,7 @@ function addHistoryCommands(bridge: Command): void {
     bridge,
     'history [text...]',
     "one document's way, from the change at the service to the ERP's answer; without words the latest attempts of all",
-    (options, words) => runHistory(options, textOf(words)),
+    (options, words) => runHistory(options, wordsOf(words)),
   )
     .addOption(ofFlow())
     .addOption(ofKind())
@@ -137,7 +163,7 @@ function addHistoryCommands(bridge: Command): void {
     bridge,
     'show <text...>',
     'one document, and what differs from what the ERP has or from another version',
-    (options, words) => runShow(options, textOf(words)),
+    (options, words) => runShow(options, wordsOf(words)),
   )
     .addOption(ofFlow())
     .addOption(ofKind())
@@ -154,18 +180,61 @@ function addHistoryCommands(bridge: Command): void {
 }
 
 function addFlowCommands(bridge: Command): void {
-  addBridgeSubcommand(bridge, 'plan [flow]', 'show what would be written to the ERPs now; writes nothing', runPlan)
+  addTravelOptions(
+    addBridgeSubcommand(
+      bridge,
+      'plan [flow]',
+      'show what would be written to the ERPs now, or would have been at another time; writes nothing',
+      runPlan,
+    ),
+  )
     .option('--all', 'also documents that are not due')
     .addOption(limit(100))
     .addOption(skip())
     .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
     .option('--supplier <supplier...>', 'documents about these suppliers only: name, external id or id');
+  addBridgeSubcommand<PromoteOptions>(
+    bridge,
+    'promote <flow>',
+    'make a shadow flow the live one, after showing what it would write',
+    runPromote,
+  )
+    .option('--same-erp', 'both flows write to the same ERP: go on with the objects of the old one')
+    .option('--new-erp', 'it is another ERP: begin from nothing')
+    .addOption(time('--since <time>', 'in another ERP: leave out what has not changed since then'))
+    .addOption(limit(100))
+    .option('--yes', 'do not ask');
+  addBridgeSubcommand<ReconcileOptions>(
+    bridge,
+    'reconcile [flow]',
+    'compare what was delivered with what the ERPs hold now, value by value; writes nothing to them',
+    runReconcile,
+  )
+    .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
+    .option('--no-feeds', "do not compare the source's feeds with the mirror")
+    .option('--anew', 'begin again, instead of going on with a comparison that was interrupted')
+    .addOption(limit(100))
+    .option('--repair', 'then write what differs again, after a question')
+    .option('--yes', 'do not ask');
+  addBridgeSubcommand<ReportOptions>(
+    bridge,
+    'report [number]',
+    'the signed report of a comparison (default: the latest), as JSON and as a page to print',
+    runReport,
+  )
+    .option('--flow <name>', 'of this flow only')
+    .option('--out <folder>', 'write report-<number>.json and report-<number>.html there')
+    .option('--list', 'list the reports')
+    .addOption(limit(50))
+    .option('--public-key', 'print the key by which reports are verified');
   const mapping = bridge.command('mapping').description('try the mapping of a flow');
-  addBridgeSubcommand(
-    mapping,
-    'try <flow>',
-    'show the documents that the configuration makes from the mirror',
-    runMappingTry,
+  addTravelOptions(
+    addBridgeSubcommand(
+      mapping,
+      'try <flow>',
+      'show the documents that the configuration makes from the mirror, of now or of another time',
+      runMappingTry,
+    ),
   )
     .option('--event <id...>', 'of these sourcing events (default: those that changed last)')
     .addOption(limit(3));
@@ -176,7 +245,10 @@ function addFlowCommands(bridge: Command): void {
     runPause,
   ).option('--reason <text>', 'shown wherever the flow is');
   addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow or intake go on', runResume)
-    .option('--agree-to-withdrawals', 'deliver the many cancellations for which the flow was paused: they are intended')
+    .option(
+      '--agree-to-withdrawals',
+      'go on with the many cancellations, or withdrawn requisitions, for which it was paused: they are intended',
+    )
     .option('--agree-to-archive', 'archive the many suppliers for which the intake was paused: they are intended');
   addBridgeSubcommand(
     bridge,

@@ -8,7 +8,7 @@ import { checkNames } from '#bridge/check-names.ts';
 import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import type { BridgeSettings, FlowSettings, SourceSettings } from '#bridge/settings.ts';
-import { createSourceClients } from '#bridge/source-clients.ts';
+import { type ClientUse, createSourceClients } from '#bridge/source-clients.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { type ActionSubject, machineOrigin, performAction } from '#platform/audit-log.ts';
@@ -39,7 +39,7 @@ export interface BridgeCommand {
   /** Writes the action to the audit log, under the user of this machine, and does it. */
   readonly perform: <T>(subject: ActionSubject, work: () => Promise<T>) => Promise<T>;
   /** The client of a configured source; its quotas are shared with the daemons. */
-  clientOf(source: string): SourceClient;
+  clientOf(source: string, use?: ClientUse): SourceClient;
 }
 
 /**
@@ -108,7 +108,7 @@ async function openAndUse<T>(
     signal,
     perform: (subject, work) =>
       performAction({ database, program: 'bridge', clock: systemClock }, machineOrigin(), subject, work),
-    clientOf: (source) => clients(findSource(settings, source).name),
+    clientOf: (source, use) => clients(findSource(settings, source).name, use),
   });
 }
 

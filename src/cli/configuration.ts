@@ -110,7 +110,22 @@ const serviceSettings = z.strictObject({
     .min(0)
     .default(1_073_741_824)
     .describe('What the files of an organisation may have together; the operator can set another limit for each'),
+  submission_days: z.int().min(1).default(365).describe('How long processed supplier submissions are kept'),
+  job_payload_days: z.int().min(1).default(90).describe('How long what was sent with a job is kept; the job stays'),
   delivery_log_days: z.int().min(1).default(30).describe('How long finished webhook deliveries are kept'),
+  event_days: z
+    .int()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('How long bids, scenarios, answers and contacts of closed events are kept; null: for ever'),
+  file_days: z
+    .int()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('How long files are kept that no open event has; null: for ever'),
+  action_days: z.int().min(31).default(730).describe('How long the audit log of the service is kept'),
 });
 
 const masterKey = z

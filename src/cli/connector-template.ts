@@ -182,9 +182,10 @@ function withKinds(file: string, text: string, kinds: readonly DocumentKind[]): 
   const others = documentKinds.filter((kind) => !kinds.includes(kind));
   if (file === 'index.ts') {
     const taken = kinds.map((kind) => `'${kind}'`).join(' | ');
-    const narrowed = text.replaceAll(/\bOperation(?=\[|, signal)/g, `Operation<${taken}>`);
+    const narrowed = text.replaceAll(/\b(Operation|TakenDocument)(?=\[|, signal)/g, `$1<${taken}>`);
     const listed = replaced(file, narrowed, ['kinds: documentKinds,', `kinds: [${list}],`]);
-    return replaced(file, listed, ['  documentKinds,\n', '']);
+    const compared = replaced(file, listed, ['readsBack: documentKinds,', `readsBack: [${list}],`]);
+    return replaced(file, compared, ['  documentKinds,\n', '']);
   }
   if (file === 'README.md')
     return others.reduce(
@@ -213,12 +214,10 @@ function withoutUnused(text: string): string {
   if (!kept.includes('partner: partnerOf') && !kept.includes('= partnerOf'))
     kept = kept.replace(/\/\*\* The ERP's number of the partner.*?\n\}\n\n/s, '');
   if (!kept.includes('bytes &&')) kept = kept.replace('bytes?: Uint8Array', '_bytes?: Uint8Array');
-  return kept.replace(/^import type \{(.*?)\} from/ms, (_all, names: string) => {
-    const used = names
-      .split(',')
-      .map((name) => name.trim())
-      .filter((name) => name !== '' && kept.split(new RegExp(`\\b${name}\\b`)).length > 2);
-    return `import type { ${used.join(', ')} } from`;
+  return kept.replace(/^import \{(.*?)\} from/ms, (_all, names: string) => {
+    const isUsed = (name: string) => kept.split(new RegExp(`\\b${name.replace('type ', '')}\\b`)).length > 2;
+    const imported = names.split(',').map((name) => name.trim());
+    return `import { ${imported.filter((name) => name !== '' && isUsed(name)).join(', ')} } from`;
   });
 }
 
@@ -234,15 +233,24 @@ function renamed(file: string, text: string, { name, folder, inRepository }: Cop
     return replace(
       [/^# .*?\n(?=\| File)/s, readmeHead(name)],
       ['npx vitest run connectors/<name>', inRepository ? `npx vitest run connectors/${name}` : 'npm test'],
+      [/^Verified: .*$/m, `Verified: \`documentation only\`, ${nothingYet}.`],
     );
   if (file === 'settings.example.yaml')
     return replace(
       [`connector: ${template}`, `connector: ${inRepository ? name : folder}`],
       [`name: to-${template}`, `name: to-${name}`],
     );
+  if (file === 'conformance-target.ts')
+    return replace(
+      [`verified: 'real server'`, `verified: 'documentation only'`],
+      [/against: '.*'/, `against: '${nothingYet}'`],
+    );
   if (file.endsWith('.test.ts') && !inRepository) return replace([vitestImport, nodeTestImport(text)]);
   return text;
 }
+
+/** What a new connector was verified against. Its author replaces it. */
+const nothingYet = 'the ERP in memory of the template, and no real one yet';
 
 function readmeHead(name: string): string {
   return `# ${name}: what it connects to
@@ -289,6 +297,12 @@ function replacedIn(connector: string, file: string, text: string, [from, to]: C
   return changed;
 }
 
+/** The oldest Node that runs the TypeScript of a connector, and the package. */
+const nodeMin = '22.19';
+
+/** Ends with one sentence on an older Node, also one that cannot read TypeScript. Has no character that a shell takes. */
+const nodeCheck = `node -e "const [major, minor] = process.versions.node.split('.').map(Number); if (major * 100 + minor >= ${nodeMin.split('.').join('')}) process.exit(0); console.error('These tests are TypeScript and need Node ${nodeMin} or newer; this is ' + process.version + '. Run: npx --package node@24 npm test'); process.exit(1)"`;
+
 /** The files that a folder outside of the repository needs, so that the connector can be tested and edited there. */
 async function makePackage(draft: string, { name, folder, needsInstall }: Copy): Promise<void> {
   const tools = ownManifest().devDependencies ?? {};
@@ -298,7 +312,10 @@ async function makePackage(draft: string, { name, folder, needsInstall }: Copy):
     version: '0.1.0',
     private: true,
     type: 'module',
+    engines: { node: `>=${nodeMin}` },
     scripts: {
+      // An older Node finds no test in TypeScript, and would pass with none.
+      pretest: nodeCheck,
       // --test-force-exit: a run ends with its last test, even when a simulated ERP still listens.
       test: 'node --test --test-force-exit',
       check: runsFromRepository ? `node ${kit}/node_modules/typescript/bin/tsc` : 'tsc',

@@ -19,7 +19,7 @@ import type { Installation } from './installation.ts';
 /** Members that an earlier version has kept are ignored. */
 const kept = z.object({
   organisation: z.string(),
-  /** The bridge's key, with the scopes feeds and webhooks. */
+  /** The bridge's key, with the scopes feeds and webhooks; manage and jobs are for intakes. */
   bridgeKey: z.string(),
   /** The simulator's key, with the scopes manage, jobs, desk and feeds. */
   deskKey: z.string(),
@@ -60,7 +60,7 @@ export async function ensureLocalOrganisation(installation: Installation, servic
   await organisation.put('limits', { enabled: false });
   const setup: LocalSetup = {
     organisation: organisation.id,
-    bridgeKey: await organisation.issueKey('bridge', ['feeds', 'webhooks']),
+    bridgeKey: await organisation.issueKey('bridge', ['feeds', 'webhooks', 'manage', 'jobs']),
     deskKey: await organisation.issueKey('simulator', ['manage', 'jobs', 'desk', 'feeds']),
   };
   await keep(installation, setup);

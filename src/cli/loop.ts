@@ -1,7 +1,9 @@
 /**
  * `demo --loop`: an ERP and the service both edit, an intake carries the ERP's side over, and both are compared at the
- * end. The ERP is the one of the connector `memory`. Each leg edits one kind of thing and knows what must be equal.
+ * end. The ERP is the one of the connector `memory`, or a real Tryton. Each leg edits one kind of thing and knows what must
+ * be equal.
  *
+ * Requisitions: see `requisition-leg.ts`.
  * Suppliers: the ERP creates, renames, blocks and unblocks; meanwhile a user of the service renames the same suppliers
  * (the ERP is master: that is set back), adds contacts (the service's own: they stay), and makes suppliers of their own.
  */
@@ -10,65 +12,41 @@ import { resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { isThrough } from '#bridge/intake/intake-status.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import { readStatus } from '#bridge/status/status.ts';
-import type { SourceClient } from '#client/source-client.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { createRandom, type Random } from '#service/simulator/random.ts';
-import type { Installation } from './installation.ts';
-import type { LocalPrograms } from './local-programs.ts';
 import type { LocalSetup } from './local-setup.ts';
-
-/** What the loop needs of the connector's ERP. */
-interface LoopErp {
-  readonly address: string;
-  saveRecord(list: 'suppliers', record: { number: string; name: string; closed: boolean }): void;
-}
+import { type LoopErp, startMemoryLoopErp } from './loop-erp.ts';
+import type { LoopLeg, LoopRun } from './loop-leg.ts';
+import { createRequisitionLeg } from './requisition-leg.ts';
 
 export interface Loop {
   /** Adds the source and the intakes of the loop. */
   readonly settings: (given: BridgeSettings, serviceUrl: string, setup: LocalSetup) => BridgeSettings;
+  /** The ERP, for the terminal. */
+  readonly erp: string;
   /** Edits on both sides, waits until the intakes are through, and compares. Returns whether both sides are equal. */
   play(played: LoopRun): Promise<boolean>;
+  close(): Promise<void>;
 }
 
-export interface LoopRun {
-  readonly installation: Installation;
-  readonly programs: LocalPrograms;
-  readonly client: SourceClient;
-  readonly rounds: number;
-  readonly suppliers: number;
-  readonly seed: number;
-  readonly signal: AbortSignal;
-}
-
-/** One kind of thing that both sides edit. */
-interface LoopLeg {
-  /** One edit on each side, or none. */
-  edit(random: Random, round: number): Promise<void>;
-  /** What differs, in words; empty when both sides are equal. */
-  compare(): Promise<string[]>;
-  /** What was edited, for the terminal. */
-  summary(): string;
-}
+export type LoopErpName = 'memory' | 'tryton';
 
 const sourceName = 'loop';
 const intakeName = 'loop-suppliers';
+const requisitions = { intake: 'loop-requisitions', flow: 'loop-orders' };
 const pollSeconds = 1;
 /** After a list was read, an intake has compared with it within so many of its polls. */
 const settledMs = 3 * pollSeconds * 1_000;
 const throughWithinMs = 180_000;
 
-/** Starts the ERP. */
-export async function createLoop(): Promise<Loop> {
-  const login = { clientId: 'bridge', clientSecret: randomUUID() };
-  // A connector is a folder that anyone may copy or remove: nothing in src imports one.
-  const memory = new URL('../../connectors/memory/memory-erp.ts', import.meta.url).href;
-  const { startMemoryErp } = (await import(memory)) as {
-    startMemoryErp: (given: typeof login) => Promise<LoopErp>;
-  };
-  const erp = await startMemoryErp(login);
+/** Starts the ERP. Rejects with AppError where it cannot run. */
+export async function createLoop(name: LoopErpName): Promise<Loop> {
+  const erp =
+    name === 'memory' ? await startMemoryLoopErp() : await (await import('./tryton-loop-erp.ts')).startTrytonLoopErp();
+  const { connector, settings } = erp;
   return {
     settings: (given, serviceUrl, { deskKey }) =>
       bridgeSettings.parse({
@@ -79,7 +57,8 @@ export async function createLoop(): Promise<Loop> {
             name: sourceName,
             base_url: serviceUrl,
             api_key: deskKey,
-            feeds: ['awards'],
+            feeds: ['sourcing-events', 'awards'],
+            poll_seconds: 2,
             suppliers: true,
             suppliers_poll_seconds: 10,
             quotas: { enabled: false },
@@ -88,17 +67,43 @@ export async function createLoop(): Promise<Loop> {
         intakes: [
           {
             name: intakeName,
-            connector: 'memory',
+            connector,
             source: sourceName,
             poll_seconds: pollSeconds,
             prefix: 'ERP-',
+            // The service has no attributes for what an ERP has besides names.
+            mapping: { supplier: { fields: {} } },
             // The random edits block many at once, and no person is there to agree.
             archive: { most: 1_000_000 },
-            settings: { base_url: erp.address, client_id: login.clientId, client_secret: login.clientSecret },
+            settings,
+          },
+          {
+            name: requisitions.intake,
+            connector,
+            source: sourceName,
+            stream: 'requisition',
+            make: 'event',
+            poll_seconds: pollSeconds,
+            archive: { most: 1_000_000 },
+            settings,
+          },
+        ],
+        flows: [
+          ...given.flows,
+          {
+            name: requisitions.flow,
+            source: sourceName,
+            connector,
+            documents: ['award'],
+            quantity_column: 'Quantity',
+            unit_price_column: 'Price',
+            settings,
           },
         ],
       }),
-    play: (run) => playLoop(run, [createSupplierLeg(erp, run)]),
+    erp: erp.description,
+    play: (run) => playLoop(run, [createSupplierLeg(erp, run), createRequisitionLeg(erp, run, requisitions)]),
+    close: () => erp.close(),
   };
 }
 
@@ -111,12 +116,19 @@ async function playLoop(run: LoopRun, legs: readonly LoopLeg[]): Promise<boolean
   for (const leg of legs) console.log(`  ${leg.summary()}`);
   const editedMs = performance.now();
   await waitUntilThrough(run, timestampNow(systemClock));
+  for (const leg of legs) await leg.finish?.();
   const differences = (await Promise.all(legs.map((leg) => leg.compare()))).flat();
   for (const line of differences.slice(0, 20)) console.log(`  differs: ${line}`);
   const seconds = (ms: number) => (ms / 1_000).toFixed(1);
   console.log(
     `\n  edited for ${seconds(editedMs - startedMs)} s, through ${seconds(performance.now() - editedMs)} s after it`,
   );
+  for (const leg of legs)
+    for (const { leg: name, ms } of (await leg.times?.()) ?? []) {
+      const sorted = ms.toSorted((a, b) => a - b);
+      const at = (share: number) => seconds(sorted[Math.floor((sorted.length - 1) * share)] ?? 0);
+      console.log(`  ${name}: median ${at(0.5)} s, longest ${at(1)} s, ${ms.length} times`);
+    }
   console.log(differences.length === 0 ? '\nThe ERP and the service agree.' : '\nTHE ERP AND THE SERVICE DIFFER.');
   return differences.length === 0;
 }
@@ -145,8 +157,10 @@ async function waitUntilThrough({ installation, programs, signal }: LoopRun, sin
         msFromTimestamp(each.lastRead) - msFromTimestamp(each.listPulled) > settledMs,
     );
     if (isSettled) return;
-    if (systemClock.nowMs() > giveUpMs)
-      throw new AppError('unavailable', `The intakes were not through within ${throughWithinMs / 1_000} s.`);
+    if (systemClock.nowMs() > giveUpMs) {
+      const whys = intakes.map(({ intake, lag }) => `${intake}: ${lag.why}`).join('; ');
+      throw new AppError('unavailable', `The intakes were not through within ${throughWithinMs / 1_000} s: ${whys}`);
+    }
     await systemClock.sleep(100);
   }
 }
@@ -190,7 +204,7 @@ function createSupplierLeg(erp: LoopErp, { client, suppliers: count, signal }: L
       const vendor = vendors.get(number);
       const next = { name: `Vendor ${number} v${round}`, closed: vendor !== undefined && random.next() < 0.3 };
       vendors.set(number, next);
-      erp.saveRecord('suppliers', { number, ...next });
+      await erp.saveSupplier({ number, ...next });
       done.erp += 1;
       if (random.next() < 0.5) await editAtService(random, round, `${run}-${random.whole(1, count)}`);
       await systemClock.sleep(random.whole(0, 200), signal).catch(() => undefined);

@@ -72,11 +72,11 @@ export interface FindCommandOptions extends BridgeCommandOptions {
   kind?: string[];
 }
 
-/** Finds documents for a command. Throws AppError `invalid` for a flow or kind that does not exist. */
+/** Finds documents for a command; a word that holds a space is a phrase. Throws AppError `invalid` for a flow or kind that does not exist. */
 export async function findForCommand(
   { database, settings, clock }: Pick<BridgeCommand, 'database' | 'settings' | 'clock'>,
   options: FindCommandOptions,
-  text: string,
+  words: readonly string[],
   page: { limit: number; skip?: number },
 ) {
   if (options.flow !== undefined) findFlow(settings, options.flow);
@@ -86,19 +86,20 @@ export async function findForCommand(
       'invalid',
       `There is no kind of document "${unknown}"; the kinds are: ${documentKinds.join(', ')}.`,
     );
-  return findDocuments(database, text, { now: timestampNow(clock), flow: options.flow, kinds: options.kind, ...page });
+  return findDocuments(database, words, { now: timestampNow(clock), flow: options.flow, kinds: options.kind, ...page });
 }
 
 /**
- * Returns the one document that the text means: the only one that fits it, or the one whose key it is. Throws AppError
+ * Returns the one document that the words mean: the only one that fits them, or the one whose key they are. Throws AppError
  * `not-found`, and `invalid` with the documents that fit where there are several.
  */
 export async function findOne(
   command: Pick<BridgeCommand, 'database' | 'settings' | 'clock'>,
   options: FindCommandOptions,
-  text: string,
+  words: readonly string[],
 ): Promise<ShownDocument> {
-  const { documents, hasMore, subjects } = await findForCommand(command, options, text, { limit: shownMost });
+  const text = words.join(' ');
+  const { documents, hasMore, subjects } = await findForCommand(command, options, words, { limit: shownMost });
   const exact = documents.filter(({ key }) => key === text);
   const [only] = exact.length === 1 ? exact : documents;
   if (only && (exact.length === 1 || documents.length === 1)) return only;

@@ -9,19 +9,22 @@ import { viewerRoles } from '#console/access/viewer.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { type ApiName, apiNames } from '#service/openapi/api-names.ts';
-import { addBridgeCommands } from './add-bridge-commands.ts';
+import { addActionFilters, addBridgeCommands } from './add-bridge-commands.ts';
 import { addConnectorCommands } from './add-connector-commands.ts';
 import { addConsoleCommands } from './add-console-commands.ts';
 import { addBridgeSubcommand, configOption, countOption, dataOption, run, wholeNumber } from './command-options.ts';
+import type { AuditLogOptions } from './commands/audit-log.ts';
 import { runBridge } from './commands/bridge.ts';
 import { runConfigSchema } from './commands/config-schema.ts';
 import type { DemoOptions } from './commands/demo.ts';
 import type { InitOptions } from './commands/init.ts';
 import type { McpOptions } from './commands/mcp.ts';
 import type { MigratedProgram } from './commands/migrate.ts';
+import type { ErasePersonOptions } from './commands/person-data.ts';
 import type { ServiceOptions } from './commands/service.ts';
 import type { SimulateOptions } from './commands/simulate.ts';
 import type { StartOptions } from './commands/start.ts';
+import type { VerifyReportOptions } from './commands/verify-report.ts';
 
 const seed = () =>
   new Option('--seed <number>', 'the same seed plays the same story').argParser(wholeNumber(0, 2 ** 32)).default(7);
@@ -38,7 +41,8 @@ export async function runProgram(args: readonly string[]): Promise<void> {
   }
 }
 
-function createProgram(): Command {
+/** The commands and their options; `docs/reference.md` is made of them, too. */
+export function createProgram(): Command {
   const program = new Command('sourcing-bridge')
     .description('A sourcing service, and the bridge that keeps ERPs in step with it.')
     .addHelpText('after', '\nThe options of a command: sourcing-bridge <command> --help')
@@ -72,7 +76,16 @@ function createProgram(): Command {
     .addOption(countOption('--suppliers <number>', 'how many suppliers take part', 6))
     .addOption(countOption('--lots <number>', 'how many lots an event has', 12))
     .addOption(seed())
-    .option('--loop', 'instead: let an ERP and the service both edit suppliers, and compare them')
+    .option(
+      '--loop',
+      'instead: let an ERP and the service both edit suppliers, and the ERP raise requisitions, to the order; compare both',
+    )
+    .addOption(
+      new Option('--erp <name>', 'with --loop: the ERP in memory (default), or a real Tryton').choices([
+        'memory',
+        'tryton',
+      ]),
+    )
     .action(run(async (options: DemoOptions) => (await import('./commands/demo.ts')).runDemo(options)));
   program
     .command('service')
@@ -139,6 +152,17 @@ function createProgram(): Command {
         (await import('./commands/certificate.ts')).runCertificate(options),
       ),
     );
+  program
+    .command('verify-report <file...>')
+    .description(
+      'check signed reports of bridge reconcile from their files alone: text, signature, key, and their chain',
+    )
+    .option('--key <key>', 'the key that must have signed them: its fingerprint, or a PEM file')
+    .option('--page <file>', 'write the page to print of one report that is valid')
+    .option('--json', 'print one JSON value, for programs')
+    .action(async (files: string[], options: VerifyReportOptions) => {
+      process.exitCode = await (await import('./commands/verify-report.ts')).runVerifyReport(files, options);
+    });
   addBridgeSubcommand(
     program,
     'backup <folder>',
@@ -150,6 +174,53 @@ function createProgram(): Command {
     'restore <folder>',
     'make the data folder of a backup; nothing is sent before all is compared again',
     async (options, folder) => (await import('./commands/restore.ts')).runRestore(options, folder ?? ''),
+  );
+  addActionFilters(
+    addBridgeSubcommand<AuditLogOptions>(
+      program,
+      'audit-log',
+      'who did what in the service and the bridge, from where, and what was refused',
+      async (options) => (await import('./commands/audit-log.ts')).runAuditLog(options),
+    ),
+  )
+    .addOption(new Option('--program <program>', 'the log of this program alone').choices(['service', 'bridge']))
+    .option('--jsonl', 'print all that fits, one JSON object a line');
+  addBridgeSubcommand(
+    program.command('export').description('what is held of one person'),
+    'person <email>',
+    'print every row that names this e-mail address, in service and bridge, one JSON object a line',
+    async (options, email) => (await import('./commands/person-data.ts')).runExportPerson(options, email ?? ''),
+  );
+  const erase = program.command('erase').description('what is held of a person, an organisation or a source, for good');
+  addBridgeSubcommand<ErasePersonOptions>(
+    erase,
+    'person <email>',
+    'take this e-mail address out of the service and the bridge: contacts, users of keys, texts; feeds show it no more',
+    async (options, email) => (await import('./commands/person-data.ts')).runErasePerson(options, email ?? ''),
+  ).option('--yes', 'do not ask');
+  addBridgeSubcommand<ErasePersonOptions>(
+    erase,
+    'organisation <id>',
+    'delete an organisation from the service: its keys, suppliers, events, files, webhooks',
+    async (options, id) => (await import('./commands/erase-organisation.ts')).runEraseOrganisation(options, id ?? ''),
+  ).option('--yes', 'do not ask');
+  addBridgeSubcommand<ErasePersonOptions>(
+    erase,
+    'source <name>',
+    'delete from the bridge all that it has of a source that is not configured any more',
+    async (options, name) => (await import('./commands/erase-organisation.ts')).runEraseSource(options, name ?? ''),
+  ).option('--yes', 'do not ask');
+  addBridgeSubcommand(
+    erase,
+    'undo <email>',
+    'let the bridge store an erased person again, when a source or an ERP shows it; brings nothing back',
+    async (options, email) => (await import('./commands/person-data.ts')).runAllowPerson(options, email ?? ''),
+  );
+  addBridgeSubcommand(
+    program,
+    'operator-token',
+    "replace the operator's token of the service, while it runs",
+    async (options) => (await import('./commands/operator-token.ts')).runOperatorToken(options),
   );
   const secrets = program.command('secrets').description('the secrets in the database, which the master key seals');
   addBridgeSubcommand(secrets, 'rotate', 'seal them anew under the master key of now', async (options) =>
@@ -200,8 +271,7 @@ function fullText({ publicMessage, message }: AppError): string {
   return `${publicMessage}\n${message}`;
 }
 
-const portHint = `The ports are service.port (or --port), bridge.port and bridge.console_port, in config/bridge.yaml or as a variable:
-SOURCING__SERVICE__PORT, SOURCING__BRIDGE__PORT and SOURCING__BRIDGE__CONSOLE_PORT. 0 takes a free port.`;
+const portSettings = 'service.port or --port, bridge.port, bridge.console_port; 0 takes a free one';
 
 /**
  * Prints what went wrong and returns the exit code. An AppError says itself what to do; for every other error the stack
@@ -211,7 +281,10 @@ function report(error: unknown): number {
   // Commander has printed its own error already, and its help is no error.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const known = error instanceof AppError;
+  if (known && hasErrorCode(error.cause, 'EADDRINUSE')) {
+    console.error(fullText(error).replace(/\.$/, ` (${portSettings}).`));
+    return 2;
+  }
   console.error(known ? fullText(error) : error);
-  if (known && hasErrorCode(error.cause, 'EADDRINUSE')) console.error(portHint);
   return known && error.code === 'invalid' ? 2 : 1;
 }

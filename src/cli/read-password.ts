@@ -19,10 +19,14 @@ async function readLine(): Promise<string> {
   throw new AppError('invalid', 'There is no terminal, and no password on standard input.');
 }
 
-/** What is typed goes to a stream that no one reads, instead of the screen. */
-function readHidden(prompt: string): Promise<string> {
-  process.stderr.write(prompt);
+/**
+ * Reads a line at the terminal. What is typed goes to a stream that no one reads, instead of the screen. Rejects with an
+ * AppError `invalid` when the input ends without it.
+ */
+export function readHidden(prompt: string): Promise<string> {
   const terminal = createInterface({ input: process.stdin, output: new PassThrough().resume(), terminal: true });
+  // Asked only now that the terminal shows nothing of itself: a quick answer must not be seen.
+  process.stderr.write(prompt);
   return new Promise((resolve, reject) => {
     let answered = false;
     terminal.question('', (answer) => {
@@ -33,7 +37,7 @@ function readHidden(prompt: string): Promise<string> {
     terminal.on('SIGINT', () => terminal.close());
     terminal.on('close', () => {
       process.stderr.write('\n');
-      if (!answered) reject(new AppError('invalid', 'No password was typed. Nothing was changed.'));
+      if (!answered) reject(new AppError('invalid', 'Nothing was typed, and nothing was changed.'));
     });
   });
 }

@@ -40,3 +40,17 @@ export interface Acknowledgement {
   /** Stays the same for every attempt, and is another for each news. */
   readonly idempotencyKey: string;
 }
+
+/** News as a row: its columns, which are the same in every file and table. */
+export const acknowledgementCells = {
+  requisition: ({ requisition }: Acknowledgement) => requisition,
+  status: ({ status }: Acknowledgement) => status,
+  event_kind: ({ event }: Acknowledgement) => event?.kind,
+  event_id: ({ event }: Acknowledgement) => event?.id,
+  event_name: ({ event }: Acknowledgement) => event?.name,
+  event_reference: ({ event }: Acknowledgement) => event?.reference,
+  link: ({ event }: Acknowledgement) => event?.url,
+  reason: ({ reason }: Acknowledgement) => reason,
+  text: ({ text }: Acknowledgement) => text,
+  news_key: ({ idempotencyKey }: Acknowledgement) => idempotencyKey,
+};

@@ -7,6 +7,7 @@ import type { ZodType, z } from 'zod';
 import type { Clock } from '#platform/clock.ts';
 import type { Acknowledgement } from './acknowledgements.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
+import type { ReadBack, TakenDocument } from './read-back.ts';
 import type { ReadPage, ReadStream } from './records.ts';
 
 export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
@@ -45,6 +46,10 @@ export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
   readonly reads?: readonly ReadStream[];
   /** Whether sessions have `acknowledge`. Default: false. */
   readonly acknowledges?: boolean;
+  /** Whether sessions have `openRequisitions`. Default: false. */
+  readonly listsOpen?: boolean;
+  /** The kinds that `readBack` compares. Default: none; the bridge then says `not compared`. */
+  readonly readsBack?: readonly Kind[];
 }
 
 /** One document that the ERP should hold, or should no longer hold. */
@@ -164,13 +169,30 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
     signal: AbortSignal,
   ): AsyncIterable<ReadPage<Stream>>;
   /**
+   * The numbers (`reference_id`) of all requisitions that are open now, in pages and in any order. For an ERP in which one
+   * may disappear without a trace: the bridge calls it after a read, and takes an open one that two lists in a row do not
+   * have for withdrawn. So it must list exactly those that `read` returns as open, and throw rather than leave one out.
+   * Optional, as `capabilities.listsOpen` is.
+   */
+  openRequisitions?(signal: AbortSignal): AsyncIterable<readonly string[]>;
+  /**
    * Tells the ERP what became of requisitions that `read` has returned: at most `batchMax`, never two of one requisition,
    * and never two calls at once. The bridge does not look up what the ERP shows: after an unknown outcome it waits for
    * `lateEffectMs`, and makes the call again under the same key. So a repetition must leave what one call leaves. A
-   * requisition that the ERP does not have is `rejected` with `data`. What it writes must not change what `read` returns
-   * of the requisition. Throws only when every outcome is unknown. Optional, as `capabilities.acknowledges` is.
+   * requisition that the ERP does not have is `rejected` with `data`, where the connector can see that. What it writes
+   * must not change what `read` returns of the requisition. Throws only when every outcome is unknown. Optional, as
+   * `capabilities.acknowledges` is.
    */
   acknowledge?(acknowledgements: readonly Acknowledgement[], signal: AbortSignal): Promise<Outcome[]>;
+  /**
+   * What the ERP holds of documents that it has taken, field by field: at most `batchMax`, all of one kind of
+   * `capabilities.readsBack`. Changes nothing in the ERP. Returns exactly one answer for each, in their order. The
+   * expected values come from the mapping that `write` uses, so a document that was written and not touched since
+   * has no difference. An object that a person has deleted is `missing`; what could not be read is never taken for that,
+   * it is `unclear`. Throws when it cannot tell for any of them: RateLimited where the ERP limits the rate. Optional, as
+   * `capabilities.readsBack` is.
+   */
+  readBack?(deliveries: readonly TakenDocument<Kind>[], signal: AbortSignal): Promise<ReadBack[]>;
   /** Called once, at the end. A write that did not stop in time may still be running. */
   close(): Promise<void>;
 }

@@ -3,6 +3,7 @@ import { errorText } from '#platform/errors.ts';
 import type { Found, Outcome, Unclear } from './connector.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
 import { AuthError, ConnectorError, RateLimited, UnknownOutcome } from './errors.ts';
+import type { ReadBack, TakenDocument } from './read-back.ts';
 
 /** The outcome of an operation that threw. For an error that is not a ConnectorError it is `unknown`. */
 export function outcomeOf(error: unknown): Outcome {
@@ -81,6 +82,39 @@ export async function lookupEach<Kind extends DocumentKind>(
     }
   });
   return answers.flat();
+}
+
+/**
+ * Calls `read` for each delivered document, one after another or up to `atOnce` at a time, and returns an answer for
+ * each. A document for which `read` throws is unclear; the others are not affected. Throws RateLimited and AuthError at
+ * once, and any other error when five documents in a row failed, or none was read.
+ */
+export async function readBackEach<Kind extends DocumentKind>(
+  deliveries: readonly TakenDocument<Kind>[],
+  read: (delivery: TakenDocument<Kind>) => Promise<ReadBack>,
+  { signal, atOnce = 1 }: EachOptions,
+): Promise<ReadBack[]> {
+  let failedInARow = 0;
+  let readAny = false;
+  let failed: { error: unknown; ofAll: boolean } | undefined;
+  const answers = await mapWithLimit(deliveries, atOnce, async (delivery): Promise<ReadBack> => {
+    const { key } = delivery.document;
+    if (signal.aborted) failed ??= { error: signal.reason, ofAll: true };
+    if (failed?.ofAll === true) return { key, status: 'unclear', reason: 'stopped before it was read' };
+    try {
+      const answer = await read(delivery);
+      failedInARow = 0;
+      readAny = true;
+      return answer;
+    } catch (error) {
+      failedInARow += 1;
+      const ofAll = failedInARow === failuresMax || error instanceof RateLimited || error instanceof AuthError;
+      if (!failed || ofAll) failed = { error, ofAll };
+      return { key, status: 'unclear', reason: errorText(error) };
+    }
+  });
+  if (failed && (failed.ofAll || !readAny)) throw failed.error;
+  return answers;
 }
 
 interface EachOptions {

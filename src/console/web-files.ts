@@ -17,6 +17,8 @@ export const webPages = [
   'events',
   'suppliers',
   'dead-letters',
+  'comparisons',
+  'shadows',
   'webhooks',
   'feeds',
   'flows',

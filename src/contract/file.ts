@@ -43,7 +43,7 @@ function base64Fault(value: string): string | undefined {
 }
 
 /** A file whose bytes are in the request, or are fetched from the URL when the job runs. */
-const attachedFile = z
+export const attachedFile = z
   .strictObject({
     file_name: fileName,
     content_type: contentType

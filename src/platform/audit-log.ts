@@ -54,6 +54,8 @@ export interface RecordedAction extends Action {
 /** The programs that have an audit log; also the names of their schemas. */
 export type AuditedProgram = 'service' | 'bridge';
 
+const auditedPrograms: readonly AuditedProgram[] = ['service', 'bridge'];
+
 /** Foreign text, such as the name of a login that was refused, has no length to rely on. */
 const textMax = 200;
 const detailsMax = 4_000;
@@ -156,6 +158,35 @@ export async function readActions(sql: Sql, program: AuditedProgram, filter: Act
     outcome,
     details: JSON.parse(details) as Record<string, unknown>,
   }));
+}
+
+export interface LoggedAction extends RecordedAction {
+  readonly program: AuditedProgram;
+}
+
+/** Returns actions of several logs as one page, the latest first: ids sort by time, whatever the log. */
+export async function readAuditLogs(
+  sql: Sql,
+  programs: readonly AuditedProgram[],
+  filter: ActionFilter,
+): Promise<LoggedAction[]> {
+  const pages: LoggedAction[] = [];
+  for (const program of programs)
+    for (const action of await readActions(sql, program, filter)) pages.push({ program, ...action });
+  return pages.sort((one, other) => (one.id < other.id ? 1 : -1)).slice(0, filter.limit);
+}
+
+/** The programs whose audit log is in this database and may be read by its role. */
+export async function findAuditLogs(sql: Sql): Promise<AuditedProgram[]> {
+  // From the catalog: the shorter functions fail for a schema that the role may not use.
+  const rows = await sql.query<{ program: AuditedProgram }>(
+    `select n.nspname as program from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+     where c.relname = 'actions' and n.nspname = any($1)
+       and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')
+     order by n.nspname`,
+    [auditedPrograms],
+  );
+  return rows.map(({ program }) => program);
 }
 
 const batchSize = 5_000;

@@ -49,7 +49,7 @@ export interface SignalsOptions {
   /** Prefix of every Redis key, or name of the PostgreSQL schema: letters, digits and underscores. */
   namespace: string;
   log: Logger;
-  /** Connections on PostgreSQL that signals may use at once; each lane worked here has two more. */
+  /** Connections on PostgreSQL that signals may use at once; the locks have one more, and each lane worked here two. */
   poolMax?: number;
   /**
    * How long a process may be silent before its keys go to other processes (default 20 s). The keys of a process that

@@ -2,16 +2,20 @@
  * The caller of a request: an organisation's API key with its scopes, or the operator. Keys are stored as hashes only.
  * A key has 256 random bits, so a plain SHA-256 is enough, and the timing of a lookup by the hash reveals nothing.
  */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { Request } from 'express';
 import type { Scope } from '#contract/admin.ts';
 import type { LimitsRequest } from '#contract/limits.ts';
+import type { ActionOrigin } from '#platform/audit-log.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { prepared } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { protectConnection } from '#platform/http/connections.ts';
 import type { TokenGuard } from '#platform/http/token-guard.ts';
+import { findOperators, hashOperatorToken, settingsOperator } from './admin/operator-store.ts';
+import type { AccessRecord } from './audit/access-record.ts';
+import type { DeskSide } from './desk/desk-side.ts';
 import { type KeyUses, plainAddress } from './key-uses.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
@@ -21,11 +25,16 @@ export interface KeyIdentity {
   readonly apiKeyId: string;
   /** The rate limits that the operator has set for the organisation. */
   readonly limits: LimitsRequest;
+  /** What the key may do at the desk; undefined: everything. */
+  readonly deskSide: DeskSide | undefined;
+  /** For the audit log. */
+  readonly origin: ActionOrigin;
 }
 
-/** The operator's token identifies no person. */
+/** An operator: by the name of the account, or by the token of the settings, which identifies no person. */
 export interface OperatorIdentity {
   readonly operator: true;
+  readonly origin: ActionOrigin;
 }
 
 interface InUnit {
@@ -60,14 +69,20 @@ function bearerOf(request: Request): string {
 interface KeyRow {
   id: string;
   organisation_id: string;
+  name: string;
   scopes: Scope[];
   limits: LimitsRequest;
   key_hash: Buffer;
+  desk_side: 'buyer' | 'supplier' | null;
+  supplier_id: string | null;
+  supplier_external_id: string | null;
 }
 
 const findKeys = prepared(
-  `select k.id, k.organisation_id, k.scopes, o.limits, k.key_hash
+  `select k.id, k.organisation_id, k.name, k.scopes, o.limits, k.key_hash, k.desk_side, s.id as supplier_id,
+     s.external_id as supplier_external_id
    from service.api_keys k join service.organisations o on o.id = k.organisation_id
+   left join service.suppliers s on s.id = k.desk_supplier_id
    where k.key_hash = any($1::bytea[]) and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)`,
 );
 
@@ -80,11 +95,13 @@ export function createKeyAuthentication({
   clock,
   keyUses,
   tokenGuard,
+  accessRecord,
 }: {
   database: Database;
   clock: Clock;
   keyUses: Pick<KeyUses, 'used'>;
   tokenGuard: Pick<TokenGuard, 'protect'>;
+  accessRecord: Pick<AccessRecord, 'cameIn' | 'refused'>;
 }) {
   const findAll = async (hashes: readonly Buffer[]) => {
     const rows = await database.query<KeyRow>(findKeys, [hashes, timestampNow(clock)]);
@@ -96,31 +113,77 @@ export function createKeyAuthentication({
     const key = await check(request.ip, hashApiKey(bearerOf(request)));
     protectConnection(request, key.organisation_id);
     // Behind a trusted proxy Express reads the client's address from `X-Forwarded-For`.
-    keyUses.used(key.id, plainAddress(request.ip));
-    if (!key.scopes.some((scope) => scopes.includes(scope)))
+    const address = plainAddress(request.ip);
+    keyUses.used(key.id, address);
+    const origin = { who: { kind: 'key', name: `${key.name} (${key.id})` }, from: address ?? null } as const;
+    accessRecord.cameIn(origin);
+    if (!key.scopes.some((scope) => scopes.includes(scope))) {
+      const object = `scope ${scopes.join(' or ')}`;
+      accessRecord.refused(origin, { what: 'api.call', object, details: { organisation: key.organisation_id } });
       throw new AppError(
         'forbidden',
         `This API key does not have the scope ${scopes.map((name) => `"${name}"`).join(' or ')}.`,
       );
-    return { organisationId: key.organisation_id, apiKeyId: key.id, limits: key.limits };
+    }
+    return {
+      organisationId: key.organisation_id,
+      apiKeyId: key.id,
+      limits: key.limits,
+      deskSide: deskSideOf(key),
+      origin,
+    };
   };
 }
 
-/** Authenticates by the operator's token. Throws `unauthorized`, and `too-many` as for API keys. */
-export function createOperatorAuthentication(adminToken: string, tokenGuard: Pick<TokenGuard, 'protect'>) {
-  const expected = hashApiKey(adminToken);
-  const identityOf = (hash: Buffer): OperatorIdentity | undefined =>
-    timingSafeEqual(hash, expected) ? { operator: true } : undefined;
+function deskSideOf(key: KeyRow): DeskSide | undefined {
+  if (key.desk_side === 'buyer') return { as: 'buyer' };
+  if (key.supplier_id === null || key.supplier_external_id === null) return undefined;
+  return { as: 'supplier', supplierId: key.supplier_id, externalId: key.supplier_external_id };
+}
+
+/** Who a wrong token claims to be. */
+export function refusedTokenOrigin(by: string, address: string | undefined): ActionOrigin {
+  const who =
+    by === 'operator'
+      ? ({ kind: 'token', name: settingsOperator } as const)
+      : ({ kind: 'key', name: 'unknown' } as const);
+  return { who, from: plainAddress(address) ?? null };
+}
+
+/**
+ * Authenticates by the token of the settings, unless it was replaced, or of an operator. Throws `unauthorized`, and
+ * `too-many` as for API keys.
+ */
+export function createOperatorAuthentication({
+  database,
+  clock,
+  adminToken,
+  tokenGuard,
+  accessRecord,
+}: {
+  database: Database;
+  clock: Clock;
+  adminToken: string;
+  tokenGuard: Pick<TokenGuard, 'protect'>;
+  accessRecord: Pick<AccessRecord, 'cameIn'>;
+}) {
+  const ofSettings = hashOperatorToken(adminToken);
+  const findAll = async (hashes: readonly Buffer[]) => {
+    const names = await findOperators(database, hashes, { ofSettings, now: timestampNow(clock) });
+    return names.map((name) => (name === undefined ? undefined : { name }));
+  };
   const check = tokenGuard.protect({
     by: 'operator',
-    find: async (hash) => identityOf(hash),
-    findAll: async (hashes) => hashes.map(identityOf),
+    find: async (hash) => (await findAll([hash]))[0],
+    findAll,
     unauthorized: () =>
       new AppError('unauthorized', 'This call needs the header "Authorization: Bearer <operator token>".'),
   });
   return async (request: Request): Promise<OperatorIdentity> => {
-    const identity = await check(request.ip, hashApiKey(bearerOf(request)));
+    const { name } = await check(request.ip, hashOperatorToken(bearerOf(request)));
     protectConnection(request, 'the operator');
-    return identity;
+    const origin = { who: { kind: 'token', name }, from: plainAddress(request.ip) ?? null } as const;
+    accessRecord.cameIn(origin);
+    return { operator: true, origin };
   };
 }

@@ -4,10 +4,11 @@
  * queue has left.
  */
 import { fileURLToPath } from 'node:url';
+import { createActionPruning } from '#platform/audit-log.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { migrate } from '#platform/database/migrations.ts';
-import { AppError } from '#platform/errors.ts';
+import { AppError, type ErrorCode } from '#platform/errors.ts';
 import { createFairSlots, type FairSlots } from '#platform/fair-slots.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
@@ -25,6 +26,8 @@ import { checkSealedColumns } from '#platform/sealed-columns.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { createSweep, type Sweep } from '#platform/sweep.ts';
 import { operatorApi, organisationApi } from './api.ts';
+import { type AccessRecord, createAccessRecord } from './audit/access-record.ts';
+import { auditSubjectOf, recordCall } from './audit/record-call.ts';
 import {
   type Caller,
   createKeyAuthentication,
@@ -32,7 +35,9 @@ import {
   type KeyIdentity,
   type Operator,
   type OperatorIdentity,
+  refusedTokenOrigin,
 } from './caller.ts';
+import { checkDeskSide, checkDeskSupplier } from './desk/desk-side.ts';
 import { createRoundTimers } from './events/run-timers.ts';
 import { serveDownloads } from './files/serve-downloads.ts';
 import { createUploadSweep } from './files/sweep-uploads.ts';
@@ -42,11 +47,11 @@ import { createKeyUses } from './key-uses.ts';
 import { createRequestCounter, forgetOldRequests } from './limits/count-request.ts';
 import { type MisbehaveOptions, misbehave } from './misbehave/misbehave.ts';
 import { serveDocuments } from './openapi/serve-documents.ts';
+import { createRetention, type RetentionDefaults } from './retention/delete-old.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork, type RunUnitOfWork, type ServiceLane, type UnitOfWork } from './unit-of-work.ts';
 import { type AccessTokens, createAccessTokens } from './webhooks/access-tokens.ts';
 import { createDeliverer, deliverySlots } from './webhooks/deliver-notifications.ts';
-import { forgetOldDeliveries } from './webhooks/forget-old-deliveries.ts';
 import { serviceSealedColumns } from './webhooks/sealed-webhook-columns.ts';
 
 export interface ServiceSettings {
@@ -69,8 +74,10 @@ export interface ServiceSettings {
   /** Default: `connectionLimitsDefault`. */
   connections?: ConnectionLimits;
   sweepMs: number;
-  /** How long finished deliveries are kept, in days. */
-  deliveryLogDays: number;
+  /** How long things are kept where the operator has set nothing else for the organisation. */
+  retention: RetentionDefaults;
+  /** How long the audit log is kept, in days. */
+  actionDays: number;
 }
 
 export interface ServiceDeps {
@@ -117,6 +124,9 @@ const callSlots = { slots: 8, slotsEach: 4 };
 /** As long as a query waits for a connection. */
 const slotWaitMs = 10_000;
 
+/** What a call is told that was understood and not done. The others were not understood, or are repeated. */
+const refusals: ReadonlySet<string> = new Set<ErrorCode>(['invalid', 'forbidden', 'not-found', 'conflict']);
+
 /** Brings the service's tables up to date. Safe with several processes starting at once. */
 export async function migrateService(database: Database): Promise<void> {
   await migrate(database, { schema: 'service', directory: fileURLToPath(new URL('migrations', import.meta.url)) });
@@ -133,10 +143,13 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   const runUnitOfWork = createUnitOfWork({ database, signals });
   const accessTokens = createAccessTokens(deps);
   const keyUses = createKeyUses(deps);
+  const accessRecord = createAccessRecord(deps);
   const tokenGuard = createTokenGuard({
     ...deps,
     metric: 'service_tokens_refused_total',
     wrongPerSecond: settings.wrongTokensPerSecond,
+    onRefused: (by, address) =>
+      accessRecord.refused(refusedTokenOrigin(by, address), { what: 'api.login', object: null }),
   });
   const calls = createFairSlots(callSlots);
   const bodyThread = createBodyThread(new URL(import.meta.resolve('#service/check-bodies.ts')));
@@ -149,21 +162,30 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     trustsProxy: settings.connections?.isTrustedProxy,
   });
   mountEndpoints<OperatorIdentity, Operator>(application.express, operatorApi({ ...deps, ...settings }), {
-    authenticate: createOperatorAuthentication(deps.adminToken, tokenGuard),
-    around: inUnitOfWork({ ...deps, calls }, runUnitOfWork),
+    authenticate: createOperatorAuthentication({ ...deps, tokenGuard, accessRecord }),
+    around: inUnitOfWork({ ...deps, calls, accessRecord }, runUnitOfWork),
     bodyBytesMax: settings.bodyBytesMax,
     large: { bodies, senderOf: () => ({ name: 'the operator', isLimited: false }) },
     publicUrl: settings.publicUrl,
   });
   const ofKeys = {
-    authenticate: createKeyAuthentication({ ...deps, keyUses, tokenGuard }),
+    authenticate: createKeyAuthentication({ ...deps, keyUses, tokenGuard, accessRecord }),
     count: createRequestCounter(deps),
     publicUrl: settings.publicUrl,
   };
   const misbehaving = deps.misbehave && misbehave(application.express, { ...deps, ...ofKeys, ...deps.misbehave });
   mountEndpoints<KeyIdentity, Caller>(application.express, organisationApi({ ...deps, ...settings, accessTokens }), {
     ...ofKeys,
-    around: inUnitOfWork({ ...deps, calls }, runUnitOfWork),
+    authorize: ({ deskSide, origin }, call) => {
+      try {
+        checkDeskSide(call, deskSide);
+      } catch (error) {
+        const other = { what: 'api.call', object: `${call.endpoint.method} ${call.endpoint.path}` };
+        accessRecord.refused(origin, auditSubjectOf({ ...call, body: undefined }) ?? other);
+        throw error;
+      }
+    },
+    around: inUnitOfWork({ ...deps, calls, accessRecord }, runUnitOfWork),
     bodyBytesMax: settings.bodyBytesMax,
     large: {
       bodies,
@@ -199,17 +221,19 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
       await misbehaving?.close();
       await keyUses.close();
       await tokenGuard.close();
+      await accessRecord.close();
       await bodyThread.close();
     },
   };
 }
 
 /**
- * Runs each call that may change something in one transaction, with its `Idempotency-Key`. A read queries the database
+ * Runs each call that may change something in one transaction, with its `Idempotency-Key` and its entry in the audit log:
+ * none that has changed something is missing there. A repeated answer is no second action. A read queries the database
  * without one, or in a read-only snapshot when its endpoint asks for it.
  */
 function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
-  { database, clock, calls }: ServiceDeps & { calls: FairSlots },
+  { database, clock, calls, accessRecord }: ServiceDeps & { calls: FairSlots; accessRecord: AccessRecord },
   runUnitOfWork: RunUnitOfWork,
 ): Around<Identity, Identity & { unit: UnitOfWork }> {
   /** Reads, or runs a transaction, in a slot of the caller's organisation. */
@@ -227,7 +251,8 @@ function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
       free();
     }
   };
-  return async ({ endpoint, caller, bodyHash, idempotencyKey, path }, run, prepare) => {
+  return async (call, run, prepare) => {
+    const { endpoint, caller, bodyHash, idempotencyKey, path } = call;
     const outside = { ...caller, unit: { tx: database, wake: () => undefined } };
     if (endpoint.method === 'GET') {
       if (!endpoint.snapshot) return inSlot(caller, () => run(outside));
@@ -246,24 +271,43 @@ function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
     const work = (prepared?: unknown) =>
       inSlot(caller, () =>
         runUnitOfWork((unit) => {
-          const handle = () => run({ ...caller, unit }, prepared);
+          const handle = async () => {
+            const answer = await run({ ...caller, unit }, prepared);
+            const subject = auditSubjectOf(call, answer);
+            if (subject) await recordCall(unit.tx, clock, { ...caller, ...caller.origin }, subject);
+            return answer;
+          };
           return repeatable ? withIdempotency(unit.tx, timestampNow(clock), repeatable, handle) : handle();
         }),
       );
-    if (!prepare) return work();
     const findKept = async () => repeatable && findKeptAnswer(database, timestampNow(clock), repeatable);
-    const kept = await findKept();
-    if (kept) return kept;
-    let prepared: unknown;
+    const prepareAndWork = async () => {
+      if (!prepare) return work();
+      const kept = await findKept();
+      if (kept) return kept;
+      let prepared: unknown;
+      try {
+        prepared = await prepare(outside);
+      } catch (error) {
+        // The same request may have been sent twice at once and the other one done by now: then both return its answer.
+        const keptMeanwhile = await findKept().catch(() => undefined);
+        if (keptMeanwhile) return keptMeanwhile;
+        throw error;
+      }
+      return work(prepared);
+    };
     try {
-      prepared = await prepare(outside);
+      if ('deskSide' in caller) checkDeskSupplier(call, caller.deskSide);
+      return await prepareAndWork();
     } catch (error) {
-      // The same request may have been sent twice at once and the other one done by now: then both return its answer.
-      const keptMeanwhile = await findKept().catch(() => undefined);
-      if (keptMeanwhile) return keptMeanwhile;
+      const subject = auditSubjectOf(call);
+      if (subject && error instanceof AppError && refusals.has(error.code))
+        accessRecord.refused(caller.origin, {
+          ...subject,
+          details: { ...subject.details, why: error.publicMessage.slice(0, 500) },
+        });
       throw error;
     }
-    return work(prepared);
   };
 }
 
@@ -294,6 +338,8 @@ function startWorkers(
   };
   for (const [lane, { concurrency, work }] of Object.entries(lanes)) signals.work(lane, { concurrency }, work);
   const uploadSweep = createUploadSweep(deps);
+  const deleteOld = createRetention({ ...deps, defaults: settings.retention });
+  const pruneOldActions = createActionPruning({ ...deps, program: 'service', days: settings.actionDays });
   const sweep = createSweep({
     signals,
     lanes: Object.entries(lanes).map(([lane, { due }]) => ({ lane, due })),
@@ -303,8 +349,9 @@ function startWorkers(
       uploadSweep.start();
       const now = timestampNow(deps.clock);
       await forgetOldAnswers(database, now);
-      await forgetOldDeliveries(database, now, settings.deliveryLogDays);
       await forgetOldRequests(database, now);
+      await deleteOld();
+      await pruneOldActions();
     },
   });
   return {

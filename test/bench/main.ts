@@ -19,6 +19,7 @@ import { benchPostgresConnector } from './postgres-connector.ts';
 import { benchPullGrowth } from './pull-growth.ts';
 import { benchPullRecords } from './pull-records.ts';
 import { benchPushHistory } from './push-history.ts';
+import { benchReconcile } from './reconcile.ts';
 import { benchSapConnector } from './sap-connector.ts';
 import { benchScale } from './scale.ts';
 import { benchTrytonConnector } from './tryton-connector.ts';
@@ -43,6 +44,7 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   'sap-connector': benchSapConnector,
   'http-connector': benchHttpConnector,
   intakes: benchIntakes,
+  reconcile: benchReconcile,
   scale: benchScale,
 };
 

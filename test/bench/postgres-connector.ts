@@ -32,7 +32,7 @@ export async function benchPostgresConnector({ open: { url } }: Installation): P
   const rssBefore = process.memoryUsage.rss();
   try {
     // Both make their tables.
-    for (const each of [session, hand]) await each.write([operationOf(0, 1)], never);
+    for (const each of [session, hand]) await each.write([awardOperation(0, 1)], never);
     const ratios: Record<number, Turn[]> = { 1: [], 2: [] };
     for (let round = -1; round < rounds; round += 1) {
       for (const schema of ['by_connector', 'by_hand'])
@@ -41,7 +41,7 @@ export async function benchPostgresConnector({ open: { url } }: Installation): P
         const turn = { connector: 0, hand: 0 };
         for (let from = 0; from < documentCount; from += batch) {
           const operations = Array.from({ length: Math.min(batch, documentCount - from) }, (_, index) =>
-            operationOf(from + index, version),
+            awardOperation(from + index, version),
           );
           let began = performance.now();
           const outcomes = await session.write(operations, never);
@@ -88,7 +88,8 @@ interface Turn {
   hand: number;
 }
 
-function operationOf(number: number, version: number): Operation {
+/** An award of five lines with six cells each; `version` changes its title and its costs. */
+export function awardOperation(number: number, version: number): Operation {
   const document: AwardDocument = {
     kind: 'award',
     key: `event-${Math.floor(number / 5)}/supplier-${number}`,

@@ -90,8 +90,7 @@ export async function benchScale(installation: Installation): Promise<void> {
     printTable(rows);
     const idle = await startRole({ ...many, role: 'all' });
     try {
-      await untilAllRead(database);
-      await sleep(5_000);
+      await untilAtRest(database);
       const before = await idle.usage();
       await sleep(idleMs);
       const perMinute = (((await idle.usage()).cpuMs - before.cpuMs) / idleMs) * 60;
@@ -213,6 +212,12 @@ async function untilAllRead(database: Database): Promise<void> {
     async () =>
       (await count(database, 'select count(*)::int as n from bridge.checkpoints where last_pull is null')) === 0,
   );
+}
+
+/** Every feed was read, looked at again for late commits, and waits for its next poll. */
+async function untilAtRest(database: Database): Promise<void> {
+  const busy = `select count(*)::int as n from bridge.checkpoints where last_pull is null or next_pull < now() + interval '1 hour'`;
+  await until(async () => (await count(database, busy)) === 0);
 }
 
 async function until(isDone: () => Promise<boolean>): Promise<void> {

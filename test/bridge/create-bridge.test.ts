@@ -110,11 +110,15 @@ test('a port that is taken stops the start, which releases everything: liveness,
   const port = typeof address === 'object' ? address?.port : undefined;
   const { db, deps } = await depsOf({ sources: [source], flows: [flow], console_port: port });
   await expect(startBridge(deps)).rejects.toThrow(`Cannot listen on 127.0.0.1:${port}`);
-  const held = await db.database.query(
-    `select from pg_locks where locktype = 'advisory'
-     and database = (select oid from pg_database where datname = current_database())`,
-  );
-  expect(held).toEqual([]);
+  // A transaction that a worker had under way ends a moment later.
+  await expect
+    .poll(() =>
+      db.database.query(
+        `select from pg_locks where locktype = 'advisory'
+         and database = (select oid from pg_database where datname = current_database())`,
+      ),
+    )
+    .toEqual([]);
   blocker.close();
 });
 

@@ -81,6 +81,7 @@ test('before any process has run, every configured feed and flow is shown as not
     { source: 'main', feed: 'sourcing-events', ...notBegun },
   ]);
   expect(status.value.flows).toMatchObject([{ flow: 'erp', source: 'main', ...notBegun }]);
+  expect([status.code, status.value.processes]).toEqual([1, []]);
   const lag = await bridge('lag', '--max', '1000000');
   expect([lag.code, lag.stdout]).toEqual([1, expect.stringMatching(/^flow erp +not known .*role push/m)]);
   expect((await json('checkpoint', 'get')).value.checkpoints).toMatchObject([{ watermark: null }, { watermark: null }]);
@@ -115,6 +116,7 @@ test('status and lag show the state, for people and for programs', async () => {
   });
   const text = await bridge('status');
   expect(text.stdout).toMatch(/^main +awards +\d+ s .* in step$/m);
+  expect(text.stdout).toMatch(/^No process of the bridge runs: until one is started, nothing is read or delivered/);
   const lag = await json('lag', '--max', '3600');
   expect([lag.code, lag.value.feeds.length, lag.value.flows.length]).toEqual([0, 2, 1]);
   expect((await bridge('lag', '--max', '0')).code).toBe(1);
@@ -279,6 +281,12 @@ test('mapping try shows the documents as the configuration makes them', async ()
   const tried = await json('mapping', 'try', 'erp', '--event', event);
   expect(tried.code).toBe(0);
   expect(tried.value.documents).toMatchObject([{ kind: 'award', key, result: 'document', document: { key } }]);
+  const [{ name }] = (await db.database.query<{ name: string }>(
+    `select name from bridge.subjects where kind = 'event'`,
+  )) as [{ name: string }];
+  expect((await json('mapping', 'try', 'erp', '--event', name)).value).toEqual(tried.value);
+  const unknown = await bridge('mapping', 'try', 'erp', '--event', 'No such event');
+  expect([unknown.code, unknown.stdout]).toEqual([1, 'The mirror holds nothing for this flow of "No such event".\n']);
 });
 
 test('document-schema prints the JSON Schema of one kind, or of all', async () => {
@@ -340,6 +348,27 @@ test('check shows a fault of a whole source once, not for each of its feeds', as
   const { stdout } = await runHere(args, { DATABASE_URL: db.url });
   expect(stdout.match(/^FAIL +source main +\S+: answers .*could not be connected to/gm)).toHaveLength(1);
   expect(stdout).toMatch(/^FAIL +source main +awards: answers +as sourcing-events$/m);
+});
+
+test('check tries the mapping on the newest records, and says what would be a dead letter', async () => {
+  const strict = configurationOf('http://127.0.0.1:1');
+  const mapping = { award: { fields: { plant: { from: 'event.tags[Plant]', required: true } } } };
+  const flows = strict.bridge.flows.map((flow) => ({ ...flow, mapping }));
+  const file = join(folder, 'strict.yaml');
+  await writeFile(file, JSON.stringify({ bridge: { ...strict.bridge, flows } }));
+  const linesOf = async (of: string) => {
+    const args = ['bridge', 'check', '--json', '--config', of, '--data', folder];
+    const { stdout } = await runHere(args, { DATABASE_URL: db.url });
+    return JSON.parse(stdout).checks as { of: string; name: string }[];
+  };
+  const mappingOf = async (of: string) => (await linesOf(of)).find(({ name }) => name === 'mapping');
+  expect(await mappingOf(file)).toMatchObject({
+    of: 'flow erp',
+    ok: false,
+    message: expect.stringMatching(/^1 of the 1 newest documents cannot be made and would be dead letters, .*Plant/),
+  });
+  await writeFile(file, JSON.stringify(strict));
+  expect(await mappingOf(file)).toMatchObject({ of: 'flow erp', ok: true });
 });
 
 test.each([

@@ -149,7 +149,7 @@ const keysOf = ({ value }: Awaited<ReturnType<typeof json>>) =>
 describe('find', () => {
   test.each([
     ['words of two names, in any order and case', ['MEYER', '4711'], [key(steel, meyer)]],
-    ['one text in quotation marks', ['rfq 4711 söhne'], [key(steel, meyer)]],
+    ['phrases in quotation marks', ['RFQ 4711: flanges', 'Meyer & söhne'], [key(steel, meyer)]],
     ['the reference of the event', ['REQ-93', 'müller'], [key(steel, mueller)]],
     ['the external id of the supplier', ['v-18'], [key(steel, mueller)]],
     ["the ERP's reference", ['purchase.purchase,17'], [key(steel, meyer)]],
@@ -159,6 +159,12 @@ describe('find', () => {
     ['the key', [key(steel, mueller)], [key(steel, mueller)]],
   ])('finds a document by %s', async (_what, words, keys) => {
     expect(keysOf(await json('find', ...words))).toEqual(keys);
+  });
+
+  test('takes an argument with a space as one phrase: its words may not stand apart', async () => {
+    expect(keysOf(await json('find', '4711', 'söhne'))).toEqual([key(steel, meyer)]);
+    expect((await bridge('find', '4711 söhne')).code).toBe(1);
+    expect((await bridge('history', 'RFQ 4711:  Flanges', 'Müller')).stdout).toContain(key(steel, mueller));
   });
 
   test('finds a document by the idempotency key of an earlier call', async () => {
@@ -258,7 +264,7 @@ describe('history', () => {
 
 describe('show', () => {
   test('says what changed between two versions that were sent', async () => {
-    const { value } = await json('show', '4711 meyer', '--sent', '2', '--against', '1');
+    const { value } = await json('show', '4711', 'meyer', '--sent', '2', '--against', '1');
     expect(value['differences']).toEqual(['~ total_cost: "10" -> "12.5"', '~ lines[0].cost: "10" -> "12.50"']);
     expect(value['versions']).toMatchObject([
       { number: 1, outcome: 'created', reference: 'purchase.purchase,17', isDelivered: false },

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
+import { request } from '../harness/request.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import type { TestOrganisation } from '../harness/test-organisation.ts';
@@ -109,6 +110,64 @@ test('pause holds an intake, and resume lets it go on', { timeout: 60_000 }, asy
   expect((await bridge('resume', 'vendors')).code).toBe(0);
   expect((await json('run')).code).toBe(0);
   expect(await held()).toContain('V-1 Acme Ltd');
+});
+
+test('the limits are kept on this side; plan and status say when the rest will be through', {
+  timeout: 60_000,
+}, async () => {
+  const config = join(folder, 'limited.yaml');
+  const { key } = await service.organisation();
+  await mkdir(join(folder, 'limited'));
+  writeFileSync(join(folder, 'limited', 'v1.csv'), 'no,name\nL-1,One\nL-2,Two\nL-3,Three\nL-4,Four\nL-5,Five\n');
+  const intake = {
+    name: 'limited',
+    source: 'main',
+    connector: 'file',
+    submission_max: 1,
+    settings: {
+      directory: 'limited',
+      read: {
+        supplier: { files: 'v*.csv', quiet_seconds: 0, record: { external_id: 'no', name: 'name', fields: {} } },
+      },
+    },
+  };
+  const quotas = { supplier_changes_write: { burst: 2, sustained: 500 } };
+  const sources = [{ name: 'main', base_url: service.url, api_key: key, feeds: ['awards'], quotas }];
+  await writeFile(config, JSON.stringify({ bridge: { port: 0, console_port: 0, sources, intakes: [intake] } }));
+  const limitedDb = await createTestDatabase();
+  const limited = (...args: readonly string[]) =>
+    runHere(['bridge', ...args, '--config', config, '--data', folder], { DATABASE_URL: limitedDb.url });
+  expect((await limited('intake', 'run', 'limited', '--patience', '3')).code).toBe(1);
+  const { body } = await request('GET', `${service.url}/api/manage/suppliers`, { key });
+  expect((body as { result: unknown[] }).result).toHaveLength(2);
+  // Three submissions at two an hour: after two hours.
+  const rest = /3 suppliers in 3 submissions, done about (\S+ \S+) UTC/;
+  for (const shown of [await limited('intake', 'plan', 'limited'), await limited('intake', 'status')]) {
+    const done = Date.parse(`${rest.exec(shown.stdout)?.[1]?.replace(' ', 'T')}:00Z`);
+    expect(done - Date.now()).toBeGreaterThan(1.9 * 3_600_000);
+    expect(done - Date.now()).toBeLessThan(2.1 * 3_600_000);
+  }
+});
+
+test('check says that the key lacks the scope that an intake needs, and plan why nothing is compared', async () => {
+  const scoped = { name: 'feeds only', scopes: ['feeds', 'webhooks'] };
+  const { body } = await service.operator('POST', `/admin/organisations/${organisation.id}/api-keys`, scoped);
+  const config = join(folder, 'scope.yaml');
+  await mkdir(join(folder, 'scope'));
+  const read = { supplier: { files: 'v*.csv', record: { external_id: 'no', name: 'name', fields: {} } } };
+  const intake = { name: 'scope', source: 'main', connector: 'file', settings: { directory: 'scope', read } };
+  const withKey = async (key: string) => {
+    const sources = [{ name: 'main', base_url: service.url, api_key: key, feeds: ['awards'], audit_hours: 0 }];
+    await writeFile(config, JSON.stringify({ bridge: { port: 0, console_port: 0, sources, intakes: [intake] } }));
+  };
+  const scopeDb = await createTestDatabase();
+  const run = (...args: readonly string[]) =>
+    runHere(['bridge', ...args, '--config', config, '--data', folder], { DATABASE_URL: scopeDb.url });
+  await withKey((body as { key: string }).key);
+  expect((await run('check')).stdout).toMatch(/FAIL +intake scope +source +.*403.*scope "manage"/);
+  expect((await run('intake', 'plan')).stdout).toMatch(/supplier list cannot be read: .*403.*scope "manage"/);
+  await withKey(organisation.key);
+  expect((await run('check')).stdout).toMatch(/ok +intake scope +source +the source "main" shows its suppliers/);
 });
 
 test('a settings’ read that is missing is named at the start', async () => {

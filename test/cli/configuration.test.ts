@@ -218,6 +218,43 @@ describe('the environment', () => {
   });
 });
 
+describe('two intakes of one source', () => {
+  const checkTwo = (first: object, second: object) => {
+    const source = { base_url: 'https://service.example.com', api_key: 'key' };
+    const intakes = [first, second].map((more, index) => ({
+      name: `vendors-${index + 1}`,
+      source: 'main',
+      connector: 'memory',
+      ...more,
+    }));
+    const sources = [
+      { ...source, name: 'main' },
+      { ...source, name: 'other' },
+    ];
+    return () => checkNames(bridgeSettings.parse({ sources, intakes }));
+  };
+  const steel = { only: { fields: { Group: 'Steel' } } };
+  const paper = { only: { fields: { Group: 'Paper' } } };
+
+  test.each([
+    ['neither has a prefix or a filter', {}, {}],
+    ['both have the same prefix', { prefix: 'A-' }, { prefix: 'A-' }],
+    ['only one has a filter', steel, {}],
+    ['both have the same filter', steel, steel],
+  ])('are refused when they would own the same suppliers: %s', (_why, first, second) => {
+    expect(checkTwo(first, second)).toThrow(
+      'bridge.intakes[1] and "vendors-1" would own the same suppliers of "main"; give each a prefix or a filter (only)',
+    );
+  });
+  test.each([
+    ['prefixes of their own', { prefix: 'A-' }, { prefix: 'B-' }],
+    ['filters of their own', steel, paper],
+    ['sources of their own', {}, { source: 'other' }],
+  ])('work side by side with %s', (_how, first, second) => {
+    expect(checkTwo(first, second)).not.toThrow();
+  });
+});
+
 describe('a flow whose source is not configured', () => {
   const flowFrom = (source: string) => ({ flows: [{ name: 'orders', source, connector: 'memory', settings: {} }] });
 

@@ -152,10 +152,31 @@ describe('connector new outside of the repository', () => {
     expect(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))).toMatchObject({
       name: 'planted',
       type: 'module',
-      scripts: { test: 'node --test --test-force-exit' },
+      engines: { node: '>=22.19' },
+      scripts: { test: 'node --test --test-force-exit', pretest: expect.stringContaining('need Node 22.19 or newer') },
       allowScripts: { node: true },
     });
     expect(await readdir(join(folder, '..'))).toEqual(['planted']);
+  });
+
+  test('claims to be verified against nothing real', async () => {
+    expect(await readFile(join(folder, 'conformance-target.ts'), 'utf8')).toMatch(
+      /verified: 'documentation only',\n +against: '.*no real one yet',/,
+    );
+    expect(await readFile(join(folder, 'README.md'), 'utf8')).not.toContain('real server');
+  });
+
+  test.each([
+    ['20.19.0', 1, /^These tests are TypeScript and need Node 22\.19 or newer/],
+    ['22.18.0', 1, /^These tests are TypeScript and need Node 22\.19 or newer/],
+    ['22.19.0', 0, /^$/],
+    ['24.1.0', 0, /^$/],
+  ])('before its tests, Node %s ends with %d', async (version, code, said) => {
+    const { scripts } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
+    const versions = `Object.defineProperty(process.versions, 'node', { value: '${version}' });`;
+    const script = /^node -e "(.*)"$/.exec(scripts.pretest)?.[1] ?? '';
+    const ended = await run(node, ['-e', versions + script], folder);
+    expect(ended).toMatchObject({ code, output: expect.stringMatching(said) });
   });
 
   test('says what to do next: its tests, the file to begin with, and how a flow names it', () => {

@@ -144,8 +144,23 @@ test('both programs work from the first event to the delivered award, and neithe
     expect(await attempt(db, role, `create table ${role}.mine (id int)`)).toBe(insufficient);
     expect(await attempt(db, role, `create schema mine`)).toBe(insufficient);
     expect(await attempt(db, role, `create table public.mine (id int)`)).toBe(insufficient);
+    // The audit log: each program appends to its own, and takes nothing back.
+    expect(await attempt(db, role, `truncate ${role}.actions`)).toBe(insufficient);
+    expect(await attempt(db, role, `alter table ${role}.actions disable trigger all`)).toBe(insufficient);
     expect(await attempt(db, role, `copy ${role}.webhooks to program 'true'`)).toBe(insufficient);
   }
+  for (const statement of ["update service.actions set name = 'x'", 'delete from service.actions'])
+    expect(await attempt(db, 'service', statement)).toBe(insufficient);
+  // But it may erase a person there.
+  const erasing = "select service.erase_in_actions('a@b.example', 'erased-00112233aabb@erased.invalid')";
+  expect(await attempt(db, 'service', erasing)).toBe('ok');
+  // The service's role reads its own log, and is not told of the other.
+  const log = await runHere(['audit-log', '--jsonl', '--what', 'organisation'], { DATABASE_URL: urlOf(db, 'service') });
+  const entries = log.stdout.trim().split('\n');
+  expect(entries.map((line) => (JSON.parse(line) as { program: string; what: string }).what)).toEqual([
+    'organisation.limits',
+    'organisation.create',
+  ]);
   await running.terminate();
 });
 

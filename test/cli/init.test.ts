@@ -1,6 +1,9 @@
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connectorNames } from '../../src/cli/commands/connector-list.ts';
 import { readConfiguration } from '../../src/cli/configuration.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
@@ -30,7 +33,10 @@ test('with every secret at hand it writes, checks against the service, and says 
   });
   expect([code, stderr]).toEqual([0, '']);
   expect(stdout).toContain('flow erp');
-  expect(stdout).toContain('bridge webhooks register --source main');
+  // The test of a webhook needs the bridge to run.
+  expect(stdout).toMatch(
+    /run it:\n.* bridge --config .*\nand while it runs.*\n.* bridge webhooks register --source main/,
+  );
   expect(stdout + (await readFile(join(dir, 'bridge.yaml'), 'utf8'))).not.toContain(key);
   expect(await readFile(join(dir, '.env'), 'utf8')).toContain(`SOURCING_API_KEY=${key}`);
   expect((await stat(join(dir, '.env'))).mode & 0o777).toBe(0o600);
@@ -47,7 +53,9 @@ describe('the configuration of each connector', () => {
       await writeFile(made.env, filled);
       const { bridge } = readConfiguration(made.yaml, {}, {});
       expect(bridge.sources).toMatchObject([{ base_url: 'https://sourcing.example.com', api_key: 'value-of-.env' }]);
-      expect(bridge.flows).toMatchObject([{ name: `to-${connector}`, source: 'main', connector }]);
+      expect(bridge.flows).toMatchObject([
+        { name: `to-${connector}`, source: 'main', connector, documents: ['award'] },
+      ]);
       expect(readConfiguration(made.yaml, {}, { SOURCING_API_KEY: 'own' }).bridge.sources[0]?.api_key).toBe('own');
     },
   );
@@ -65,4 +73,75 @@ test('without a terminal what is missing is named as an option; a wrong one and 
   const again = await runHere(['init', '--dir', made.dir, '--source', 'local', '--connector', 'http'], {});
   expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('overwrites nothing') });
   expect(await readFile(made.yaml, 'utf8')).toBe(before);
+});
+
+/** util-linux: a terminal for a program whose input is a pipe. That of other systems takes other options. */
+const canMakeTerminal = process.platform === 'linux' && existsSync('/usr/bin/script');
+
+describe('at a terminal', { skip: !canMakeTerminal }, () => {
+  /** Answers each question as it is asked. Resolves with what stood on the screen, and the exit code. */
+  async function initAtTerminal(answers: readonly [question: RegExp, answer: string][]) {
+    const dir = await scratchFolder();
+    const root = join(import.meta.dirname, '../..');
+    const program = `"${join(root, 'node_modules/.bin/node')}" src/cli/main.ts init --dir "${dir}"`;
+    const { PATH = '' } = process.env;
+    const env = { PATH, TERM: 'dumb', DATA_DIR: await scratchFolder(), DATABASE_URL: service.db.url };
+    const child = spawn('/usr/bin/script', ['-qefc', program, '/dev/null'], { cwd: root, env });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let screen = '';
+    let read = 0;
+    const waiting = [...answers];
+    child.stdout.on('data', (text) => {
+      screen += String(text);
+      const [question, answer] = waiting[0] ?? [];
+      const found = question?.exec(screen.slice(read));
+      if (!found || answer === undefined) return;
+      read += found.index + found[0].length;
+      waiting.shift();
+      child.stdin.write(answer);
+    });
+    const [code] = (await once(child, 'close')) as [number];
+    return { dir, screen, code, isAllAsked: waiting.length === 0 };
+  }
+
+  test('each thing is asked for once; the secret is not shown, and stands in .env alone', async () => {
+    const { dir, screen, code, isAllAsked } = await initAtTerminal([
+      [/The URL of the sourcing service.*: /, 'http://127.0.0.1:9/api\r'],
+      [/The connector to your ERP \(.*file.*\): /, 'file\r'],
+      [/A name for the flow \(Enter for "to-file"\): /, '\r'],
+      [/SOURCING_API_KEY \(it is not shown.*\): /, 'sk-unseen-4711\r'],
+    ]);
+    expect([isAllAsked, screen.includes('unseen')]).toEqual([true, false]);
+    expect(await readFile(join(dir, '.env'), 'utf8')).toContain('SOURCING_API_KEY=sk-unseen-4711');
+    const yaml = await readFile(join(dir, 'bridge.yaml'), 'utf8');
+    expect(yaml).toContain('base_url: http://127.0.0.1:9');
+    expect(yaml).toContain('name: to-file');
+    // It was checked: nothing listens at this port.
+    expect([code, screen]).toEqual([1, expect.stringContaining('127.0.0.1:9')]);
+    expect(screen).toContain('bridge check --config');
+  });
+
+  test('an answer of another name is taken; a secret that is left out is named, with what is next', async () => {
+    const { dir, screen, code } = await initAtTerminal([
+      [/The URL of the sourcing service.*: /, 'https://sourcing.example.com\r'],
+      [/The connector to your ERP \(.*\): /, 'file\r'],
+      [/A name for the flow.*: /, 'erp-1\r'],
+      [/SOURCING_API_KEY .*: /, '\r'],
+    ]);
+    expect([code, screen]).toEqual([0, expect.stringContaining('Next: fill in SOURCING_API_KEY in .env')]);
+    expect(await readFile(join(dir, 'bridge.yaml'), 'utf8')).toContain('name: erp-1');
+  });
+
+  test.each([
+    ['Ctrl-C', '\u0003'],
+    ['the end of the input', '\u0004'],
+  ])('%s ends it in one sentence, with exit code 2, and nothing is written', async (_, key) => {
+    const { dir, screen, code } = await initAtTerminal([
+      [/The URL of the sourcing service.*: /, 'local\r'],
+      [/The connector to your ERP .*: /, key],
+    ]);
+    expect([code, screen]).toEqual([2, expect.stringContaining('There was no answer, and nothing was written.')]);
+    expect(screen).not.toMatch(/^\s+at /m);
+    expect(await readdir(dir)).toEqual([]);
+  });
 });

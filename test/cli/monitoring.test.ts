@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { createRegistry } from '#platform/metrics.ts';
 import { startTestBridge } from '../harness/test-bridge.ts';
 import { startTestService } from '../harness/test-service.ts';
@@ -112,6 +112,28 @@ test('every metric of the bridge is on the dashboard or in an alert rule', () =>
   );
   const isShown = (name: string) => used.has(name) || used.has(shownElsewhere.get(name) ?? '');
   expect([...own].filter((name) => name.startsWith('bridge_') && !isShown(name))).toEqual([]);
+});
+
+test('the autoscalers of Kubernetes ask for metrics that a bridge has, and prometheus-adapter makes each of them known', () => {
+  const scalers = parseAllDocuments(read('docker/kubernetes/components/autoscaling/bridge.yaml')).map(
+    (document) => document.toJS() as { spec: { metrics: { external?: { metric: { name: string } } }[] } },
+  );
+  const asked = scalers.flatMap(({ spec }) => spec.metrics.flatMap(({ external }) => external?.metric.name ?? []));
+  expect(asked).toEqual(['bridge_feed_lag_seconds', 'bridge_documents_due', 'bridge_intake_suppliers_due']);
+  expect(asked.filter((name) => !own.has(name))).toEqual([]);
+  const { rules: adapter } = parse(read('docker/kubernetes/components/autoscaling/prometheus-adapter.yaml')) as {
+    rules: { external: { seriesQuery: string; name: { as: string }; metricsQuery: string }[] };
+  };
+  expect(adapter.external.map(({ name }) => name.as)).toEqual(asked);
+  for (const { seriesQuery, name, metricsQuery } of adapter.external) {
+    expect(seriesQuery).toContain(`{__name__="${name.as}",`);
+    const query = metricsQuery.replace('<<.Series>>{<<.LabelMatchers>>}', name.as);
+    for (const [metric, labels] of labelsIn(query))
+      expect([metric, labels.filter((label) => labelsOf.get(name.as)?.includes(label) !== true)]).toEqual([
+        name.as,
+        [],
+      ]);
+  }
 });
 
 test('panels of the dashboard have numbers of their own and do not cover each other', () => {

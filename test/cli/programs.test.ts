@@ -141,19 +141,16 @@ describe('service', () => {
     expect(missing.stderr()).toContain('The file /nowhere.key (service.tls.key_file) cannot be read.');
   });
 
-  test('whose port is taken says so and what to do, exits with 1 and leaves nothing running', async () => {
+  test('whose port is taken says so and what to do in one sentence, exits with 2 and leaves nothing running', async () => {
     const other = await listenAnywhere();
     const { port } = other.address() as AddressInfo;
     const dataDir = join(await scratchFolder(), 'data');
     const command = startCommandLine(['service', '--port', String(port), '--data', dataDir], { LOG_LEVEL: 'fatal' });
-    expect(await command.ended).toBe(1);
+    expect(await command.ended).toBe(2);
     expect(command.stdout()).toBe('');
-    const lines = command.stderr().split('\n');
-    expect(lines[0]).toBe(
-      `Cannot listen on 127.0.0.1:${port}: the port is taken by another program. Stop that program, or choose another port.`,
+    expect(command.stderr()).toBe(
+      `Cannot listen on 127.0.0.1:${port}: the port is taken by another program; stop that program, or choose another port (service.port or --port, bridge.port, bridge.console_port; 0 takes a free one).\n`,
     );
-    expect(lines[1]).toContain('service.port (or --port)');
-    expect(command.stderr()).not.toMatch(/^\s+at /m);
     expect(await stat(join(dataDir, 'postgres'))).toBeDefined();
     await eventually('the embedded database has ended', async () => (await embeddedPid(dataDir)) === undefined);
   });
@@ -213,12 +210,12 @@ describe('bridge', () => {
     );
   });
 
-  test('whose console port is taken exits with 1 and leaves nothing running', async () => {
+  test('whose console port is taken exits with 2 and leaves nothing running', async () => {
     const other = await listenAnywhere();
     const { port } = other.address() as AddressInfo;
     const command = await startOnServer(['bridge'], { SOURCING__BRIDGE__CONSOLE_PORT: String(port) });
-    expect(await command.ended).toBe(1);
-    expect(command.stderr()).toContain(`Cannot listen on 127.0.0.1:${port}: the port is taken by another program.`);
+    expect(await command.ended).toBe(2);
+    expect(command.stderr()).toContain(`Cannot listen on 127.0.0.1:${port}: the port is taken by another program;`);
     expect(command.stderr()).not.toMatch(/^\s+at /m);
   });
 
@@ -294,6 +291,23 @@ describe('demo', () => {
     expect(await command.ended).toBe(1);
     expect(command.stderr()).toContain('The demo was stopped before its end.');
     expect(command.stdout()).not.toContain('The connector holds');
+  });
+
+  test('with --loop, what an ERP raised was ordered once, line by line, and it shows so', {
+    timeout: 120_000,
+  }, async () => {
+    const command = await startOnServer(['demo', '--loop', '--events', '1', '--seed', '7']);
+    expect(await command.ended).toBe(0);
+    expect(command.stdout()).toMatch(/requisitions: 2 raised/);
+    // Two requisitions with a supplier for each share, and so at least an order each of one that was not withdrawn.
+    expect(command.stdout()).toMatch(/awarded -> purchase order in the ERP: .*, [1-9]\d* times/);
+    expect(command.stdout()).toContain('The ERP and the service agree.');
+  });
+
+  test('refuses an ERP without the loop that it is of', async () => {
+    const command = await startOnServer(['demo', '--erp', 'tryton']);
+    expect(await command.ended).toBe(2);
+    expect(command.stderr()).toContain('--erp names the ERP of the loop: give --loop, too.');
   });
 });
 

@@ -4,7 +4,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
-import { bridgeSealedColumns } from '#bridge/webhooks/webhook-store.ts';
+import { bridgeSealedColumns } from '#bridge/sealed-bridge-columns.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
 import { migrateService } from '#service/create-service.ts';
 import { serviceSealedColumns } from '#service/webhooks/sealed-webhook-columns.ts';

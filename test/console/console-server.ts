@@ -1,5 +1,6 @@
 /** The console alone, on its own database, for tests: the application, its API and its pages, with a viewer of choice. */
 import { join } from 'node:path';
+import type { BridgeSettings } from '#bridge/settings.ts';
 import { createSourceClients } from '#bridge/source-clients.ts';
 import type { Viewer } from '#console/access/viewer.ts';
 import type { ConsoleStory } from '#console/api/console-call.ts';
@@ -30,12 +31,12 @@ export interface ConsoleServer {
 /** Starts it on a free port; it is closed after the file. */
 export async function startConsole(
   database: Database,
-  { story }: { story?: ConsoleStory } = {},
+  { story, settings = seededSettings }: { story?: ConsoleStory; settings?: BridgeSettings } = {},
 ): Promise<ConsoleServer> {
   const registry = new Registry();
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
   const { fetch } = testOutgoing();
-  const clientOf = createSourceClients({ settings: seededSettings, fetch, clock: systemClock, database, registry });
+  const clientOf = createSourceClients({ settings, fetch, clock: systemClock, database, registry });
   const state: Omit<ConsoleServer, 'url'> = { viewer: operator, asked: new Map() };
   application.express.use((request, response, next) => {
     state.asked.set(request.path, (state.asked.get(request.path) ?? 0) + 1);
@@ -45,7 +46,7 @@ export async function startConsole(
     next();
   });
   const close = mountConsole(application, {
-    settings: seededSettings,
+    settings,
     database,
     clock: systemClock,
     log: silentLogger,

@@ -88,7 +88,7 @@ test('start with the simulator stops within 10 s of SIGTERM in the middle of its
   expect(performance.now() - startedMs).toBeLessThan(10_000);
 });
 
-test('a start that finds a port taken says which one, ends with exit code 1, and leaves nothing behind', {
+test('a start that finds a port taken says which one, ends with exit code 2, and leaves nothing behind', {
   timeout: 120_000,
 }, async () => {
   const ports = await fixedPorts();
@@ -99,7 +99,7 @@ test('a start that finds a port taken says which one, ends with exit code 1, and
     const program = installation.start(noSimulator, ports);
     const { code } = await program.end;
     expect({ code, report: program.report() }).toEqual({
-      code: 1,
+      code: 2,
       report: expect.stringContaining(`127.0.0.1:${port}`),
     });
     blocker.close();

@@ -22,7 +22,12 @@ export async function startMisbehavingServer(
   const { close } = misbehave(application.express, {
     ...options,
     fetch: () => Promise.reject(new Error('No notification is sent here.')),
-    authenticate: createKeyAuthentication({ ...ofKeys, keyUses: { used: () => undefined }, tokenGuard }),
+    authenticate: createKeyAuthentication({
+      ...ofKeys,
+      keyUses: { used: () => undefined },
+      accessRecord: { cameIn: () => undefined, refused: () => undefined },
+      tokenGuard,
+    }),
     count: createRequestCounter(ofKeys),
     publicUrl: undefined,
   });

@@ -36,6 +36,11 @@ export async function createEmptyDatabase(options: { poolMax?: number } = {}): P
   return asAdmin((admin) => copyDatabase(admin, 'template0', options));
 }
 
+/** Creates a copy of the database with this URL, as a backup holds it. Nobody may be connected to it. */
+export async function copyTestDatabase(url: string): Promise<TestDatabase> {
+  return asAdmin((admin) => copyDatabase(admin, new URL(url).pathname.slice(1), {}));
+}
+
 async function copyDatabase(admin: Client, template: string, options: { poolMax?: number }): Promise<TestDatabase> {
   const name = `${inject('databasePrefix')}${randomBytes(8).toString('hex')}`;
   await admin.query(

@@ -1,7 +1,9 @@
 /** What the built package says it needs is what its files import, and the list of what is shipped is complete. */
 import { globSync, readFileSync } from 'node:fs';
-import { builtinModules } from 'node:module';
-import { join } from 'node:path';
+import { builtinModules, createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { Ajv } from 'ajv';
+import ajvFormats from 'ajv-formats';
 import { describe, expect, test } from 'vitest';
 import { billOfMaterials, licenceList } from '../../docker/package/bill-of-materials.ts';
 import { bundledPackages, packageManifest, repositoryManifest } from '../../docker/package/manifest.ts';
@@ -77,6 +79,18 @@ describe('the bill of materials', () => {
     expect(find('bytes')).toBeDefined();
   });
 
+  test('is valid by the schema of CycloneDX 1.6, with the names of licences that SPDX has', () => {
+    expect(faultsOf(materials)).toEqual([]);
+    const [component] = materials.components;
+    for (const wrong of [
+      { ...component, licenses: [{ license: { id: 'Free to use' } }] },
+      { ...component, hashes: [{ alg: 'SHA-512', content: 'no hash' }] },
+      { ...component, scope: 'needed' },
+    ])
+      expect(faultsOf({ ...materials, components: [wrong] })).not.toEqual([]);
+    expect(faultsOf({ ...materials, specVersion: undefined })).not.toEqual([]);
+  });
+
   test('has no package of tests, and each reference names a component', () => {
     for (const name of ['vitest', 'typescript', 'playwright-core', 'fast-check']) expect(find(name)).toBeUndefined();
     const refs = new Set(materials.components.map((component) => component['bom-ref']));
@@ -90,6 +104,22 @@ describe('the bill of materials', () => {
     expect(list).toContain(readFileSync(join(root, 'node_modules/zod/LICENSE'), 'utf8').trim());
   });
 });
+
+/** What the schema says is wrong with the bill of materials. It stands in the library of CycloneDX. */
+function faultsOf(bill: object): unknown[] {
+  const library = createRequire(import.meta.url).resolve('@cyclonedx/cyclonedx-library/package.json');
+  const fileOf = (name: string) => `${name}.SNAPSHOT.schema.json`;
+  const schemaOf = (name: string) =>
+    JSON.parse(readFileSync(join(dirname(library), 'res/schema', fileOf(name)), 'utf8')) as object;
+  // They name each other by their files.
+  const others = ['spdx', 'jsf-0.82'].map((name) => [`http://cyclonedx.org/schema/${fileOf(name)}`, schemaOf(name)]);
+  const ajv = new Ajv({ strict: false, schemas: Object.fromEntries(others) });
+  ajvFormats.default(ajv);
+  // The bill has neither.
+  for (const format of ['idn-email', 'iri-reference']) ajv.addFormat(format, true);
+  const validate = ajv.compile(schemaOf('bom-1.6'));
+  return validate(JSON.parse(JSON.stringify(bill))) ? [] : (validate.errors ?? []);
+}
 
 /** All modules that the build compiles. */
 function shippedFiles(): string[] {

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
@@ -368,6 +368,42 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
     });
   },
 );
+
+test('on PostgreSQL a key that is worked keeps its lock while the ends of others wait to be recorded', async () => {
+  const lane = newLane();
+  const lockMs = 1_000;
+  const opened: Signals[] = [];
+  const open = async () => {
+    const signals = await createSignals({ databaseUrl: database.url, namespace, log: silentLogger, lockMs });
+    opened.push(signals);
+    return signals;
+  };
+  const held = new Client(database.url);
+  await held.connect();
+  try {
+    const runs: string[] = [];
+    const [longEnds, shortEnds] = [gate(), gate()];
+    const work = async (key: string) => {
+      runs.push(key);
+      await (key === 'long' ? longEnds : shortEnds).opened;
+    };
+    const first = await open();
+    first.work(lane, { concurrency: 2 }, work);
+    await first.signal(lane, ['long', 'short']);
+    await vi.waitUntil(() => runs.length === 2, 10_000);
+    // BullMQ takes it, shared, to record an end. So the connection of the first worker hangs from now on.
+    await held.query(`select pg_advisory_lock(hashtext('bullmq:finalization'), hashtext($1))`, [lane]);
+    shortEnds.open();
+    // Takes the short key over, whose end is not recorded, and would take over any other whose lock is not renewed.
+    (await open()).work(lane, { concurrency: 2 }, work);
+    await vi.waitUntil(() => runs.filter((key) => key === 'short').length > 1, 10_000);
+    await sleep(2 * lockMs);
+    expect(runs.filter((key) => key === 'long')).toEqual(['long']);
+  } finally {
+    await held.end();
+    await Promise.all(opened.map((signals) => signals.close(0)));
+  }
+});
 
 test('processes that start together on an empty database create its tables once', async () => {
   const options = { databaseUrl: database.url, namespace: 'started_together', log: silentLogger };

@@ -29,6 +29,7 @@ type Performed = { readonly status: number; readonly entity?: Entity } | Refusal
 type Ask = (method: string, path: string, body?: object) => Promise<Entity>;
 
 const orders = 'API_PURCHASEORDER_PROCESS_SRV';
+const requisitions = 'API_PURCHASEREQ_PROCESS_SRV';
 
 const mandatory: Readonly<Record<string, readonly string[]>> = {
   A_PurchaseOrder: ['CompanyCode', 'PurchaseOrderType', 'Supplier', 'PurchasingOrganization', 'PurchasingGroup'],
@@ -57,7 +58,7 @@ export function businessRules(ask: Ask) {
     return String(number);
   };
 
-  async function refusalOf({ method, set, key, navigation, entity }: Write): Promise<Refusal | undefined> {
+  async function refusalOf({ method, service, set, key, navigation, entity }: Write): Promise<Refusal | undefined> {
     const format = formatFault(entity);
     if (format !== undefined) return { status: 400, code: '/IWBEP/CM_MGW_RT/021', message: format };
     for (const name of readOnly[set] ?? [])
@@ -65,12 +66,29 @@ export function businessRules(ask: Ask) {
         return { status: 400, code: '/IWBEP/CM_MGW_RT/022', message: `Property ${name} is read-only` };
     if (hasWrongTaxNumber(entity))
       return { status: 400, code: 'FSBP_TAX/001', message: 'Tax number WRONG is not valid for country DE' };
+    if (service === requisitions && key) return refusalOfRequisition(key);
     if (method !== 'POST') return undefined;
     const missing = missingIn(entity, navigation ?? set);
     if (missing) return missing;
     if (key) return undefined;
     if (set === 'A_PurchaseOrder' || set === 'A_PurchaseContract') return refusalOfSupplier(entity);
     if (set === 'A_PurchasingInfoRecord') return refusalOfRecord(entity);
+    return undefined;
+  }
+
+  /** SAP changes no item of a requisition that is deleted, nor its texts. */
+  async function refusalOfRequisition(key: Readonly<Record<string, string>>): Promise<Refusal | undefined> {
+    const { PurchaseRequisition, PurchaseRequisitionItem } = key;
+    if (PurchaseRequisitionItem === undefined) return undefined;
+    const path = `A_PurchaseRequisitionItem(PurchaseRequisition='${PurchaseRequisition}',PurchaseRequisitionItem='${PurchaseRequisitionItem}')`;
+    const item = await ask('GET', `${requisitions}/${path}?$format=json`).catch(() => undefined);
+    if (!item) return { status: 404, message: `Item ${PurchaseRequisitionItem} does not exist` };
+    if (item['IsDeleted'])
+      return {
+        status: 400,
+        code: '06/115',
+        message: `Item ${PurchaseRequisitionItem} is deleted and cannot be changed`,
+      };
     return undefined;
   }
 

@@ -24,9 +24,10 @@ export const login = {
 
 /** Answers the next request that fits, instead of SAP or after it. */
 export interface Fault {
-  readonly method: string;
-  /** A part of the path. */
-  readonly path: string;
+  /** A text is the method; an expression fits several. */
+  readonly method: string | RegExp;
+  /** A part of the path, or an expression that it fits. */
+  readonly path: string | RegExp;
   readonly status: number;
   readonly message?: string;
   readonly details?: readonly object[];
@@ -52,8 +53,8 @@ export interface SapSystem {
   contentOf(logicalDocument: string): Uint8Array | undefined;
   /** The requests since the last call of this: `GET API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder`. */
   requests(): string[];
-  /** Warnings that the next write answers with, in the header `sap-message`. */
-  warnNext(text: string): void;
+  /** What the next write answers with, in the header `sap-message`: a warning, and members that it has beside its text. */
+  warnNext(text: string, more?: { readonly target?: string; readonly details?: readonly object[] }): void;
   /** Changes what the next POST of that set makes, as SAP does with a price of its own. */
   alterNext(set: string, alter: (entity: Entity) => void): void;
   close(): Promise<void>;
@@ -81,7 +82,7 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
   const versions = new Map<string, number>();
   const faults: Fault[] = [];
   let requests: string[] = [];
-  let warning: string | undefined;
+  let warning: object | undefined;
   let alteration: { set: string; alter: (entity: Entity) => void } | undefined;
 
   async function send(
@@ -187,7 +188,11 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
   }
 
   function takeFault(method: string, path: string): Fault | undefined {
-    const index = faults.findIndex((fault) => fault.method === method && path.includes(fault.path));
+    const index = faults.findIndex(
+      (fault) =>
+        (typeof fault.method === 'string' ? fault.method === method : fault.method.test(method)) &&
+        (typeof fault.path === 'string' ? path.includes(fault.path) : fault.path.test(path)),
+    );
     return index < 0 ? undefined : faults.splice(index, 1)[0];
   }
 
@@ -261,16 +266,9 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     }
     const isWrite = method !== 'GET' && method !== 'HEAD';
     if (isWrite) {
-      const text = warning;
+      const usual = { code: '06/017', message: 'Saved', severity: 'success', target: '', details: [] };
+      out['sap-message'] = JSON.stringify({ ...usual, ...warning });
       warning = undefined;
-      const severity = text === undefined ? 'success' : 'warning';
-      out['sap-message'] = JSON.stringify({
-        code: '06/017',
-        message: text ?? 'Saved',
-        severity,
-        target: '',
-        details: [],
-      });
     }
     // SAP answers a change without content.
     if (method === 'PATCH' || method === 'MERGE' || method === 'DELETE') return void response.writeHead(204, out).end();
@@ -302,8 +300,8 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
       requests = [];
       return seen;
     },
-    warnNext: (text) => {
-      warning = text;
+    warnNext: (message, more) => {
+      warning = { message, severity: 'warning', ...more };
     },
     alterNext: (set, alter) => {
       alteration = { set, alter };

@@ -1,8 +1,8 @@
 /**
  * Service and bridge as processes, a flow into the stub of SAP, and simulated buyers and suppliers. The bridge is killed
- * with `kill -9` and SAP's answers are lost, while orders and suppliers are created, at seeded moments. At the end, the orders that
- * SAP's OData server holds are exactly what the buyers awarded. Runs only where FAULTS sets the number of faults
- * (`npm run test:kills`); FAULT_SEED sets the moments.
+ * with `kill -9` and SAP's answers are lost, while orders and suppliers are created and while orders are changed item by
+ * item, at seeded moments. At the end, the orders that SAP's OData server holds are exactly what the buyers awarded. Runs
+ * only where FAULTS sets the number of faults (`npm run test:kills`); FAULT_SEED sets the moments.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
@@ -56,7 +56,8 @@ describeSap('a simulated story with a flow into SAP', () => {
         const injected: string[] = [];
         const all = faultsBetween({ bridge, sap, random: seededRandom(seed) });
         for (let number = 0; number < faults; number += 1) {
-          const [name, inject] = all[number % all.length] as Fault;
+          // The story creates its suppliers once, at its beginning.
+          const [name, inject] = number === 0 ? all.atFirst : (all.later[(number - 1) % all.later.length] as Fault);
           let isOver = false;
           const injection = inject().finally(() => {
             isOver = true;
@@ -114,13 +115,17 @@ function flowInto(url: string): object {
 type Fault = readonly [string, () => Promise<void>];
 
 /** Each fault resolves when it is over. */
-function faultsBetween(parts: {
-  bridge: SupervisedProgram;
-  sap: SapSystem;
-  random: ReturnType<typeof seededRandom>;
-}): readonly Fault[] {
+function faultsBetween(parts: { bridge: SupervisedProgram; sap: SapSystem; random: ReturnType<typeof seededRandom> }): {
+  atFirst: Fault;
+  later: readonly Fault[];
+} {
   const { bridge, sap, random } = parts;
-  const at = async (method: string, path: string, isAnswerLost: boolean, happens: () => Promise<unknown>) =>
+  const at = async (
+    method: string | RegExp,
+    path: string | RegExp,
+    isAnswerLost: boolean,
+    happens: () => Promise<unknown>,
+  ) =>
     new Promise<void>((resolve, reject) => {
       sap.inject({
         method,
@@ -137,15 +142,25 @@ function faultsBetween(parts: {
     await sleep(random.upTo(afterMs));
     await bridge.kill();
   };
-  const orders = 'API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder';
-  return [
-    ['the bridge, while an order is created', () => at('POST', orders, true, () => kill(60))],
-    ['the answer to a new order', () => at('POST', orders, true, async () => undefined)],
-    ['the bridge, before an order is created', () => at('POST', orders, false, () => kill(0))],
-    ['the bridge, while an order is created and later', () => at('POST', orders, true, () => kill(300))],
-    ['an order refused with 503', () => at('POST', orders, false, async () => undefined)],
-    ['the bridge, while a supplier is created', () => at('POST', 'A_BusinessPartner', true, () => kill(60))],
-  ];
+  const orders = /A_PurchaseOrder$/;
+  // An amend writes the record of the order, then its items, then the record again.
+  const records = /A_PurchaseOrderNote\(/;
+  const items = /A_PurchaseOrderItem\(|\/to_PurchaseOrderItem$/;
+  const changes = /^(PATCH|POST|DELETE)$/;
+  return {
+    atFirst: ['the bridge, while a supplier is created', () => at('POST', 'A_BusinessPartner', true, () => kill(60))],
+    later: [
+      ['the bridge, while an order is created', () => at('POST', orders, true, () => kill(60))],
+      ['the answer to a new order', () => at('POST', orders, true, async () => undefined)],
+      ['the bridge, before an order is created', () => at('POST', orders, false, () => kill(0))],
+      ['the bridge, while an order is created and later', () => at('POST', orders, true, () => kill(300))],
+      ['an order refused with 503', () => at('POST', orders, false, async () => undefined)],
+      ['the bridge, while an order is changed', () => at('PATCH', records, true, () => kill(100))],
+      ['the bridge, while an item is changed, added or deleted', () => at(changes, items, true, () => kill(60))],
+      ['the answer to a changed item', () => at(changes, items, true, async () => undefined)],
+      ['the bridge, before an item is changed', () => at(changes, items, false, () => kill(0))],
+    ],
+  };
 }
 
 /** The orders that are not deleted. */

@@ -34,4 +34,30 @@ export const failedSeeds: readonly { readonly seed: `v${number}:${number}`; read
     seed: 'v2:18451808710118',
     cause: 'The simulated world asked too much: one of four feeds was always due, and waited for the next sweep.',
   },
+  {
+    seed: 'v3:5412428',
+    cause:
+      'Hidden rows filled the page of the shortest window, and no row was shown by which shorter windows could be proved ' +
+      'to work; cursors expired, so that nothing of the feed was ever read.',
+  },
+  {
+    seed: 'v3:5412604',
+    cause:
+      'The wait for the next minute’s requests counted as time spent on pages without records, so that the second pass ' +
+      'over a crowded second was given up again and again.',
+  },
+  {
+    seed: 'v3:5413261',
+    cause: 'The first read broke off as the source began to page otherwise, and was tried again only after an hour.',
+  },
+  {
+    seed: 'v3:5417350',
+    cause:
+      'A feed that declares the order of commits and refuses its own next page failed at the proof of that, for ever.',
+  },
+  {
+    seed: 'v3:5418751',
+    cause:
+      'The simulated world asked too much: with 30 requests a minute, a feed that is read every 5 s is always due.',
+  },
 ];

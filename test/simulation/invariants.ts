@@ -78,7 +78,9 @@ export async function whyNotIdle(simulation: Simulation, calmSinceMs: number): P
      union all
      -- One that is due by its schedule waits for the next sweep; of several feeds one always may.
      select 'feed ' || feed || ' is due' from bridge.checkpoints
-     where next_pull <= $3 and (next_pull <= $5 or next_pull < last_pull + $6 * interval '1 second')
+     -- One whose source allows few requests a minute may wait for the next minute.
+     where next_pull <= $3 and case when source = any($7) then next_pull < $5::timestamptz - interval '1 minute'
+       else next_pull <= $5 or next_pull < last_pull + $6 * interval '1 second' end
      union all
      select 'the first read of ' || feed || ' goes on at a page' from bridge.checkpoints
      where unfiltered_next is not null and commit_ordered is not true
@@ -90,6 +92,7 @@ export async function whyNotIdle(simulation: Simulation, calmSinceMs: number): P
       sources.flatMap(provableFeeds),
       new Date(world.nowMs - scenario.processes.skewMs - 2 * scenario.settings.sweepMs).toISOString(),
       Math.min(...sources.map((each) => each.scenario.settings.pollS)) / 2,
+      sources.filter((each) => each.scenario.quirks.perMinute !== null).map(({ name }) => name),
     ],
   });
   if (rows[0]) return rows[0].reason;

@@ -17,8 +17,14 @@ const faults: readonly Omit<PlantedFault, 'by'>[] = [
   {
     name: 'intake: an earlier submission of the same suppliers is taken for the one that is searched',
     file: 'intake/look-stage.ts',
-    from: 'if (known.has(candidate.uuid)) continue;',
+    from: 'if (known.has(shown.uuid)) continue;',
     to: "if (known.has('')) continue;",
+  },
+  {
+    name: 'intake: a submission of a user is taken for the one that is searched',
+    file: 'intake/look-stage.ts',
+    from: '=> creator === undefined || creator === own);',
+    to: "=> creator !== '');",
   },
   {
     name: 'intake: an answer 500 is taken for a refusal',
@@ -110,6 +116,18 @@ const faults: readonly Omit<PlantedFault, 'by'>[] = [
     file: 'intake/compare-stage.ts',
     from: 'if (echo?.isOpen &&',
     to: 'if (nowMs < 0 && echo?.isOpen &&',
+  },
+  {
+    name: 'intake: a version that was read before a flow wrote is sent',
+    file: 'intake/compare-stage.ts',
+    from: 'if (echo && echo.deliveredMs >= msOf(row.seen) &&',
+    to: 'if (echo && echo.deliveredMs < 0 &&',
+  },
+  {
+    name: 'intake: an echo that was read after the flow noted it is sent back',
+    file: 'intake/compare-stage.ts',
+    from: 'echo: echo && echo.deliveredMs >= msOf(row.seenBefore)',
+    to: 'echo: echo && echo.deliveredMs >= msOf(row.seen)',
   },
 ];
 

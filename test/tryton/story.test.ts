@@ -14,6 +14,7 @@ import { createInstallation, lineOf, until, useEmbedded } from '../faults/progra
 import { seededRandom } from '../faults/seeded-random.ts';
 import { type SupervisedProgram, superviseProgram } from '../faults/supervised-program.ts';
 import { freePort } from '../harness/free-port.ts';
+import { type Fault, injectFaults, trytonKiller } from './fault-run.ts';
 import { type IncidentProxy, startIncidentProxy } from './incident-proxy.ts';
 import { describeTryton, startTestTryton } from './tryton-in-tests.ts';
 import type { TrytonClient } from './tryton-rpc.ts';
@@ -52,32 +53,14 @@ describeTryton('a simulated story with a flow into Tryton', () => {
       const players = startStory(client, seed);
       const failure = () => bridge.failure ?? players.failure;
       const random = seededRandom(seed);
-      const injected: string[] = [];
       const faults = faultsBetween({ bridge, tryton, proxy, random });
-      for (let number = 0; number < kills; number += 1) {
-        const [name, inject] = faults[number % faults.length] as Fault;
-        let isOver = false;
-        const injection = inject().finally(() => {
-          isOver = true;
-        });
-        // It is awaited below, but may reject before.
-        injection.catch(() => undefined);
-        try {
-          // On a busy machine, it may take long until the story reaches its next award.
-          await expect.poll(() => isOver || failure() !== undefined, { timeout: faultWaitMs, interval: 20 }).toBe(true);
-        } catch (cause) {
-          const state = [
-            ...injected,
-            `${players.events} events`,
-            ...(await readUnfinished(url)),
-            bridge.program.report(),
-          ];
-          throw new Error(`The moment for this fault did not come: ${name}.\n${state.join('\n')}`, { cause });
-        }
-        expect(failure()).toBeUndefined();
-        await injection;
-        injected.push(name);
-      }
+      const injected = await injectFaults(faults, {
+        kills,
+        // On a busy machine, it may take long until the story reaches its next award.
+        waitMs: faultWaitMs,
+        failure,
+        report: async () => [`${players.events} events`, ...(await readUnfinished(url)), bridge.program.report()],
+      });
       await until('some events were played', () => players.events >= eventsAtLeast, failure);
       await players.finish();
       const awarded = await awardsAtDesk(client);
@@ -133,8 +116,6 @@ function flowInto(url: string, database: string): object {
   };
 }
 
-type Fault = readonly [string, () => Promise<void>];
-
 /** Each fault resolves when it is over. The first four happen while purchases are created, the others at any change. */
 function faultsBetween(parts: {
   bridge: SupervisedProgram;
@@ -149,12 +130,7 @@ function faultsBetween(parts: {
     await sleep(random.upTo(afterMs));
     await bridge.kill();
   };
-  const killTryton = async (afterMs = 0) => {
-    await sleep(random.upTo(afterMs));
-    await tryton.kill();
-    await sleep(random.upTo(1_000));
-    await tryton.start();
-  };
+  const killTryton = trytonKiller(tryton, random);
   return [
     ['the bridge, before it gets the answer', () => proxy.next({ method: creates, answered: () => killBridge() })],
     ['Tryton, while it works', () => proxy.next({ method: creates, during: () => killTryton(60) })],

@@ -35,7 +35,7 @@ const run = promisify(execFile);
 export const trytonUsers = {
   /** Administrator of everything. */
   admin: { login: 'admin', password: 'admin-password' },
-  /** The connector's user, with the groups Purchase, Purchase Request and Purchase Requisition Approval. */
+  /** The connector's user, with the groups Purchase, Purchase Request, Purchase Requisition and its Approval. */
   connector: { login: 'connector', password: 'connector-password' },
   /** May read parties, purchases, requests, quotations, requisitions and attachments, but not change them. */
   reader: { login: 'reader', password: 'reader-password' },

@@ -17,6 +17,8 @@ export const alertKinds = [
   'intake-paused',
   'intake-behind',
   'suppliers-refused',
+  'erp-differs',
+  'comparison-late',
 ] as const;
 export type AlertKind = (typeof alertKinds)[number];
 

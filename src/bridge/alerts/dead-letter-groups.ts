@@ -54,8 +54,8 @@ export async function readDeadLetterGroups(sql: Sql): Promise<DeadLetterGroup[]>
   return atMost(rows);
 }
 
-/** The same for the suppliers of intakes; `flow` is the intake, the example its number in the ERP. */
-export async function readRefusedSupplierGroups(
+/** The same for the suppliers and requisitions of intakes; `flow` is the intake, the example its number in the ERP. */
+export async function readRefusedRecordGroups(
   sql: Sql,
   intakes: readonly { readonly name: string }[],
 ): Promise<DeadLetterGroup[]> {

@@ -4,8 +4,10 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import type { IntakeStatus } from '../intake/intake-status.ts';
+import { agreementText } from '../agreements.ts';
+import { countText, type IntakeStatus } from '../intake/intake-status.ts';
 import type { RefusalsInARow } from '../receive/refusals.ts';
+import type { ComparisonStatus } from '../reconcile/reconcile-status.ts';
 import type { BridgeStatus, FeedStatus, FlowStatus } from '../status/status.ts';
 import type { Condition } from './alert.ts';
 import type { AlertSettings } from './alert-settings.ts';
@@ -13,10 +15,10 @@ import type { DeadLetterGroup } from './dead-letter-groups.ts';
 
 /** What the bridge knows of itself now. */
 export interface Observed {
-  readonly status: Pick<BridgeStatus, 'feeds' | 'flows' | 'intakes' | 'changes'>;
+  readonly status: Pick<BridgeStatus, 'feeds' | 'flows' | 'intakes' | 'comparisons' | 'changes'>;
   readonly deadLetters: readonly DeadLetterGroup[];
   /** Dead letters of intakes. */
-  readonly refusedSuppliers: readonly DeadLetterGroup[];
+  readonly refusedRecords: readonly DeadLetterGroup[];
   readonly refusals: readonly RefusalsInARow[];
   /** PEM of the webhook endpoint's certificate; undefined when it cannot be read. */
   readonly certificatePem: string | undefined;
@@ -36,9 +38,10 @@ export function findConditions(found: Observed, limits: Limits, now: Timestamp):
   const nowMs = msFromTimestamp(now);
   return [
     ...found.deadLetters.map(deadLettersOf),
-    ...found.refusedSuppliers.map(refusedSuppliersOf),
+    ...found.refusedRecords.map((group) => refusedRecordsOf(group, found.status.intakes)),
     ...found.status.flows.flatMap((flow) => flowConditions(flow, limits, nowMs)),
     ...found.status.intakes.flatMap((intake) => intakeConditions(intake, limits, nowMs)),
+    ...found.status.comparisons.flatMap(comparisonConditions),
     ...found.status.feeds.flatMap((feed) => feedConditions(feed, limits)),
     ...fieldsGone(found.status),
     ...found.refusals.filter(({ count }) => count >= refusalsMany).map(refusedOf),
@@ -58,14 +61,19 @@ function deadLettersOf({ flow, words, wordsHash, count, first, example }: DeadLe
   };
 }
 
-function refusedSuppliersOf({ flow: intake, words, wordsHash, count, first, example }: DeadLetterGroup): Condition {
-  const suppliers = count === 1 ? '1 supplier' : `${count} suppliers`;
+function refusedRecordsOf(
+  { flow: intake, words, wordsHash, count, first, example }: DeadLetterGroup,
+  intakes: readonly IntakeStatus[],
+): Condition {
+  const stream = intakes.find(({ intake: name }) => name === intake)?.stream ?? 'supplier';
+  // A person is also told of requisitions that were changed or withdrawn too late.
+  const what = stream === 'supplier' ? 'refused' : 'to be looked at';
   const named = example === null ? '' : ` (${short(example)}${count === 1 ? '' : ', …'})`;
   return {
     kind: 'suppliers-refused',
     subject: `intake ${intake}`,
     group: wordsHash,
-    summary: `Intake ${intake}: ${suppliers} refused since ${toMinute(first)}${named}: ${short(words)}`,
+    summary: `Intake ${intake}: ${countText(count, stream)} ${what} since ${toMinute(first)}${named}: ${short(words)}`,
     action: `See them: bridge dead-letters --flow ${intake}. When the cause is fixed: bridge replay --flow ${intake} --dead`,
   };
 }
@@ -74,12 +82,12 @@ function intakeConditions(intake: IntakeStatus, limits: Limits, nowMs: number): 
   const { intake: name, pausedReason, pausedKind, oldestWaiting, lastRead, readFailures, stuck, lag } = intake;
   const base = { subject: `intake ${name}`, group: '' };
   if (pausedReason !== null) {
-    const agree = pausedKind === 'archives' ? ' --agree-to-archive, if they are intended' : '';
+    const agree = agreementText(pausedKind);
     return [
       {
         ...base,
         kind: 'intake-paused',
-        summary: `Intake ${name} is paused; ${intake.backlog.suppliers} suppliers wait: ${short(pausedReason)}`,
+        summary: `Intake ${name} is paused; ${waitingText(intake)}: ${short(pausedReason)}`,
         action: `Look at it: bridge intake plan ${name}. Then: bridge resume ${name}${agree}`,
       },
     ];
@@ -98,10 +106,15 @@ function intakeConditions(intake: IntakeStatus, limits: Limits, nowMs: number): 
   ];
 }
 
+function waitingText({ backlog, stream }: IntakeStatus): string {
+  const { suppliers: records } = backlog;
+  return `${countText(records, stream)} ${records === 1 ? 'waits' : 'wait'}`;
+}
+
 function flowConditions(flow: FlowStatus, limits: Limits, nowMs: number): Condition[] {
   const subject = `flow ${flow.flow}`;
   if (flow.pausedReason !== null) {
-    const agree = flow.pausedKind === 'withdrawals' ? ' --agree-to-withdrawals, if they are intended' : '';
+    const agree = agreementText(flow.pausedKind);
     return [
       {
         kind: 'flow-paused',
@@ -151,6 +164,27 @@ function feedConditions(feed: FeedStatus, limits: Limits): Condition[] {
       kind: 'feed-unfiltered',
       summary: `Records of ${name} without a time may be missing: its pages break off (${short(feed.unfilteredWhy)})`,
       action: 'See bridge status. It is read again by itself; tell the source’s operator.',
+    });
+  return conditions;
+}
+
+function comparisonConditions(comparison: ComparisonStatus): Condition[] {
+  const { flow, differing, documents, report, overdue, lastError, ended, everyHours } = comparison;
+  const base = { subject: `flow ${flow}`, group: '' };
+  const conditions: Condition[] = [];
+  if (differing > 0)
+    conditions.push({
+      ...base,
+      kind: 'erp-differs',
+      summary: `Flow ${flow}: ${differing} differences in the comparison of ${documents} documents with the ERP (report ${report})`,
+      action: `See them: bridge reconcile ${flow}. Then: bridge reconcile ${flow} --repair, or accept what people have changed.`,
+    });
+  if (overdue)
+    conditions.push({
+      ...base,
+      kind: 'comparison-late',
+      summary: `Flow ${flow}: its comparison with the ERP, every ${everyHours} h, has not ended since ${toMinute(ended)}: ${short(lastError ?? 'it takes longer, or no process runs it')}`,
+      action: 'See bridge status and bridge check. It goes on by itself where it was.',
     });
   return conditions;
 }

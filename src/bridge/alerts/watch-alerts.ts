@@ -32,7 +32,7 @@ import {
   pruneAlerts,
   readDueMessages,
 } from './alert-store.ts';
-import { readDeadLetterGroups, readRefusedSupplierGroups } from './dead-letter-groups.ts';
+import { readDeadLetterGroups, readRefusedRecordGroups } from './dead-letter-groups.ts';
 import { findConditions } from './find-conditions.ts';
 import { type SendDeps, sendMessage } from './send-message.ts';
 
@@ -62,7 +62,7 @@ export function createAlertWatch(deps: AlertWatchDeps): (signal: AbortSignal) =>
     const found = {
       status: await readStatus(database, { settings, now }),
       deadLetters: await readDeadLetterGroups(database),
-      refusedSuppliers: await readRefusedSupplierGroups(database, settings.intakes),
+      refusedRecords: await readRefusedRecordGroups(database, settings.intakes),
       refusals: await readRefusalsInARow(database, now),
       certificatePem: await readCertificate(),
     };

@@ -46,22 +46,30 @@ export interface ReferenceWindow {
   readonly to: number;
 }
 
-/** Reads the parts of these documents. `references` is the table of the records that reference a supplier or a file. */
+/** The tables that parts are read from: those of the bridge, or temporary ones of another time. */
+interface PartTables {
+  /** The records that reference a supplier or a file. */
+  readonly referencesTable: string;
+  readonly mirrorTable: string;
+}
+
+/** Reads the parts of these documents. */
 export async function loadParts(
   sql: Sql,
   source: string,
   keys: readonly KindAndKey[],
-  { referencesTable, window }: { referencesTable: string; window: ReferenceWindow },
+  { window, ...tables }: PartTables & { window: ReferenceWindow },
 ): Promise<Parts> {
+  const { mirrorTable } = tables;
   const keysOf = (kind: DocumentKind) => keys.flatMap((entry) => (entry.kind === kind ? [entry.key] : []));
   const pairs = keys.flatMap(({ kind, key }) => {
     const feed = pairFeeds.get(kind);
     return feed === undefined ? [] : [{ kind, key, feed, ...readPairKey(key) }];
   });
-  const fileReferences = await loadFileReferences(sql, source, keysOf('file'), referencesTable, window);
+  const fileReferences = await loadFileReferences(sql, source, keysOf('file'), tables, window);
   const references = [...fileReferences.values()].flat();
   const referencing = references.map(({ record }) => record as Fields);
-  const records = await loadRecords(sql, source, pairs);
+  const records = await loadRecords(sql, source, pairs, mirrorTable);
   const answers = [...records].flatMap(([id, list]) => (id.startsWith('rfi-answers ') ? list : []));
   const awards = [...records].flatMap(([id, list]) => (id.startsWith('award ') ? list : []));
   return {
@@ -74,11 +82,12 @@ export async function loadParts(
         'sourcing_request',
       ),
     ]),
-    events: await loadEvents(sql, source, [
-      ...keysOf('sourcing-event'),
-      ...pairs.map(({ event }) => event),
-      ...references.map(({ event }) => event),
-    ]),
+    events: await loadEvents(
+      sql,
+      source,
+      [...keysOf('sourcing-event'), ...pairs.map(({ event }) => event), ...references.map(({ event }) => event)],
+      mirrorTable,
+    ),
     suppliers: await loadResources(sql, source, 'supplier', [
       ...pairs.map(({ supplier }) => supplier),
       ...idsIn(referencing, 'supplier'),
@@ -91,7 +100,7 @@ export async function loadParts(
         'question_uuid',
       ),
     ]),
-    supplierSources: await loadSupplierSources(sql, source, keysOf('supplier'), referencesTable),
+    supplierSources: await loadSupplierSources(sql, source, keysOf('supplier'), tables),
   };
 }
 
@@ -101,10 +110,15 @@ function idsIn(records: readonly Fields[], member: string): string[] {
   return records.flatMap((record) => idOf(record[member]) ?? []);
 }
 
-async function loadEvents(sql: Sql, source: string, ids: readonly string[]): Promise<Map<string, EventSources>> {
+async function loadEvents(
+  sql: Sql,
+  source: string,
+  ids: readonly string[],
+  mirrorTable: string,
+): Promise<Map<string, EventSources>> {
   if (ids.length === 0) return new Map();
   const rows = await sql.query<{ id: string; body: string; gone: boolean; is_record: boolean }>(
-    `select record_id as id, body, gone is not null as gone, true as is_record from bridge.mirror
+    `select record_id as id, body, gone is not null as gone, true as is_record from ${mirrorTable}
      where source = $1 and feed = 'sourcing-events' and record_id = any($2)
      union all
      select id, body, false, false from bridge.resources
@@ -147,7 +161,12 @@ interface Pair {
  * Reads the records of these pairs, in pages. The supplier column of a row is empty when its record names several
  * suppliers, or when the row is older than the column: then the suppliers are read from the record itself.
  */
-async function loadRecords(sql: Sql, source: string, pairs: readonly Pair[]): Promise<Map<string, MirroredRecord[]>> {
+async function loadRecords(
+  sql: Sql,
+  source: string,
+  pairs: readonly Pair[],
+  mirrorTable: string,
+): Promise<Map<string, MirroredRecord[]>> {
   const records = new Map(pairs.map(({ kind, key }) => [`${kind} ${key}`, [] as MirroredRecord[]]));
   const kinds = new Map(pairs.map(({ kind, feed }) => [feed, kind]));
   const places = placesOf(pairs);
@@ -156,7 +175,7 @@ async function loadRecords(sql: Sql, source: string, pairs: readonly Pair[]): Pr
     const rows = await sql.query<{ feed: FeedName; record_id: string; body: string; gone: boolean }>(
       `select m.feed, m.record_id, m.body, m.gone is not null as gone
        from unnest($2::text[], $3::text[], $4::text[]) as k (feed, sourcing_event, supplier)
-       join bridge.mirror m on m.source = $1 and m.feed = k.feed and m.sourcing_event = k.sourcing_event
+       join ${mirrorTable} m on m.source = $1 and m.feed = k.feed and m.sourcing_event = k.sourcing_event
          and m.supplier = k.supplier
        where (m.feed, m.record_id) > ($5, $6)
        order by m.feed, m.record_id limit ${pageSize}`,
@@ -212,7 +231,7 @@ async function loadSupplierSources(
   sql: Sql,
   source: string,
   keys: readonly string[],
-  referencesTable: string,
+  { referencesTable, mirrorTable }: PartTables,
 ): Promise<Map<string, SupplierSources>> {
   if (keys.length === 0) return new Map();
   const masters = await loadResources(sql, source, 'supplier-master', keys);
@@ -232,7 +251,7 @@ async function loadSupplierSources(
           `select k.key, e.body from unnest($2::text[]) as k (key)
            cross join lateral (
              select m.body from ${referencesTable} t
-             join bridge.mirror m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
+             join ${mirrorTable} m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
              where t.source = $1 and t.kind = 'supplier' and t.key = k.key and t.part = 'sourcing-events' and t.current
                and m.gone is null
              order by m.modified desc, m.record_id limit 1
@@ -258,7 +277,7 @@ async function loadFileReferences(
   sql: Sql,
   source: string,
   keys: readonly string[],
-  referencesTable: string,
+  { referencesTable, mirrorTable }: PartTables,
   { from, to }: ReferenceWindow,
 ): Promise<Map<string, FileReference[]>> {
   if (keys.length === 0) return new Map();
@@ -276,7 +295,7 @@ async function loadFileReferences(
        order by t.current desc, t.sourcing_event collate "C", t.part, t.record_id collate "C"
        offset $3 limit $4
      ) as t
-     left join bridge.mirror m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
+     left join ${mirrorTable} m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
      left join bridge.resources r on r.source = t.source and r.kind = t.part and r.id = t.record_id
      where m.body is not null or r.body is not null`,
     [source, keys, from, to - from],

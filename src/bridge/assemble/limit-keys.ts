@@ -11,6 +11,7 @@ export async function limitKeys(
   source: string,
   keys: readonly KindAndKey[],
   bytesMax: number,
+  mirrorTable: string,
 ): Promise<readonly KindAndKey[]> {
   const placesOfKeys = keys.map(({ kind, key }) => {
     const feed = pairFeeds.get(kind);
@@ -22,7 +23,7 @@ export async function limitKeys(
   const rows = await sql.query<{ feed: string; event: string; supplier: string; bytes: number }>(
     `select k.feed, k.event, k.supplier, sum(octet_length(m.body))::bigint as bytes
      from unnest($2::text[], $3::text[], $4::text[]) as k (feed, event, supplier)
-     join bridge.mirror m on m.source = $1 and m.feed = k.feed and m.sourcing_event = k.event
+     join ${mirrorTable} m on m.source = $1 and m.feed = k.feed and m.sourcing_event = k.event
        and m.supplier = k.supplier
      group by 1, 2, 3`,
     [source, places.map(({ feed }) => feed), places.map(({ event }) => event), places.map(({ supplier }) => supplier)],

@@ -49,9 +49,10 @@ export async function markDocuments(
 
 /** Returns the kinds of documents that any flow of the source takes. */
 async function readWantedKinds(tx: Sql, source: string): Promise<ReadonlySet<string>> {
-  const rows = await tx.query<{ kind: string }>('select unnest(kinds) as kind from bridge.flows where source = $1', [
-    source,
-  ]);
+  const rows = await tx.query<{ kind: string }>(
+    'select unnest(kinds || shadow_kinds) as kind from bridge.flows where source = $1',
+    [source],
+  );
   return new Set(rows.map(({ kind }) => kind));
 }
 
@@ -65,7 +66,7 @@ async function markDistinct(
     `insert into bridge.flow_documents as d (flow, kind, key, sourcing_event, supplier, due, waiting_since, pull)
      select f.name, k.kind, k.key, k.sourcing_event, k.supplier, $2::timestamptz, $2::timestamptz, $8::uuid
      from unnest($4::text[], $5::text[], $6::text[], $7::text[]) as k (kind, key, sourcing_event, supplier)
-     join bridge.flows f on f.source = $1 and ($3::text is null or f.name = $3) and k.kind = any(f.kinds)
+     join bridge.flows f on f.source = $1 and ($3::text is null or f.name = $3) and k.kind = any(f.kinds || f.shadow_kinds)
      order by f.name, k.kind, k.key
      on conflict (flow, kind, key) do update set ${nowDue}, ${byPull('excluded.pull')}`,
     [
@@ -100,7 +101,7 @@ export async function markDocumentsOfEvents(
 export async function markDocumentsOfFlow(tx: Sql, flow: string, now: Timestamp): Promise<void> {
   await tx.query(
     `update bridge.flow_documents d set ${nowDue}
-     from bridge.flows f where f.name = d.flow and d.flow = $1 and d.kind = any(f.kinds)`,
+     from bridge.flows f where f.name = d.flow and d.flow = $1 and d.kind = any(f.kinds || f.shadow_kinds)`,
     [flow, now],
   );
 }
@@ -129,11 +130,11 @@ async function markReferencing(
     `update bridge.flow_documents d set ${nowDue}, ${byPull('$4')}
      from (
        select d.flow, d.kind, d.key from bridge.flow_documents d
-       join bridge.flows f on f.name = d.flow and f.source = $1 and d.kind = any(f.kinds)
+       join bridge.flows f on f.name = d.flow and f.source = $1 and d.kind = any(f.kinds || f.shadow_kinds)
        where d.${column} = any($3::text[])
        union
        select f.name, m.kind, m.key from bridge.record_references m
-       join bridge.flows f on f.source = m.source and m.kind = any(f.kinds)
+       join bridge.flows f on f.source = m.source and m.kind = any(f.kinds || f.shadow_kinds)
        where m.source = $1 and m.${column} = any($3::text[])
      ) as touched
      where d.flow = touched.flow and d.kind = touched.kind and d.key = touched.key`,

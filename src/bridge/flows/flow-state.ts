@@ -1,7 +1,7 @@
 /**
  * The rows of `bridge.flows`: whether a flow may send now. All processes share this state, and it outlives them. A flow
- * may send unless it is paused, throttled or its circuit is open, another process's settings for it are in force, or a
- * restore holds it until its source was read again.
+ * may send unless it is a shadow, it is paused, throttled or its circuit is open, another process's settings for it are
+ * in force, or a restore holds it until its source was read again.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
@@ -27,7 +27,8 @@ export interface FlowState {
 
 /** Of `bridge.flows f`; `$2` is now, `$3` the fingerprint of this process's settings. */
 const maySend = `f.paused_reason is null and coalesce(f.throttled_until, $2::timestamptz) <= $2::timestamptz
-  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3 and f.restored is null`;
+  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3 and f.restored is null
+  and f.shadow_kinds = '{}'`;
 
 /**
  * Returns undefined while the flow may not send. The answer holds until the end of the transaction, as the row is

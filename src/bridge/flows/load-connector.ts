@@ -141,6 +141,8 @@ const capabilitiesForm = z.looseObject({
   visibleAfterMs: z.int().min(0).max(timerMaxMs).optional(),
   reads: z.array(z.enum(readStreams)).optional(),
   acknowledges: z.boolean().optional(),
+  listsOpen: z.boolean().optional(),
+  readsBack: z.array(z.enum(documentKinds)).optional(),
 });
 
 function targetOf(name: string): string {

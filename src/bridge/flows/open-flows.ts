@@ -8,6 +8,7 @@ import { messageOf, pathText, rawIssuesOf } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import type { BridgeDeps } from '../bridge-deps.ts';
 import type { FlowSettings } from '../settings.ts';
+import { readOnlySession } from '../shadow/read-only-session.ts';
 import { checkedCapabilities, loadConnector } from './load-connector.ts';
 import { createSecretRedactor, type SecretRedactor } from './secret-redactor.ts';
 
@@ -16,6 +17,7 @@ export interface OpenFlow {
   readonly flow: FlowSettings;
   /** Its capabilities are those that it has with the flow's settings. */
   readonly connector: Connector;
+  /** Of a shadow: one that reads only. */
   readonly session: Session;
   readonly secrets: SecretRedactor;
 }
@@ -39,10 +41,8 @@ export async function openFlows(
       const place = { what: 'flow', name: flow.name, path: ['bridge', 'flows', index] } as const;
       const opening = { ...place, connector: flow.connector, settings: flow.settings };
       const context = { dataDir: resolve(dataDir), log, clock };
-      return {
-        flow,
-        ...(await openConnector(opening, context, opened, (loaded) => checkKinds(flow, loaded), timeouts)),
-      };
+      const open = await openConnector(opening, context, opened, (loaded) => checkKinds(flow, loaded), timeouts);
+      return { flow, ...open, ...(flow.shadow ? { session: readOnlySession(open.session, flow.name) } : {}) };
     }),
   );
   return results.map((result) => {
@@ -220,12 +220,23 @@ function createLazySession(
       if (!opened.acknowledge) throw new ConfigError('The connector declares that it acknowledges, and cannot.');
       return opened.acknowledge(acknowledgements, signal);
     },
+    readBack: async (deliveries, signal) => {
+      const opened = inner ?? (await within(timeouts.openMs, session()));
+      if (!opened.readBack) throw new ConfigError('The connector declares that it reads back, and cannot.');
+      return opened.readBack(deliveries, signal);
+    },
     lookup: async (documents, signal) =>
       (inner ?? (await within(timeouts.openMs, session()))).lookup(documents, signal),
     async *read(stream, checkpoint, signal) {
       const opened = inner ?? (await within(timeouts.openMs, session()));
       if (!opened.read) throw new ConfigError('The connector declares that it reads, and cannot.');
       yield* opened.read(stream, checkpoint, signal);
+    },
+    async *openRequisitions(signal) {
+      const opened = inner ?? (await within(timeouts.openMs, session()));
+      if (!opened.openRequisitions)
+        throw new ConfigError('The connector declares that it lists open requisitions, and cannot.');
+      yield* opened.openRequisitions(signal);
     },
     close: async () => {
       const closed = opening?.then((opened) => opened.close()).catch(() => undefined);

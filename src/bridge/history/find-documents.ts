@@ -52,9 +52,13 @@ interface WordHits {
   readonly direct: readonly string[];
 }
 
-/** Throws AppError `invalid` for a text without a word, and `unavailable` when the search takes longer than 15 s. */
-export async function findDocuments(database: Database, text: string, options: FindPage): Promise<FoundDocuments> {
-  const words = wordsOf(text);
+/** Throws AppError `invalid` for a search without a word, and `unavailable` when it takes longer than 15 s. */
+export async function findDocuments(
+  database: Database,
+  search: string | readonly string[],
+  options: FindPage,
+): Promise<FoundDocuments> {
+  const words = wordsOf(search);
   try {
     return await database.transaction(async (tx) => {
       await tx.query(`set local statement_timeout = ${timeLimitMs}`);

@@ -1,4 +1,5 @@
 /** Lists the events and the suppliers that the bridge has read, with how many documents are about each of them. */
+import { bodyJson } from '#bridge/mirror/body-json.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { escapeLike, wordsOf } from './search-words.ts';
@@ -65,7 +66,7 @@ export async function findEventPage(
   const param = (value: unknown) => `$${params.push(value)}`;
   const conditions = ['m.source = any($1)', `m.feed = 'sourcing-events'`, 'm.gone is null'];
   if (filter.id !== undefined) conditions.push(`m.record_id = ${param(filter.id)}`);
-  if (filter.status !== undefined) conditions.push(`m.body::json ->> 'status' = ${param(filter.status)}`);
+  if (filter.status !== undefined) conditions.push(`${bodyJson('m.body')} ->> 'status' = ${param(filter.status)}`);
   if (filter.text !== undefined) conditions.push(...namedConditions(filter.text, 'event', 'm', 'record_id', param));
   if (after)
     conditions.push(
@@ -75,10 +76,10 @@ export async function findEventPage(
     `with p as (select m.* from bridge.mirror m where ${conditions.join(' and ')}
        order by m.modified desc, m.source desc, m.record_id desc limit ${Math.trunc(limit) + 1})
      select p.source, p.record_id as id, coalesce(nullif(s.name, ''), p.record_id) as name,
-       coalesce(s.reference, '') as reference, p.body::json ->> 'status' as status,
-       p.body::json ->> 'type' as type, p.body::json ->> 'primary_currency' as currency,
-       coalesce((p.body::json ->> 'is_test')::boolean, false) as "isTest",
-       case when json_typeof(p.body::json -> 'suppliers') = 'array' then json_array_length(p.body::json -> 'suppliers')
+       coalesce(s.reference, '') as reference, ${bodyJson('p.body')} ->> 'status' as status,
+       ${bodyJson('p.body')} ->> 'type' as type, ${bodyJson('p.body')} ->> 'primary_currency' as currency,
+       coalesce((${bodyJson('p.body')} ->> 'is_test')::boolean, false) as "isTest",
+       case when json_typeof(${bodyJson('p.body')} -> 'suppliers') = 'array' then json_array_length(${bodyJson('p.body')} -> 'suppliers')
          else 0 end as suppliers, p.modified, n.*
      from p left join bridge.subjects s on s.source = p.source and s.kind = 'event' and s.id = p.record_id
      ${countsJoin('sourcing_event', 'p.record_id')}

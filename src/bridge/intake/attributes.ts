@@ -1,7 +1,7 @@
 /** Which supplier attributes a source is known to have. The API does not list them: suppliers show them. */
-import type { SupplierChange } from '#contract/supplier.ts';
 import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import type { IntakeSettings } from './intake-settings.ts';
 
 /** Returns those of these attributes that no supplier of the source has shown, and that it has not taken before. */
 export async function unseenAttributes(tx: Sql, source: string, names: readonly string[]): Promise<string[]> {
@@ -27,13 +27,26 @@ export async function unseenAttributes(tx: Sql, source: string, names: readonly 
   return unknown.filter((name) => !shown.has(name));
 }
 
-/** Returns the attributes of these changes that no supplier of the source shows. Stores what it finds known. */
+/**
+ * Returns the attributes that the suppliers which wait to be sent may carry, and that no supplier of the source shows:
+ * of all that wait, however many a plan lists. Stores what it finds known.
+ */
 export async function readUnseenInPlan(
   sql: Sql,
-  source: string,
-  changes: readonly SupplierChange[],
+  { name, source, owns, mapping }: Pick<IntakeSettings, 'name' | 'source' | 'owns' | 'mapping'>,
 ): Promise<string[]> {
-  return unseenAttributes(sql, source, [...new Set(changes.flatMap(({ fields }) => Object.keys(fields ?? {})))].sort());
+  if (!owns.includes('fields')) return [];
+  const waits = `r.intake = $1 and r.action is not null and r.submission is null and r.dead_since is null`;
+  const mapped = mapping.supplier && Object.keys(mapping.supplier.fields);
+  // With a mapping its attributes; without one those that the ERP's records have.
+  const rows = await sql.query<{ name: string }>(
+    mapped
+      ? `select m.name from unnest($2::text[]) as m (name) where exists (select from bridge.intake_records r where ${waits})`
+      : `select distinct f.key as name from bridge.intake_records r
+         cross join lateral json_each_text(r.body::json -> 'fields') f where ${waits} and f.value <> ''`,
+    mapped ? [name, textArray(mapped)] : [name],
+  );
+  return unseenAttributes(sql, source, rows.map((row) => row.name).sort());
 }
 
 async function notKnown(sql: Sql, source: string, names: readonly string[]): Promise<string[]> {

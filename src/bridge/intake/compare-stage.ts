@@ -4,7 +4,8 @@
  * show what would be sent.
  */
 import { recordSchemas, type SupplierRecord } from '#connector/records.ts';
-import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
+import type { SupplierChange } from '#contract/supplier.ts';
+import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { compareSupplier } from './compare-supplier.ts';
@@ -19,10 +20,12 @@ import {
   linkRecords,
   markChangedAtSource,
   readOwners,
+  readOwnKeys,
   readToCompare,
   storeCompared,
 } from './record-store.ts';
 import { faultOfChange } from './wanted-supplier.ts';
+import { writeAgain } from './write-again.ts';
 
 type Link = Parameters<typeof linkRecords>[2][number];
 
@@ -53,7 +56,8 @@ export async function compareStage(work: IntakeWork): Promise<void> {
       if (rows.length === 0) return 0;
       const linked = await linkNew(tx, work, rows);
       const results = await compareRecords(tx, work, linked.records);
-      await storeCompared(tx, intake.name, [...linked.dead, ...results.map(({ compared: result }) => result)], now);
+      await storeCompared(tx, intake.name, linked.dead, now);
+      await storeComparison(tx, work, results);
       return rows.length;
     });
     if (compared === 0) return;
@@ -88,7 +92,7 @@ async function linkNew(
     else if (masters.has(key)) links.push({ erpKey: row.erpKey, key, linked: 'id' });
     else rest.push(row);
   }
-  for (const link of await matchRest(tx, intake, rest, dead)) links.push(link);
+  for (const link of await matchRest(tx, intake, rest, { dead, linked: links.map(({ key }) => key) })) links.push(link);
   await linkRecords(tx, intake.name, links);
   const keys = new Map(links.map(({ erpKey, key }) => [erpKey, key]));
   const found = await readMasters(tx, intake.source, [...keys.values()]);
@@ -111,7 +115,7 @@ async function matchRest(
   tx: Sql,
   { name, source, match, prefix }: IntakeDeps['intake'],
   rest: readonly DueRecord[],
-  dead: ComparisonResult[],
+  { dead, linked }: { dead: ComparisonResult[]; linked: readonly string[] },
 ): Promise<Link[]> {
   const asNew = ({ erpKey }: DueRecord): Link => ({ erpKey, key: prefix + erpKey, linked: 'new' });
   if (match.length === 0 || rest.length === 0) return rest.map(asNew);
@@ -119,12 +123,20 @@ async function matchRest(
   const all = [...new Set([...valuesOf.values()].flat())];
   const candidates = await readCandidates(tx, source, match, new Set(all));
   const rivals = await countRivals(tx, name, all);
-  const taken = await readOwners(tx, source, [...new Set([...candidates.values()].flat())]);
-  return rest.flatMap((row): Link[] => {
-    const found = decideMatch(valuesOf.get(row.erpKey) ?? [], candidates, rivals, (key) => taken.has(key));
+  const keys = [...new Set([...candidates.values()].flat())];
+  const owners = await readOwners(tx, source, keys);
+  // A supplier with the number of another record is that one, also if it has not been compared yet.
+  const taken = new Set([...owners.keys(), ...linked, ...(await readOwnKeys(tx, { intake: name, prefix }, keys))]);
+  const matches = rest.map((row) => ({
+    row,
+    found: decideMatch(valuesOf.get(row.erpKey) ?? [], candidates, rivals, (key) => taken.has(key)),
+  }));
+  const isOnly = (key: string) => matches.filter(({ found }) => found.is === 'one' && found.key === key).length === 1;
+  return matches.flatMap(({ row, found }): Link[] => {
     if (found.is === 'none') return [asNew(row)];
-    if (found.is === 'one') return [{ erpKey: row.erpKey, key: found.key, linked: 'match' }];
-    const why = `${found.why}; say which it is: bridge intake link ${name} ${row.erpKey} <external id>, or --new`;
+    if (found.is === 'one' && isOnly(found.key)) return [{ erpKey: row.erpKey, key: found.key, linked: 'match' }];
+    const what = found.is === 'one' ? `several suppliers of the ERP fit ${found.key} of the service` : found.why;
+    const why = `${what}; say which it is: bridge intake link ${name} ${row.erpKey} <external id>, or --new`;
     dead.push({ is: 'dead', erpKey: row.erpKey, type: 'ambiguous', why });
     return [];
   });
@@ -154,6 +166,18 @@ export interface ComparedRecord {
   readonly compared: ComparisonResult;
   readonly change: ReturnType<typeof compareSupplier>;
   readonly wanted: Parameters<typeof compareSupplier>[0]['wanted'] | undefined;
+  /** What the ERP has otherwise although nothing is sent, as a flow is expected to take the service's value there. */
+  readonly left?: SupplierChange | undefined;
+}
+
+/** Stores what comparisons came to, and makes flows write again what they would otherwise leave different. */
+export async function storeComparison(tx: Sql, work: IntakeWork, records: readonly ComparedRecord[]): Promise<void> {
+  const compared = records.map((record) => record.compared);
+  await storeCompared(tx, work.intake.name, compared, timestampNow(work.clock));
+  const left = records.flatMap(({ row: { erpKey, key }, left: differs }) =>
+    differs && key !== null ? [{ erpKey, key, differs }] : [],
+  );
+  await writeAgain(tx, work, left);
 }
 
 /** Compares linked records with what the source holds. Changes nothing. */
@@ -166,14 +190,26 @@ export async function compareRecords(
   const setsBack = !(await readHasFlow(sql, intake.source));
   const keys = rows.flatMap(({ key }) => key ?? []);
   const echoes = setsBack ? new Map<string, Echo>() : await readEchoes(sql, intake.source, keys);
+  const state = setsBack ? undefined : await readIntake(sql, intake);
   const nowMs = clock.nowMs();
-  return rows.map((row) => compareOne(deps, row, { setsBack, echo: echoes.get(row.key ?? ''), nowMs }));
+  const reads = { lastMs: msOf(state?.lastRead), nextMs: msOf(state?.nextRead) };
+  return rows.map((row) => compareOne(deps, row, { setsBack, echo: echoes.get(row.key ?? ''), nowMs, reads }));
+}
+
+const msOf = (time: Timestamp | null | undefined) => (time ? msFromTimestamp(time) : 0);
+
+interface Circumstances {
+  readonly setsBack: boolean;
+  readonly echo: Echo | undefined;
+  readonly nowMs: number;
+  /** When the ERP was last read to its end, and when it is read next. */
+  readonly reads: { readonly lastMs: number; readonly nextMs: number };
 }
 
 function compareOne(
   { intake, wantedOf }: Pick<IntakeDeps, 'intake' | 'wantedOf'>,
   row: DueRecord,
-  { setsBack, echo, nowMs }: { setsBack: boolean; echo: Echo | undefined; nowMs: number },
+  { setsBack, echo, nowMs, reads }: Circumstances,
 ): ComparedRecord {
   const { erpKey, key, masterHash } = row;
   const dead = (type: string, why: string): ComparedRecord => ({
@@ -194,21 +230,32 @@ function compareOne(
   });
   if (wanted.is === 'left-out' || key === null) return same(undefined);
   if (wanted.is === 'refused') return dead('data', wanted.why);
-  if (echo?.isOpen && nowMs - echo.openSinceMs < 3_600_000) {
-    const due = timestampFromMs(nowMs + intentWaitMs);
-    return { row, compared: { is: 'later', erpKey, due }, change: undefined, wanted: wanted.state };
-  }
+  const later = (dueMs: number): ComparedRecord => ({
+    row,
+    compared: { is: 'later', erpKey, due: timestampFromMs(Math.max(dueMs, nowMs + intentWaitMs)) },
+    change: undefined,
+    wanted: wanted.state,
+  });
+  if (echo?.isOpen && nowMs - echo.openSinceMs < 3_600_000) return later(nowMs);
+  // The flow has written into the ERP since this version was read: the ERP may have another one by now.
+  if (echo && echo.deliveredMs >= msOf(row.seen) && echo.deliveredMs >= reads.lastMs) return later(reads.nextMs);
   const held = heldBySource(row);
-  const change = compareSupplier({
+  const comparison = {
     key,
     wanted: wanted.state,
     held,
     base: row.base === null ? undefined : (JSON.parse(row.base) as typeof wanted.state),
-    echo: echo && echo.deliveredMs >= msFromTimestamp(row.seen) ? echo.state : undefined,
+    // What was delivered before the version before this one is nothing that this version can have come from.
+    echo: echo && echo.deliveredMs >= msOf(row.seenBefore) ? echo.state : undefined,
     setsBack,
     rules: intake,
-  });
-  if (!change) return same(wanted.state);
+  };
+  const change = compareSupplier(comparison);
+  if (!change) {
+    // Only the list shows what a user of the service has done.
+    const left = echo && confirmed ? compareSupplier({ ...comparison, echo: undefined, setsBack: true }) : undefined;
+    return { ...same(wanted.state), left };
+  }
   const fault = faultOfChange(change);
   if (fault !== undefined) return dead('data', fault);
   if (row.taken >= takenMost)

@@ -10,7 +10,7 @@
  *     ERP "Acme",     service "ACME", a flow of suppliers     the flow takes the change to the ERP: nothing is sent
  *     ERP "ACME",     service "ACME"                          it came back from the ERP: nothing is sent
  *     ERP "ACME",     service "Acme Ltd", a flow delivered
- *       "ACME" since the ERP was last read                    an echo of the flow: nothing is sent
+ *       "ACME" since the version before was read              an echo of the flow: nothing is sent
  *
  * So a change travels one way once, and two sides that are both edited cannot exchange their values for ever.
  */
@@ -38,7 +38,7 @@ export interface SupplierComparison {
   /** What the service holds; undefined for a supplier that it does not have. */
   readonly held: SupplierView | undefined;
   readonly base: SupplierView | undefined;
-  /** What a flow has delivered to an ERP since the ERP was last read. */
+  /** What a flow has delivered to an ERP since the version before this one was read there. */
   readonly echo: SupplierView | undefined;
   /** Whether a change that was made at the service is set back: no flow takes it to the ERP. */
   readonly setsBack: boolean;

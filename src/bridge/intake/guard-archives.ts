@@ -2,9 +2,14 @@ import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/time
 import type { Sql } from '#platform/database/sql.ts';
 import type { IntakeSettings } from './intake-settings.ts';
 
+/** SQL: the record `r` waits to be archived, and no person has agreed to it in `bridge.intakes i`. */
+const isWaiting = `r.action = 'archive' and r.submission is null and r.dead_since is null
+          and (r.waiting_since <= i.archives_agreed) is not true`;
+
 /**
  * Returns why no supplier may be archived now; undefined when they may. Those that wait and those that were archived
- * within the last `archive.hours`, or are in a submission that has not ended, are counted together. Those to which a person has agreed are not counted.
+ * within the last `archive.hours`, may have been, or are in a submission that has not ended, are counted together, each
+ * once. Those to which a person has agreed are not counted.
  */
 export async function guardArchives(tx: Sql, intake: IntakeSettings, now: Timestamp): Promise<string | undefined> {
   const { most, share, hours } = intake.archive;
@@ -12,11 +17,10 @@ export async function guardArchives(tx: Sql, intake: IntakeSettings, now: Timest
   const [counted] = await tx.query<{ waiting: number; archived: number; all: number }>(
     `select
        (select count(*)::int from bridge.intake_records r
-        where r.intake = i.name and r.action = 'archive' and r.submission is null and r.dead_since is null
-          and (r.waiting_since <= i.archives_agreed) is not true) as waiting,
+        where r.intake = i.name and ${isWaiting}) as waiting,
        (select count(*)::int from bridge.intake_records r
         where r.intake = i.name
-          and (r.archived_at > $2
+          and (r.archived_at > $2 and (${isWaiting}) is not true
             or r.submission is not null and r.change::json ->> 'archived' = 'true'
               and (r.waiting_since <= i.archives_agreed) is not true)) as archived,
        (select count(*)::int from bridge.intake_records r where r.intake = i.name and r.key is not null) as all

@@ -104,11 +104,18 @@ const intakeMembers = z.strictObject({
   archive: z
     .strictObject({
       most: z.int().min(0).default(20),
-      share: z.number().min(0).max(1).default(0.1).describe('Of the suppliers of this intake'),
-      hours: z.number().positive().max(720).default(24).describe('Archivings within this time are counted together'),
+      share: z
+        .number()
+        .min(0)
+        .max(1)
+        .default(0.1)
+        .describe('Of the suppliers, or of the open requisitions, of this intake'),
+      hours: z.number().positive().max(720).default(24).describe('Those within this time are counted together'),
     })
     .prefault({})
-    .describe('More archivings than both bounds pause the intake, until a person has agreed'),
+    .describe(
+      'More archivings than both bounds, or requisitions that the ERP has no more, pause the intake until a person has agreed',
+    ),
   submission_max: z.int().min(1).max(100_000).default(1_000).describe('Suppliers in one submission at most'),
   settings: z.record(z.string(), z.unknown()).default({}).describe("The connector's own settings"),
 });

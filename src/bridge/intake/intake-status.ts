@@ -25,6 +25,8 @@ interface IntakeRow {
   /** Records that were left out, as they have no number that can be stored. */
   readonly unreadable: number;
   readonly listPulled: Timestamp | null;
+  /** Why the source's supplier list could not be read last; null while it can. */
+  readonly listError: string | null;
   readonly nextSend: Timestamp | null;
   readonly sendError: string | null;
   /** Suppliers that were read and not compared yet. */
@@ -75,7 +77,7 @@ export async function readIntakeStatuses(
     `select i.name as intake, i.stream, i.source, i.paused_kind as "pausedKind", i.paused_reason as "pausedReason",
        i.paused_at as "pausedAt", i.last_read as "lastRead", i.next_read as "nextRead",
        i.read_failures as "readFailures", i.read_error as "readError", i.unreadable, l.last_pull as "listPulled",
-       i.next_send as "nextSend", i.send_error as "sendError",
+       l.last_error as "listError", i.next_send as "nextSend", i.send_error as "sendError",
        ${ofIntake('r.due is not null and r.action is null and r.submission is null')} as "toCompare",
        ${toSend('create')} as creates, ${toSend('update')} as updates, ${toSend('archive')} as archives,
        open.submissions, open.uncertain, open.oldest as "oldestSubmission", open.error as "submissionError",
@@ -161,13 +163,17 @@ function backlogOf(
   return { suppliers, submissions, end: timestampFromMs(msFromTimestamp(now) + endMs) };
 }
 
+/** `1 supplier`, `12,400 suppliers`. */
+export function countText(number: number, what: string): string {
+  return `${number.toLocaleString('en')} ${what}${number === 1 ? '' : 's'}`;
+}
+
 /** In words: `12,400 suppliers in 13 submissions, done about 14:20`. */
 export function backlogText({ backlog, stream }: Pick<IntakeStatus, 'backlog' | 'stream'>): string {
   const { suppliers, submissions, end } = backlog;
   if (suppliers === 0) return 'nothing to send';
-  const count = (number: number, what: string) => `${number.toLocaleString('en')} ${what}${number === 1 ? '' : 's'}`;
   const until = end === null ? '' : `, done about ${end.slice(0, 16).replace('T', ' ')} UTC`;
-  return `${count(suppliers, stream)} in ${count(submissions, stream === 'supplier' ? 'submission' : 'job')}${until}`;
+  return `${countText(suppliers, stream)} in ${countText(submissions, stream === 'supplier' ? 'submission' : 'job')}${until}`;
 }
 
 function lagOfIntake(row: IntakeRow, intake: IntakeSettings, backlog: IntakeStatus['backlog'], now: Timestamp): Lag {
@@ -191,7 +197,14 @@ function lagOfIntake(row: IntakeRow, intake: IntakeSettings, backlog: IntakeStat
       why: 'the ERP is not read: no process with the role intake runs',
     };
   if (row.stream === 'supplier' && row.listPulled === null)
-    return { seconds: null, inStep: false, why: "the source's supplier list has not been read yet" };
+    return {
+      seconds: null,
+      inStep: false,
+      why:
+        row.listError === null
+          ? "the source's supplier list has not been read yet"
+          : `the source's supplier list cannot be read: ${row.listError}`,
+    };
   if (row.uncertain > 0)
     return {
       seconds: seconds(row, since),
@@ -213,16 +226,16 @@ function lagOfIntake(row: IntakeRow, intake: IntakeSettings, backlog: IntakeStat
     return {
       seconds: seconds(row, since),
       inStep: false,
-      why: `${row.eventsDue} events are to be changed, or lack files`,
+      why: `${countText(row.eventsDue, 'event')} to be changed, or without files`,
     };
   if (row.submissions > 0)
     return {
       seconds: seconds(row, since),
       inStep: true,
-      why: `${row.inSubmissions} ${row.stream}s are being processed by the service`,
+      why: `${countText(row.inSubmissions, row.stream)} being processed by the service`,
     };
   if (row.toCompare > 0)
-    return { seconds: seconds(row, since), inStep: true, why: `${row.toCompare} ${row.stream}s to compare` };
+    return { seconds: seconds(row, since), inStep: true, why: `${countText(row.toCompare, row.stream)} to compare` };
   return { seconds: seconds(row, since), inStep: true, why: 'in step' };
 }
 
@@ -250,6 +263,7 @@ function notBegun({ name, source, stream }: IntakeSettings, now: Timestamp): Int
     readError: null,
     unreadable: 0,
     listPulled: null,
+    listError: null,
     nextSend: null,
     sendError: null,
     toCompare: 0,

@@ -13,9 +13,10 @@ import type { IntakeSettings } from './intake-settings.ts';
  * - `auth`, `config`: the ERP or the service refuses everything. Ends also when the connector's settings have changed.
  * - `first-run`: the service has suppliers already, and no person has agreed to the first submission.
  * - `archives`: more suppliers are to be archived at once than the settings allow.
+ * - `withdrawals`: more requisitions are missing in the ERP at once than the settings allow.
  * - `attributes`: the service refused the first supplier with attributes that it has not shown before.
  */
-export type IntakePause = 'operator' | 'auth' | 'config' | 'first-run' | 'archives' | 'attributes';
+export type IntakePause = 'operator' | 'auth' | 'config' | 'first-run' | 'archives' | 'withdrawals' | 'attributes';
 
 export interface IntakeState {
   readonly checkpoint: string | null;

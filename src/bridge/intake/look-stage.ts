@@ -7,6 +7,7 @@ import { AnswerError } from '#client/read-answer.ts';
 import { msFromTimestamp, parseTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { askedToWaitMs, errorText } from '#platform/errors.ts';
+import { openSupplierList } from '../pull/suppliers/supplier-list-store.ts';
 import { retrySchedules, retryWaitMs } from '../retry-schedules.ts';
 import type { IntakeWork } from './intake-deps.ts';
 import { holdSending, storePackMax } from './intake-store.ts';
@@ -16,6 +17,7 @@ import { lateEffectMs, release, sendPack } from './send-stage.ts';
 import { settleSubmission } from './settle-submission.ts';
 import {
   knownSubmissions,
+  lastSubmitted,
   type OpenSubmission,
   readOpenSubmissions,
   repeatIntent,
@@ -26,7 +28,7 @@ import {
 
 /** A submission that is found nowhere is sent again so often, each time after a search; then its records wait again. */
 const postsMost = 3;
-/** So long a submission that may be ours is waited for, until it says which suppliers it names. */
+/** So long after the last POST a submission that may be ours is waited for, until it says which suppliers it names. */
 const namelessMs = 15 * 60_000;
 /** The source's clock may be off by so much. */
 const clockSkewMs = 120_000;
@@ -123,10 +125,15 @@ async function search(work: IntakeWork, submission: OpenSubmission): Promise<voi
   }
   const nowMs = clock.nowMs();
   if (trace.is === 'found') {
-    await lease.transaction((tx) => storeSent(tx, id, trace.uuid, timestampFromMs(nowMs)));
+    await lease.transaction(async (tx) => {
+      await storeSent(tx, id, trace.uuid, timestampFromMs(nowMs));
+      // So few may stand in a submission of another program that uses the same key: the list shows what is true.
+      const now = timestampFromMs(nowMs);
+      if (records.length < sampledKeys) await openSupplierList(tx, work.source.name, { now, latest: now });
+    });
     return;
   }
-  if (trace.is === 'perhaps' && nowMs - msFromTimestamp(submission.created) < namelessMs) {
+  if (trace.is === 'perhaps' && nowMs - msFromTimestamp(submission.ends) < namelessMs) {
     await lease.transaction((tx) => storeLook(tx, id, nextLook(submission, nowMs, 0)));
     return;
   }
@@ -151,7 +158,7 @@ async function giveUp(work: IntakeWork, submission: OpenSubmission): Promise<voi
   await lease.transaction(async (tx) => {
     const alone = submission.suppliers === 1;
     const records = await readSubmitted(tx, intake.name, submission.id);
-    await release(tx, work, submission.id, { why, refused: false });
+    await release(tx, work, submission.id, { why, refused: false, mayHaveArrived: true });
     if (!alone) await storePackMax(tx, intake.name, Math.ceil(submission.suppliers / 2));
     else
       await tx.query(
@@ -163,15 +170,33 @@ async function giveUp(work: IntakeWork, submission: OpenSubmission): Promise<voi
 }
 
 const listForm = z.looseObject({
-  result: z.array(z.looseObject({ uuid: z.string(), current_state: z.string(), last_changed: z.string().optional() })),
+  result: z.array(
+    z.looseObject({
+      uuid: z.string(),
+      current_state: z.string(),
+      last_changed: z.string().optional(),
+      created_by: z.string().optional(),
+    }),
+  ),
 });
 
-/** Searches the source's list of submissions, newest first, for one that is not known here and names these suppliers. */
+/** A submission that is not known here and may be the one that is searched. */
+interface Candidate {
+  readonly uuid: string;
+  readonly creator: string | undefined;
+  /** False: it does not say yet which suppliers it names. */
+  readonly isProcessed: boolean;
+}
+
+/**
+ * Searches the source's list of submissions, newest first, for one that is not known here, names these suppliers, and was
+ * made by the creator of those that are known: a user of the source may have changed the same supplier.
+ */
 async function findTrace(work: IntakeWork, submission: OpenSubmission, keys: readonly string[]): Promise<Trace> {
   const { client, database, source, signal } = work;
   const sinceMs = msFromTimestamp(submission.created) - clockSkewMs;
   const sample = keys.slice(0, sampledKeys).map((key) => JSON.stringify(key).slice(1, -1));
-  let perhaps = false;
+  const candidates: Candidate[] = [];
   for (let page = 1; page <= listPagesMost; page += 1) {
     const path = `${submissionsPath}/?page_number=${page}&page_size=${listPageSize}`;
     const { result } = await client.call({ method: 'GET', path }, listForm, signal);
@@ -184,14 +209,38 @@ async function findTrace(work: IntakeWork, submission: OpenSubmission, keys: rea
       source.name,
       recent.map(({ uuid }) => uuid),
     );
-    for (const candidate of recent) {
-      if (known.has(candidate.uuid)) continue;
-      if (candidate.current_state !== 'PROCESSED') perhaps = true;
-      else if (names(candidate, sample)) return { is: 'found', uuid: candidate.uuid };
+    for (const shown of recent) {
+      if (known.has(shown.uuid)) continue;
+      const isProcessed = shown.current_state === 'PROCESSED';
+      if (!isProcessed || names(shown, sample))
+        candidates.push({ uuid: shown.uuid, creator: shown.created_by, isProcessed });
     }
     if (recent.length < result.length || result.length < listPageSize) break;
   }
-  return { is: perhaps ? 'perhaps' : 'none' };
+  if (candidates.length === 0) return { is: 'none' };
+  const own = await readCreator(work);
+  // Before the first one is known, ours cannot be told from those of others: then the same POST is made again, under its key.
+  const possible = candidates.filter(({ creator }) => creator === undefined || creator === own);
+  const found = possible.find(({ isProcessed }) => isProcessed);
+  if (found) return { is: 'found', uuid: found.uuid };
+  return { is: possible.length > 0 ? 'perhaps' : 'none' };
+}
+
+const creatorForm = z.looseObject({ result: z.looseObject({ created_by: z.string().optional() }) });
+
+/** Returns whom the source names as the creator of our submissions; undefined where it names none, or has had none. */
+async function readCreator({ client, database, source, signal }: IntakeWork): Promise<string | undefined> {
+  const uuid = await lastSubmitted(database, source.name);
+  if (uuid === undefined) return undefined;
+  try {
+    const path = `${submissionsPath}/${encodeURIComponent(uuid)}`;
+    const { result } = await client.call({ method: 'GET', path }, creatorForm, signal);
+    return result.created_by;
+  } catch (error) {
+    // A source that was restored from a copy does not know it any more.
+    if (error instanceof AnswerError && error.status === 404) return undefined;
+    throw error;
+  }
 }
 
 /** Whether the submission's own texts name all of these suppliers, as whole words. */

@@ -45,7 +45,11 @@ export async function openIntakes(
     const pageMs = Math.max(pageMsLeast, connector.capabilities.timeoutMs);
     found.push({
       intake,
-      reader: createErpReader(session, intake.stream, { pageMs, redact: secrets.redact }),
+      reader: createErpReader(session, intake.stream, {
+        pageMs,
+        redact: secrets.redact,
+        listsOpen: connector.capabilities.listsOpen === true,
+      }),
       teller: intake.stream === 'requisition' ? createErpTeller(session, connector, secrets) : undefined,
       wantedOf: createWanted(intake),
       wishOf: createWishOf(intake),

@@ -44,39 +44,74 @@ export class ReadFailed extends Error {
 export interface ErpReader {
   /** Pages since the checkpoint (undefined: everything), until the end. Throws ReadFailed. */
   read(checkpoint: string | undefined, signal: AbortSignal): AsyncGenerator<ErpPage>;
+  /** The numbers of all requisitions that are open; undefined where the connector does not list them. Throws ReadFailed. */
+  readonly listOpen: ((signal: AbortSignal) => Promise<ReadonlySet<string>>) | undefined;
 }
 
 /** A connector that reads answers a page of a few hundred records; a larger one would fill the memory. */
 const pageRecordsMax = 20_000;
 const checkpointLengthMax = 1_000_000;
+/** More open requisitions than any company has. */
+const openMost = 1_000_000;
 const abortGraceMs = 5_000;
 
 /** `redact` is applied to each text of the connector, so that it may be stored and shown. */
 export function createErpReader(
   session: Session,
   stream: ReadStream,
-  { pageMs, redact }: { pageMs: number; redact: (text: string) => string },
+  { pageMs, redact, listsOpen = false }: { pageMs: number; redact: (text: string) => string; listsOpen?: boolean },
 ): ErpReader {
+  /** The results of `open` until its end; a connector that does not end must not hold the bridge. */
+  async function* resultsOf(open: (signal: AbortSignal) => AsyncIterator<unknown>, signal: AbortSignal) {
+    const stop = new AbortController();
+    const pages = open(AbortSignal.any([signal, stop.signal]));
+    try {
+      for (;;) {
+        const result = await nextOf(pages, { pageMs, redact, signal });
+        if (result.done === true) return;
+        yield result.value;
+      }
+    } finally {
+      stop.abort(new Error('the read has ended'));
+      const ended = Promise.resolve(pages.return?.()).catch(() => undefined);
+      await within(abortGraceMs, ended).catch(() => undefined);
+    }
+  }
+
   return {
     async *read(checkpoint, signal) {
-      const stop = new AbortController();
-      const given = AbortSignal.any([signal, stop.signal]);
-      const pages = openRead(session, stream, { checkpoint, signal: given, redact });
-      try {
-        for (;;) {
-          const page = await pageOf(pages, stream, { pageMs, redact, signal });
-          if (page === undefined) return;
-          yield page;
-        }
-      } finally {
-        stop.abort(new Error('the read has ended'));
-        // A connector that does not end must not hold the bridge.
-        const ended = Promise.resolve(pages.return?.()).catch(() => undefined);
-        await within(abortGraceMs, ended).catch(() => undefined);
-      }
+      const open = (given: AbortSignal) => openRead(session, stream, { checkpoint, signal: given, redact });
+      for await (const value of resultsOf(open, signal)) yield pageOf(value, stream);
     },
+    listOpen:
+      stream === 'requisition' && listsOpen
+        ? async (signal) => {
+            const open = new Set<string>();
+            for await (const value of resultsOf((given) => openList(session, { signal: given, redact }), signal)) {
+              const page = openPageForm.safeParse(value);
+              if (!page.success || open.size > openMost)
+                throw new ReadFailed(
+                  'transient',
+                  'the connector returned a list of open requisitions that cannot be read',
+                );
+              for (const number of page.data) open.add(number);
+            }
+            return open;
+          }
+        : undefined,
   };
 }
+
+function openList(session: Session, { signal, redact }: { signal: AbortSignal; redact: (text: string) => string }) {
+  if (!session.openRequisitions) throw new ReadFailed('config', 'the connector does not list open requisitions');
+  try {
+    return session.openRequisitions(signal)[Symbol.asyncIterator]();
+  } catch (error) {
+    throw failureOf(error, redact);
+  }
+}
+
+const openPageForm = z.array(z.string().max(255)).max(pageRecordsMax);
 
 function openRead(
   session: Session,
@@ -91,19 +126,19 @@ function openRead(
   }
 }
 
-async function pageOf(
+async function nextOf(
   pages: AsyncIterator<unknown>,
-  stream: ReadStream,
   { pageMs, redact, signal }: { pageMs: number; redact: (text: string) => string; signal: AbortSignal },
-): Promise<ErpPage | undefined> {
-  let result: IteratorResult<unknown>;
+): Promise<IteratorResult<unknown>> {
   try {
-    result = await within(pageMs, pages.next(), signal);
+    return await within(pageMs, pages.next(), signal);
   } catch (error) {
     throw failureOf(error, redact);
   }
-  if (result.done === true) return undefined;
-  const page = pageForm.safeParse(result.value);
+}
+
+function pageOf(value: unknown, stream: ReadStream): ErpPage {
+  const page = pageForm.safeParse(value);
   if (!page.success) throw new ReadFailed('transient', 'the connector returned a page that cannot be read');
   const records: RecordOf<ReadStream>[] = [];
   const bad: BadRecord[] = [];

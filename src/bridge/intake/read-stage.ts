@@ -17,6 +17,7 @@ import {
 import { matchValuesOf } from './match-suppliers.ts';
 import { type ErpPage, ReadFailed } from './read-erp.ts';
 import { storePage } from './record-store.ts';
+import { compareWithOpen } from './requisitions/missing-requisitions.ts';
 
 /** One turn reads so long at most: then what it has read is compared and sent, and the next turn goes on. */
 const turnMs = 10 * 60_000;
@@ -72,11 +73,16 @@ async function readPages(work: IntakeWork, from: string | null): Promise<void> {
   } finally {
     await pages.return(undefined);
   }
+  // After the read: what it has not read yet is not held, so the list cannot miss it.
+  const open = await lease.during(
+    (lost) => reader.listOpen?.(AbortSignal.any([signal, lost])) ?? Promise.resolve(undefined),
+  );
   const now = timestampNow(clock);
   const nextRead = timestampFromMs(clock.nowMs() + intake.poll_seconds * 1000);
-  await lease.transaction((tx) =>
-    storeProgress(tx, intake.name, { checkpoint, unreadable: 0, end: { now, nextRead } }),
-  );
+  await lease.transaction(async (tx) => {
+    if (open) await compareWithOpen(tx, intake, { open, now });
+    await storeProgress(tx, intake.name, { checkpoint, unreadable: 0, end: { now, nextRead } });
+  });
 }
 
 async function storeReadPage(work: IntakeWork, page: ErpPage, seen: Timestamp): Promise<void> {

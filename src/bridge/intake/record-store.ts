@@ -8,6 +8,7 @@ import type { SupplierChange } from '#contract/supplier.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { findErased } from '../erasure/tombstones.ts';
 import { storableText } from '../storable-text.ts';
 import type { SupplierView } from './compare-supplier.ts';
 import { type BadRecord, erpKeyOf } from './read-erp.ts';
@@ -41,10 +42,14 @@ export async function storePage(
   },
 ): Promise<number> {
   const { intake, source, seen, now } = given;
+  const eraser = await findErased(tx, () => given.records.map(({ record }) => JSON.stringify(record)));
   // Oldest change first: of a record that stands twice in a page, the later entry counts.
   const rows = new Map<string, { body: string; matchValues: readonly string[]; fault: string | null }>();
-  for (const { record, matchValues } of given.records)
+  for (const { record: read, matchValues: values } of given.records) {
+    const record = eraser ? eraser.takeOutOf(read) : read;
+    const matchValues = eraser ? values.map((value) => eraser.takeOutOfText(value)) : values;
     rows.set(erpKeyOf(record), { body: stableJson(record), matchValues, fault: null });
+  }
   for (const { erpKey, why, body } of given.bad)
     if (erpKey !== undefined)
       rows.set(erpKey, { body: stableJson(body), matchValues: [], fault: `The ERP's record cannot be read: ${why}` });
@@ -73,7 +78,7 @@ export async function storePage(
          version = r.version + 1, seen = excluded.seen, due = excluded.due,
          waiting_since = case when excluded.due is not null then coalesce(r.waiting_since, excluded.due) end,
          action = null, taken = 0, error_type = excluded.error_type, last_error = excluded.last_error,
-         dead_since = excluded.dead_since
+         dead_since = excluded.dead_since, missing_since = null
        where r.content_hash <> excluded.content_hash
      returning erp_key`,
     [
@@ -98,6 +103,8 @@ export interface DueRecord {
   readonly version: number;
   readonly body: string;
   readonly seen: Timestamp;
+  /** When the version before was asked for; null where there is none. */
+  readonly seenBefore: Timestamp | null;
   readonly base: string | null;
   readonly held: string | null;
   readonly heldAt: Timestamp | null;
@@ -109,7 +116,9 @@ export interface DueRecord {
 }
 
 const dueColumns = `r.erp_key as "erpKey", r.key, r.version, r.body, r.seen, r.base, r.held, r.held_at as "heldAt",
-  r.taken, m.body as master, m.content_hash as "masterHash", m.observed`;
+  r.taken, m.body as master, m.content_hash as "masterHash", m.observed,
+  (select v.seen from bridge.intake_versions v
+   where v.intake = r.intake and v.erp_key = r.erp_key and v.version = r.version - 1) as "seenBefore"`;
 const withMaster = `bridge.intake_records r
   left join bridge.resources m on m.source = r.source and m.kind = 'supplier-master' and m.id = r.key`;
 const isFree = 'r.submission is null and r.dead_since is null';
@@ -234,6 +243,21 @@ export async function readOwners(
   return new Map(rows.map(({ key, ...owner }) => [key, owner]));
 }
 
+/** Returns which of these external ids are those of records of the intake that are linked to no supplier yet. */
+export async function readOwnKeys(
+  sql: Sql,
+  { intake, prefix }: { intake: string; prefix: string },
+  keys: readonly string[],
+): Promise<string[]> {
+  const numbers = keys.flatMap((key) => (key.startsWith(prefix) ? [key.slice(prefix.length)] : []));
+  const rows = await sql.query<{ erpKey: string }>(
+    `select erp_key as "erpKey" from bridge.intake_records
+     where intake = $1 and erp_key = any($2::text[]) and key is null`,
+    [intake, textArray(numbers)],
+  );
+  return rows.map(({ erpKey }) => prefix + erpKey);
+}
+
 /**
  * Makes the records due whose supplier the list shows otherwise than it was when they were compared, and those that the
  * list does not show as the source has taken them. `since`: a supplier that was made before then must be in the list.
@@ -327,9 +351,10 @@ export async function readSubmitted(
 /** What a submission came to for one of its records. */
 export interface SettledRecord {
   readonly erpKey: string;
-  /** Null: it certainly did not take effect, and waits again. */
+  /** Null: it did not take effect, as far as can be known, and waits again. */
   readonly outcome: 'taken' | 'refused' | null;
   readonly held: SupplierView | undefined;
+  /** It was archived, or may have been. */
   readonly archives: boolean;
   readonly message: string | null;
 }
@@ -354,7 +379,7 @@ export async function settleRecords(
        held_at = case when g.outcome = 'taken' then $7::timestamptz else r.held_at end,
        taken = case when g.outcome = 'taken' and r.due is null then r.taken + 1 else r.taken end,
        submitted = case when g.outcome = 'taken' then $7 else r.submitted end,
-       archived_at = case when g.outcome = 'taken' and g.archives and (r.waiting_since <=
+       archived_at = case when g.archives and (r.waiting_since <=
            (select i.archives_agreed from bridge.intakes i where i.name = $1)) is not true then $7 else r.archived_at end,
        note = case when g.outcome = 'taken' then g.message else r.note end,
        due = case when g.outcome = 'released' then coalesce(r.due, $7) else r.due end,

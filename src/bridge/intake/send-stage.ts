@@ -22,7 +22,7 @@ import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { retrySchedules, retryWaitMs } from '../retry-schedules.ts';
 import { unseenAttributes } from './attributes.ts';
-import { compareRecords } from './compare-stage.ts';
+import { compareRecords, storeComparison } from './compare-stage.ts';
 import { guardArchives } from './guard-archives.ts';
 import type { IntakeWork } from './intake-deps.ts';
 import {
@@ -43,7 +43,6 @@ import {
   readToSend,
   type SubmittedRecord,
   settleRecords,
-  storeCompared,
 } from './record-store.ts';
 import { endSubmission, insertSubmission, readOpenSubmissions, storeSent, storeUncertain } from './submission-store.ts';
 
@@ -118,23 +117,23 @@ async function settlePosted(work: IntakeWork, pack: Pack, posted: Posted): Promi
   return posted.is === 'refused';
 }
 
-/** Ends a submission that certainly did not take effect: its records wait again, or are refused. */
+/** Ends a submission that did not take effect, as far as can be known: its records wait again, or are refused. */
 export async function release(
   tx: Sql,
   { intake, clock }: Pick<IntakeWork, 'intake' | 'clock'>,
   id: string,
-  { why, refused }: { why: string; refused: boolean },
+  { why, refused, mayHaveArrived = false }: { why: string; refused: boolean; mayHaveArrived?: boolean },
 ): Promise<void> {
   const now = timestampNow(clock);
   const records = await readSubmitted(tx, intake.name, id);
   await settleRecords(
     tx,
     { intake: intake.name, submission: id },
-    records.map(({ erpKey }) => ({
+    records.map(({ erpKey, change }) => ({
       erpKey,
       outcome: refused ? 'refused' : null,
       held: undefined,
-      archives: false,
+      archives: mayHaveArrived && change.archived === true,
       message: why,
     })),
     now,
@@ -172,12 +171,7 @@ async function nextPack(tx: Sql, work: IntakeWork): Promise<Pack | 'again' | und
   const most = Math.min(intake.submission_max, state.packMax ?? intake.submission_max);
   const compared = await compareRecords(tx, work, await readToSend(tx, intake.name, actions, most));
   const stale = compared.filter(({ compared: { is } }) => is !== 'differs');
-  await storeCompared(
-    tx,
-    intake.name,
-    stale.map((each) => each.compared),
-    now,
-  );
+  await storeComparison(tx, work, stale);
   const ready = compared.flatMap(({ row, change, wanted, compared: result }): SubmittedRecord[] =>
     result.is === 'differs' && change && wanted && row.key !== null
       ? [{ erpKey: row.erpKey, key: row.key, version: row.version, change, base: wanted }]

@@ -109,3 +109,12 @@ export async function knownSubmissions(sql: Sql, source: string, uuids: readonly
   );
   return new Set(rows.map(({ uuid }) => uuid));
 }
+
+/** Returns the source's id of the newest submission that it has named an id of; undefined where there is none. */
+export async function lastSubmitted(sql: Sql, source: string): Promise<string | undefined> {
+  const [row] = await sql.query<{ uuid: string }>(
+    'select uuid from bridge.intake_submissions where source = $1 and uuid is not null order by created desc limit 1',
+    [source],
+  );
+  return row?.uuid;
+}

@@ -10,6 +10,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { documentKeysOf } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
+import { findErased, versionsWithout } from '../erasure/tombstones.ts';
 import { noteSubjects, subjectsOfEvent } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
 import { type Version, versionsOf, withoutTime } from './read-version.ts';
@@ -56,7 +57,7 @@ export interface StoreOptions {
 /**
  * Stores a page in the caller's transaction. A version that the mirror holds already changes nothing. An older version
  * is not stored but returned, unless `believeOlder` is set. Of two versions with the same stamp and different contents,
- * the one that was read last counts. A record that was missing or gone is restored when its version is shown again.
+ * the one that was read last counts. A record that was missing or gone is restored when its version is shown again. Erased persons are taken out.
  * Throws AppError `invalid` when a record has no id, or a time that cannot be read: such a record can neither be stored
  * nor skipped, so the feed waits until an operator acts.
  */
@@ -64,11 +65,11 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
   const { source, feed, now, pull } = page;
   const shown = 'versions' in page ? page.versions : versionsOf(page.records, feed);
   const stamps = shown.map(({ modified }) => modified);
-  const versions = newestVersions(shown);
-  if (versions.length === 0)
+  const newest = newestVersions(shown);
+  if (newest.length === 0)
     return { stamps, changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
   await lockSources(tx, [source]);
-  const held = await readHeld(tx, source, feed, versions);
+  const { versions, held } = await withoutErased(tx, source, feed, newest);
   const { changed, restored, older } = compare(versions, held, options.believeOlder ?? false);
   if (restored.length > 0) await restore(tx, source, feed, restored);
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
@@ -101,6 +102,16 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
   const changedWithoutTime = touched.filter(({ modified }) => modified === withoutTime).length;
   const changedRecords = changed.map(({ record }) => record);
   return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older };
+}
+
+/** The versions without erased persons, and what is held of them. A version that is held already names none. */
+async function withoutErased(tx: Sql, source: string, feed: FeedName, versions: readonly Version[]) {
+  const held = await readHeld(tx, source, feed, versions);
+  const differing = versions.filter(({ recordId, hash }) => !held.get(recordId)?.content_hash.equals(hash));
+  const eraser = differing.length > 0 && (await findErased(tx, () => differing.map(({ body }) => body)));
+  if (!eraser) return { versions, held };
+  const rest = newestVersions(versionsWithout(eraser, versions, feed));
+  return { versions: rest, held: await readHeld(tx, source, feed, rest) };
 }
 
 interface Comparison {

@@ -1,7 +1,7 @@
 /**
  * Objects that have no feed of their own: the entries of the supplier list, and the related objects that feed pages
  * include. Most of them have no time of change, so of two answers the one that was requested later counts. A question
- * has a time, so there the newer version counts. An unchanged object is not written again. The documents that depend on
+ * has a time, so there the newer version counts. An unchanged object is not written again. Erased persons are taken out. The documents that depend on
  * a changed object are marked as due in the same transaction.
  */
 import { hash } from 'node:crypto';
@@ -13,6 +13,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
+import { findErased } from '../erasure/tombstones.ts';
 import { type NamedSubject, noteSubjects, subjectsOfEvent, subjectsOfSupplier } from '../history/subjects.ts';
 
 /** The kind of each object that a page can include, by its name; null: the mirror does not store it. */
@@ -55,11 +56,11 @@ export async function storeResources(
 ): Promise<StoredResources> {
   const { source, kind, objects, observed, now, pull } = given;
   const read = objects.map((object) => resourceOf(kind, object));
-  const resources = newestResources(kind, read);
+  const newest = newestResources(kind, read);
   const unreadable = read.filter((resource) => resource === undefined).length;
-  if (resources.length === 0) return { changed: 0, unreadable };
+  if (newest.length === 0) return { changed: 0, unreadable };
   await lockSources(tx, [source]);
-  const held = await readHeld(tx, source, kind, resources);
+  const { resources, held } = await withoutErased(tx, source, kind, newest);
   const confirmed: Resource[] = [];
   const differing: Resource[] = [];
   for (const resource of resources) {
@@ -101,6 +102,21 @@ export async function storeResources(
   const events = new Set(shown.flatMap((resource) => resource?.sourcingEvent ?? []));
   if (events.size > 0) await markDocumentsOfEvents(tx, { source, pull }, [...events], now);
   return { changed: changed.length, unreadable };
+}
+
+/** The objects without erased persons, and what is held of them. An object that is held already names none. */
+async function withoutErased(tx: Sql, source: string, kind: ResourceKind, resources: readonly Resource[]) {
+  const held = await readHeld(tx, source, kind, resources);
+  const differing = resources.filter(({ id, hash: shown }) => !held.get(id)?.content_hash.equals(shown));
+  const eraser = differing.length > 0 && (await findErased(tx, () => differing.map(({ body }) => body)));
+  if (!eraser) return { resources, held };
+  const rest = newestResources(
+    kind,
+    resources.map((resource) =>
+      eraser.isIn(resource.body) ? resourceOf(kind, eraser.takeOutOf(resource.object)) : resource,
+    ),
+  );
+  return { resources: rest, held: await readHeld(tx, source, kind, rest) };
 }
 
 /** The events and suppliers whose names an object shows. */

@@ -9,13 +9,16 @@
  * | the same, 2 at once    | A B, next: cursor=B | the same order; `next` names no page number and no offset  |
  * | that next page         | C D                 | the order goes on where it stopped: proved                 |
  *
- * A feed that shows fewer than two records proves nothing yet, and is read as any other feed.
+ * A feed that shows fewer than two records proves nothing yet, and is read as any other feed. One that refuses its own
+ * next page twice cannot be followed.
  */
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
+import { AppError } from '#platform/errors.ts';
 import { readVersionKey, type VersionKey, withoutTime } from '../mirror/read-version.ts';
 import type { FeedReader, PulledPage } from './feed/feed-reader.ts';
 import type { Bounds } from './feed/time-range.ts';
+import { isRefusal } from './windows/scan-types.ts';
 
 /** Undefined while nothing is decided. */
 export type OrderVerdict = { readonly isProved: true } | { readonly isProved: false; readonly why: string } | undefined;
@@ -33,10 +36,15 @@ export async function proveOrder(
   if (disorder !== undefined) return { isProved: false, why: disorder };
   const half = Math.min(Math.floor(first.length / 2), recordsMax / 2);
   if (half === 0) return undefined;
-  const again = await reader.read({ ...from, pageSize: half });
+  const reading = async () => {
+    const again = await reader.read({ ...from, pageSize: half });
+    return { again, rest: again.next === undefined ? undefined : await readOrRefusal(reader, again.next) };
+  };
+  const once = await reading();
+  const { again, rest } = once.rest instanceof AppError ? await reading() : once;
   // A service that ignores the page size shows no second page here; the pages of a longer read will decide.
-  if (again.next === undefined) return undefined;
-  const rest = await reader.read({ next: again.next });
+  if (rest === undefined) return undefined;
+  if (rest instanceof AppError) return { isProved: false, why: `its next page is refused (${rest.publicMessage})` };
   const second = [...keysOf(again, feed), ...keysOf(rest, feed)];
   const place = placeIn(again.next, again.records.length) ?? placeIn(rest.next, second.length);
   const why = place ?? disorderIn(second, undefined) ?? differenceOf(first, second);
@@ -49,6 +57,15 @@ export async function proveOrder(
   return keysOf(now, feed).some(({ id, modified }) => id === skipped.id && modified === skipped.modified)
     ? { isProved: false, why: `its pages have skipped the record ${skipped.id} of ${skipped.modified}` }
     : { isProved: true };
+}
+
+async function readOrRefusal(reader: FeedReader, next: string): Promise<PulledPage | AppError> {
+  try {
+    return await reader.read({ next });
+  } catch (error) {
+    if (isRefusal(error)) return error;
+    throw error;
+  }
 }
 
 function keysOf({ records }: PulledPage, feed: FeedName): VersionKey[] {

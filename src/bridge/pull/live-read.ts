@@ -13,7 +13,6 @@ import type { Bounds } from './feed/time-range.ts';
 import { breakUnfilteredPass, finishUnfilteredPass, saveUnfilteredPage } from './feed/unfiltered-store.ts';
 import type { Pull } from './pull.ts';
 import { type ForwardPage, PagesBroken, readForward } from './read-forward.ts';
-import { brokenPassWaitMs } from './unfiltered-passes.ts';
 import { scanFeed } from './windows/scan-feed.ts';
 import { defaultGranularityMicros, ScanStopped } from './windows/scan-types.ts';
 import { latestCredibleMs } from './windows/upper-bound.ts';
@@ -108,8 +107,7 @@ export async function readLive(pull: Pull): Promise<LiveRead> {
     const isEnd = isResumed || !read.endedEmpty;
     await transaction(async (tx) => {
       const now = timestampNow(clock);
-      if (why !== undefined && !read.ordered)
-        await breakUnfilteredPass(tx, feed, { why, due: timestampFromMs(clock.nowMs() + brokenPassWaitMs) });
+      if (why !== undefined && !read.ordered) await breakUnfilteredPass(tx, feed, { why, now });
       else if (isEnd)
         await finishUnfilteredPass(tx, feed, { isSnapshot: read.ordered || (!isResumed && read.pages === 1), now });
     });

@@ -9,7 +9,7 @@ import type { AcquireLease } from '../leases/lease.ts';
 import { createHistoryPruning } from '../mirror/prune-history.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { createFeedWatch } from '../status/watch-feeds.ts';
-import { openDueAudit } from './backfill/audit-store.ts';
+import { openDueAudits } from './backfill/audit-store.ts';
 import { readFeedsToBackfill } from './backfill/backfill-store.ts';
 import { createBackfillWorker } from './backfill/run-backfills.ts';
 import { type FeedId, makeWaitingFeedsDue, readDueFeeds } from './feed/checkpoint-store.ts';
@@ -105,8 +105,7 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
         lane: lanes.backfill,
         due: async () => {
           const now = timestampNow(clock);
-          for (const source of settings.sources)
-            for (const feed of source.feeds) await database.transaction((tx) => openDueAudit(tx, source, feed, now));
+          await openDueAudits(database, settings.sources, now);
           return keysOf(await readFeedsToBackfill(database, now));
         },
       },

@@ -2,7 +2,6 @@
  * The passes without a filter that follow the first one (`feed/unfiltered-store.ts`), some pages in each pull, so that
  * they do not hold up the live read of a long feed.
  */
-import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import {
   breakUnfilteredPass,
@@ -13,8 +12,6 @@ import {
 import type { Pull } from './pull.ts';
 import { PagesBroken, readForward } from './read-forward.ts';
 
-/** A pass whose pages broke off is tried again after this. */
-export const brokenPassWaitMs = 3_600_000;
 const pagesOfOnePull = 20;
 /** The shares of a page that the passes ask for, in turns: a record at a boundary of pages does not stay at one. */
 const pageShares = [1, 0.9, 0.7, 0.8, 0.6] as const;
@@ -48,8 +45,7 @@ export async function continueUnfiltered(pull: Pull): Promise<number | undefined
   } catch (error) {
     if (!(error instanceof PagesBroken)) throw error;
     log.warn({ err: error, ...feed }, 'records without a time are read again later');
-    const dueMs = clock.nowMs() + brokenPassWaitMs;
-    await transaction((tx) => breakUnfilteredPass(tx, feed, { why: error.publicMessage, due: timestampFromMs(dueMs) }));
+    await transaction((tx) => breakUnfilteredPass(tx, feed, { why: error.publicMessage, now: timestampNow(clock) }));
     return undefined;
   }
   const { finished } = await readUnfiltered(pull.database, feed);

@@ -1,4 +1,7 @@
-/** The pushing part of a process: one worker for each flow, which brings the flow's ERP in step. */
+/**
+ * The pushing part of a process: one worker for each flow, which brings the flow's ERP in step. A shadow has a worker that
+ * examines its documents and writes nothing.
+ */
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
@@ -11,8 +14,14 @@ import { createFlowWatch } from '../flows/watch-flows.ts';
 import { createAttemptPruning } from '../history/prune-attempts.ts';
 import type { AcquireLease } from '../leases/lease.ts';
 import { createProcessIdentity } from '../leases/process-identity.ts';
+import { pruneReconciliations } from '../reconcile/reconciliation-store.ts';
+import { pruneReports } from '../reconcile/report-store.ts';
+import { createConfirmation, flowsToConfirm } from '../restore/confirm-documents.ts';
 import { followRestore } from '../restore/follow-restore.ts';
 import type { FlowSettings } from '../settings.ts';
+import { createExamination } from '../shadow/examine-flow.ts';
+import { liveFlowOf } from '../shadow/live-flow.ts';
+import { shadowsWithDue } from '../shadow/shadow-store.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
 import { createFlowPush } from './push-flow.ts';
@@ -30,6 +39,9 @@ export async function startPush(
 ): Promise<WorkingPart> {
   const { database, signals, clock, log } = deps;
   const settings = flows.map(({ flow }) => flow);
+  const live = flows.filter(({ flow }) => !flow.shadow);
+  const liveSettings = live.map(({ flow }) => flow);
+  const shadows = settings.filter(({ shadow }) => shadow);
   for (const name of await resumeOnSettingsChange(database, settings, deps.secrets, timestampNow(clock)))
     log.info({ flow: name }, 'flow resumed: the settings of its connector have changed');
   // Not awaited: a connector that does not answer must not delay the other flows.
@@ -43,7 +55,7 @@ export async function startPush(
   const clientOf = createSourceClients(deps);
   const processIdentity = deps.processIdentity ?? createProcessIdentity();
   const pushes = new Map(
-    flows.map(({ flow, connector, session, secrets }) => {
+    live.map(({ flow, connector, session, secrets }) => {
       const files = flow.documents.includes('file') ? createFileLoader(clientOf(flow.source), clock) : undefined;
       const loadFiles = files && ((ids: readonly string[], signal: AbortSignal) => files.load(ids, signal));
       const shared = { database, acquireLease, clock, log, outcomes, processIdentity };
@@ -51,10 +63,32 @@ export async function startPush(
     }),
   );
   // As many workers as flows: a flow that waits for its ERP must not delay the others.
-  signals.work(lanes.push, { concurrency: Math.max(1, flows.length) }, async (key, signal) => {
+  const confirmations = new Map(
+    live.map((openFlow) => [
+      openFlow.flow.name,
+      createConfirmation({ openFlow, database, acquireLease, processIdentity, clock, log }),
+    ]),
+  );
+  signals.work(lanes.push, { concurrency: Math.max(1, live.length) }, async (key, signal) => {
+    await confirmations.get(key)?.(signal);
     await pushes.get(key)?.(signal);
   });
-  const watchFlows = createFlowWatch({ database, log, flows: settings });
+  const examinations = new Map(
+    flows
+      .filter(({ flow }) => flow.shadow)
+      .map((openFlow) => {
+        const compared = liveFlowOf(openFlow.flow, settings);
+        return [
+          openFlow.flow.name,
+          createExamination({ openFlow, live: compared, database, acquireLease, clock, log }),
+        ];
+      }),
+  );
+  if (shadows.length > 0)
+    signals.work(lanes.shadow, { concurrency: shadows.length }, async (key, signal) => {
+      await examinations.get(key)?.(signal);
+    });
+  const watchFlows = createFlowWatch({ database, log, flows: liveSettings });
   const warnOfSettings = warnOfOtherSettings(deps, settings);
   const prune = createAttemptPruning({ database, clock, days: deps.settings.attempt_days });
   return {
@@ -64,9 +98,13 @@ export async function startPush(
         due: async () => {
           for (const flow of await followRestore(database, deps.settings, timestampNow(clock)))
             log.info({ flow }, 'its source was read again after the restore: the ERP is asked about every document');
-          return flowsWithDue(database, settings, timestampNow(clock));
+          const toConfirm = await flowsToConfirm(database, liveSettings);
+          return [...toConfirm, ...(await flowsWithDue(database, liveSettings, timestampNow(clock)))];
         },
       },
+      ...(shadows.length > 0
+        ? [{ lane: lanes.shadow, due: () => shadowsWithDue(database, shadows, timestampNow(clock)) }]
+        : []),
     ],
     housekeeping: async () => {
       await watchFlows();
@@ -74,7 +112,10 @@ export async function startPush(
       const replayed = await advanceReplays(database, timestampNow(clock));
       if (replayed.length > 0) await signals.signal(lanes.push, replayed);
       await prune();
-      await pruneReplays(database, timestampFromMs(clock.nowMs() - deps.settings.attempt_days * dayMs));
+      const kept = timestampFromMs(clock.nowMs() - deps.settings.attempt_days * dayMs);
+      await pruneReplays(database, kept);
+      await pruneReconciliations(database, kept);
+      await pruneReports(database);
     },
   };
 }

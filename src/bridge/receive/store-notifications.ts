@@ -6,6 +6,7 @@ import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { textArray, timeArray, utf8Array } from '#platform/database/binary-array.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
+import { findErased } from '../erasure/tombstones.ts';
 
 export interface ReceivedNotification {
   source: string;
@@ -19,35 +20,68 @@ export interface ReceivedNotification {
   trace?: string | undefined;
 }
 
-const insert = prepared(
-  `insert into bridge.inbox (source, trigger, feed, body, received)
-   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])`,
-);
+const intoInbox = `insert into bridge.inbox (source, trigger, feed, body, received)
+   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])`;
+const tracedIntoInbox = `insert into bridge.inbox (source, trigger, feed, body, received, trace)
+   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`;
 
-const insertTraced = prepared(
-  `insert into bridge.inbox (source, trigger, feed, body, received, trace)
-   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`,
-);
+/** Inserts nothing when a person was erased: the texts have to be looked at first. */
+const unlessErased = (statement: string) =>
+  prepared(`with stored as (${statement} where not exists (select from bridge.erased_persons))
+   select exists (select from bridge.erased_persons) as "hasErased"`);
 
-/** Stores notifications in one statement, hence one commit. Rejects when the database does not take them. */
+const statements = {
+  plain: { insert: prepared(intoInbox), unlessErased: unlessErased(intoInbox) },
+  traced: { insert: prepared(tracedIntoInbox), unlessErased: unlessErased(tracedIntoInbox) },
+};
+
+/**
+ * Stores notifications in one statement, hence one commit, without erased persons. Rejects when the database does not take
+ * them.
+ */
 export async function storeNotifications(sql: Sql, notifications: readonly ReceivedNotification[]): Promise<void> {
   const isTraced = notifications.some(({ trace }) => trace !== undefined);
-  await sql.query(isTraced ? insertTraced : insert, [
+  const { insert, unlessErased: insertUnlessErased } = statements[isTraced ? 'traced' : 'plain'];
+  const [stored] = await sql.query<{ hasErased: boolean }>(insertUnlessErased, paramsOf(notifications, isTraced));
+  if (stored?.hasErased !== true) return;
+  const eraser = await findErased(sql, () => notifications.map(({ body }) => body.toString()));
+  const withoutErased = (body: Buffer) =>
+    eraser?.isIn(body.toString()) ? Buffer.from(JSON.stringify(eraser.takeOutOf(JSON.parse(body.toString())))) : body;
+  const without = notifications.map(({ body, ...rest }) => ({ ...rest, body: withoutErased(body) }));
+  await sql.query(insert, paramsOf(without, isTraced));
+}
+
+function paramsOf(notifications: readonly ReceivedNotification[], isTraced: boolean): unknown[] {
+  return [
     textArray(notifications.map(({ source }) => source)),
     textArray(notifications.map(({ trigger }) => trigger)),
     textArray(notifications.map(({ feed }) => feed ?? null)),
     utf8Array(notifications.map(({ body }) => body)),
     timeArray(notifications.map(({ receivedMs }) => receivedMs)),
     ...(isTraced ? [textArray(notifications.map(({ trace }) => trace ?? null))] : []),
-  ]);
+  ];
 }
 
+const pruneBatch = 5_000;
+
 /**
- * Deletes notifications that are older than `keptDays`, including those that no pull has answered. A notification only
- * makes a pull start sooner: a feed that could not be read for that long, or is no longer configured, does not need it.
+ * Deletes notifications that are older than `keptDays`, including those that no pull has answered, in batches that are
+ * transactions of their own. A notification only makes a pull start sooner: a feed that could not be read for that long, or
+ * is no longer configured, does not need it. Two processes may do it at once; a failure leaves the rest for the next call.
  */
 export async function pruneInbox(sql: Sql, now: Timestamp, keptDays: number): Promise<void> {
   const before = addMicros(now, -keptDays * 86_400_000_000);
-  await sql.query('delete from bridge.inbox where received < $1', [before]);
-  await sql.query('delete from bridge.answers where answered < $1', [before]);
+  for (const [table, time] of [
+    ['bridge.inbox', 'received'],
+    ['bridge.answers', 'answered'],
+  ])
+    for (;;) {
+      const deleted = await sql.query(
+        `delete from ${table} where ctid = any(array(
+           select ctid from ${table} where ${time} < $1 limit ${pruneBatch} for update skip locked))
+         returning 1`,
+        [before],
+      );
+      if (deleted.length < pruneBatch) break;
+    }
 }

@@ -5,8 +5,12 @@
  *     12:30  award A-17 was delivered as order 4711; the restored database does not know that
  *     13:10  restored: every flow is held; supplier lists and intakes count as never read
  *     13:11  the feeds are read again, up to 13:10: award A-17 is in the mirror (`follow-restore.ts`)
- *     13:11  every document of the flow is uncertain, A-17 too: the ERP is asked what it holds before anything is sent
+ *     13:11  every document of the flow is uncertain, A-17 too: the ERP is asked what it holds (`confirm-documents.ts`)
  *     13:11  `lookup` finds order 4711: A-17 is settled as `unchanged`, and no second order is made
+ *     13:12  the ERP was asked about every document: the flow sends what differs
+ *
+ * A database that was lost altogether is rebuilt in the same way: it knows no flow yet, and those that are registered
+ * while the restore is open are held.
  *
  * No process of the bridge may run meanwhile: it would send what the rows of before say.
  */
@@ -25,7 +29,10 @@ export async function noteRestore(
   await database.transaction(async (tx) => {
     await tx.query('update bridge.restores set ended = $1 where ended is null', [restored]);
     await tx.query('insert into bridge.restores (restored, backup_made) values ($1, $2)', [restored, backupMade]);
-    await tx.query('update bridge.flows set restored = $1', [restored]);
+    await tx.query(
+      'update bridge.flows set restored = $1, confirmed_kind = null, confirmed_key = null, confirm_error = null',
+      [restored],
+    );
     await tx.query('update bridge.checkpoints set next_pull = $1, throttled_until = null', [restored]);
     // Without a list that was read, an intake compares nothing and submits nothing; nor before the ERP was read.
     await tx.query('update bridge.supplier_lists set last_pull = null, next_pull = $1', [restored]);

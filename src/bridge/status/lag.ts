@@ -155,7 +155,7 @@ export function lagOfFlow(flow: FlowProgress, feeds: readonly { feed: string; la
 function whyOfFlow(flow: FlowProgress, now: Timestamp): string | undefined {
   if (flow.pausedReason !== null) return `paused: ${flow.pausedReason}`;
   if (flow.restored !== null)
-    return `the database was restored at ${shortTime(flow.restored)}: nothing is sent before its source was read again`;
+    return `the database was restored at ${shortTime(flow.restored)}: nothing is sent before its source was read again and the ERP was asked about every document`;
   if (flow.circuitUntil !== null && flow.circuitUntil > now) {
     const trial = `too many failures in a row, one document is tried at ${shortTime(flow.circuitUntil)}`;
     return `${trial}: ${flow.lastError ?? 'see the dead letters'}`;

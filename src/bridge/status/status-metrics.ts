@@ -7,9 +7,8 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { Gauge, type Registry } from '#platform/metrics.ts';
 import { alertKinds } from '../alerts/alert.ts';
-import type { IntakeStatus } from '../intake/intake-status.ts';
 import type { BridgeSettings } from '../settings.ts';
-import { type BridgeStatus, type FeedStatus, type FlowStatus, isChannelFailing, readStatus } from './status.ts';
+import { type BridgeStatus, isChannelFailing, readStatus } from './status.ts';
 
 type ReadStatus = () => Promise<BridgeStatus>;
 
@@ -60,6 +59,7 @@ export function registerStatusMetrics(deps: {
       }
     },
   });
+  registerComparisonMetrics(read, registry);
   const alerts = new Gauge({
     name: 'bridge_alerts_open',
     help: 'Open alerts, where a channel for alerts is configured',
@@ -96,21 +96,54 @@ export function registerStatusMetrics(deps: {
   });
 }
 
-function registerFeedMetrics(read: ReadStatus, registry: Registry): void {
-  const labelNames = ['source', 'feed'] as const;
-  const gauge = (name: string, help: string, valueOf: (feed: FeedStatus) => number) => {
+/** Returns a function that registers a gauge with a value for each of these rows. */
+function gaugesOf<Label extends string, Row>(
+  registry: Registry,
+  labelNames: readonly Label[],
+  rows: { readonly read: () => Promise<readonly Row[]>; readonly labelsOf: (row: Row) => Record<Label, string> },
+) {
+  return (name: string, help: string, valueOf: (row: Row) => number): void => {
     const made = new Gauge({
       name,
       help,
       labelNames,
       registers: [registry],
       async collect() {
-        const { feeds } = await read();
+        const all = await rows.read();
         made.reset();
-        for (const feed of feeds) made.set({ source: feed.source, feed: feed.feed }, valueOf(feed));
+        for (const row of all) made.set(rows.labelsOf(row), valueOf(row));
       },
     });
   };
+}
+
+function registerComparisonMetrics(read: ReadStatus, registry: Registry): void {
+  const gauge = gaugesOf(registry, ['flow'], {
+    read: async () => (await read()).comparisons,
+    labelsOf: ({ flow }) => ({ flow }),
+  });
+  gauge(
+    'bridge_comparison_differences',
+    'Documents and records that differed, or were unclear, in the latest comparison with the ERP',
+    ({ differing }) => differing,
+  );
+  gauge(
+    'bridge_comparison_ended_seconds',
+    'When the latest comparison with the ERP ended, in seconds since 1970; 0: none has',
+    ({ ended }) => (ended === null ? 0 : msFromTimestamp(ended) / 1_000),
+  );
+  gauge(
+    'bridge_comparison_overdue',
+    '1 while the comparison with the ERP fails, or its schedule was missed twice; else 0',
+    ({ overdue }) => Number(overdue),
+  );
+}
+
+function registerFeedMetrics(read: ReadStatus, registry: Registry): void {
+  const gauge = gaugesOf(registry, ['source', 'feed'], {
+    read: async () => (await read()).feeds,
+    labelsOf: ({ source, feed }) => ({ source, feed }),
+  });
   gauge(
     'bridge_feed_lag_seconds',
     'How far the mirror is behind the source; infinite until the feed has been read once',
@@ -153,19 +186,10 @@ function registerFeedMetrics(read: ReadStatus, registry: Registry): void {
 }
 
 function registerFlowMetrics(read: ReadStatus, registry: Registry, clock: Clock): void {
-  const gauge = (name: string, help: string, valueOf: (flow: FlowStatus) => number) => {
-    const made = new Gauge({
-      name,
-      help,
-      labelNames: ['flow'] as const,
-      registers: [registry],
-      async collect() {
-        const { flows } = await read();
-        made.reset();
-        for (const flow of flows) made.set({ flow: flow.flow }, valueOf(flow));
-      },
-    });
-  };
+  const gauge = gaugesOf(registry, ['flow'], {
+    read: async () => (await read()).flows,
+    labelsOf: ({ flow }) => ({ flow }),
+  });
   gauge(
     'bridge_flow_lag_seconds',
     'How far the ERP is behind the source: by the oldest undelivered document, or the feed furthest behind',
@@ -193,19 +217,10 @@ function registerFlowMetrics(read: ReadStatus, registry: Registry, clock: Clock)
 }
 
 function registerIntakeMetrics(read: ReadStatus, registry: Registry): void {
-  const gauge = (name: string, help: string, valueOf: (intake: IntakeStatus) => number) => {
-    const made = new Gauge({
-      name,
-      help,
-      labelNames: ['intake'] as const,
-      registers: [registry],
-      async collect() {
-        const { intakes } = await read();
-        made.reset();
-        for (const intake of intakes) made.set({ intake: intake.intake }, valueOf(intake));
-      },
-    });
-  };
+  const gauge = gaugesOf(registry, ['intake'], {
+    read: async () => (await read()).intakes,
+    labelsOf: ({ intake }) => ({ intake }),
+  });
   gauge(
     'bridge_intake_lag_seconds',
     'How far the service is behind the ERP; infinite until the ERP has been read once',
@@ -213,12 +228,12 @@ function registerIntakeMetrics(read: ReadStatus, registry: Registry): void {
   );
   gauge(
     'bridge_intake_suppliers_due',
-    'Suppliers that differ from what the service holds',
+    'Suppliers or requisitions that differ from what the service holds',
     ({ backlog, inSubmissions }) => backlog.suppliers + inSubmissions,
   );
   gauge(
     'bridge_intake_dead_letters',
-    'Suppliers that the service refused, or that are not clear',
+    'Suppliers or requisitions that the service refused, or that a person has to look at',
     ({ deadLetters }) => deadLetters,
   );
   gauge('bridge_intake_paused', '1 while the intake is paused', ({ pausedReason }) => Number(pausedReason !== null));

@@ -7,10 +7,13 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { Alert } from '../alerts/alert.ts';
 import { type ChannelState, readAlerts, readChannels } from '../alerts/alert-store.ts';
+import { type FlowRole, readFlowRoles, whyHeld } from '../flows/held-flows.ts';
 import { type IntakeStatus, intakeNeedsLook, readIntakeStatuses } from '../intake/intake-status.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
+import { type ComparisonStatus, comparisonNeedsLook, readComparisons } from '../reconcile/reconcile-status.ts';
 import { type OpenRestore, readOpenRestore } from '../restore/open-restore.ts';
 import type { BridgeSettings } from '../settings.ts';
+import { readShadowStatuses, type ShadowStatus } from '../shadow/shadow-store.ts';
 import {
   type FeedProgress,
   type FlowProgress,
@@ -25,12 +28,16 @@ import { readSourceChanges, type SourceChange } from './source-changes.ts';
 export interface BridgeStatus {
   feeds: FeedStatus[];
   flows: FlowStatus[];
+  /** The flows that run beside live ones and write nothing; they are never late. */
+  shadows: ShadowStatus[];
   /** The restore from a backup that has not ended: what is not read again or not confirmed yet. Null: none. */
   restore: OpenRestore | null;
   intakes: IntakeStatus[];
   backfills: BackfillStatus[];
   /** The last audit of each feed. */
   audits: AuditStatus[];
+  /** How the comparisons of what was delivered with what the ERPs hold stand; only of flows that were ever compared. */
+  comparisons: ComparisonStatus[];
   /** What has changed at the sources lately, and fields that are gone. */
   changes: SourceChange[];
   /** The open alerts, the oldest first; none are made where no channel is configured. */
@@ -176,10 +183,12 @@ export async function readStatus(
   return {
     feeds,
     flows: await readFlows(sql, settings, feeds, now),
+    shadows: await readShadowStatuses(sql),
     restore: (await readOpenRestore(sql)) ?? null,
     intakes: await readIntakeStatuses(sql, settings, quotas, now),
     backfills: await readBackfills(sql, now),
     audits: await readAudits(sql, feeds),
+    comparisons: await readShownComparisons(sql, settings, now),
     changes: await readSourceChanges(sql, settings, now),
     alerts: channels.length > 0 ? await readAlerts(sql) : [],
     alertChannels: channels.length > 0 ? await readChannels(sql, channels, now) : [],
@@ -201,6 +210,13 @@ export async function readStatus(
        where f.kinds <> '{}' order by d."deadSince" desc limit ${shownMost}`,
     ),
   };
+}
+
+/** Of flows that are compared by schedule, or were compared once. A shadow has delivered nothing. */
+async function readShownComparisons(sql: Sql, settings: ShownSettings, now: Timestamp): Promise<ComparisonStatus[]> {
+  const live = (settings.flows ?? []).filter(({ shadow }) => !shadow);
+  const all = await readComparisons(sql, live, now);
+  return all.filter(({ everyHours, ended, open }) => everyHours > 0 || ended !== null || open !== null);
 }
 
 /** Reads how far the configured feeds have been read. Rejects when the database is not available. */
@@ -230,9 +246,10 @@ export async function readFeedStatuses(
        (select count(*)::int from bridge.suspect_versions d where d.source = c.source and d.feed = c.feed) as suspects
      from bridge.checkpoints c order by source, feed`,
   );
+  const byFeed = new Map(rows.map((row) => [`${row.source} ${row.feed}`, row]));
   const shown = sources.flatMap((source) =>
     source.feeds.map((feed): FeedStatus => {
-      const row = rows.find((checkpoint) => checkpoint.source === source.name && checkpoint.feed === feed);
+      const row = byFeed.get(`${source.name} ${feed}`);
       const { raisedSeconds, ...progress } = row ?? { ...neverRead, source: source.name, feed, nextPull: now };
       const state = {
         ...progress,
@@ -324,9 +341,13 @@ async function readFlows(
     if (sources.some(({ name }) => name === row.source)) return { ...row, lag };
     return { ...row, lag: { seconds: null, inStep: false, why: `its source ${row.source} is not configured here` } };
   });
-  const unknown = configured
-    .filter(({ name }) => rows.every(({ flow }) => flow !== name))
-    .map(({ name, source }) => ({ flow: name, source, ...neverPushed, lag: notStarted('push') }));
+  const waiting = configured.filter(({ name, shadow }) => !shadow && rows.every(({ flow }) => flow !== name));
+  const roles = waiting.length > 0 ? await readFlowRoles(sql) : new Map<string, FlowRole>();
+  const unknown = waiting.map((flow) => {
+    const held = whyHeld(flow, roles.get(flow.name));
+    const lag = held ? { seconds: null, inStep: false, why: `nothing is sent: ${held.why}` } : notStarted('push');
+    return { flow: flow.name, source: flow.source, ...neverPushed, lag };
+  });
   return [...flows, ...unknown];
 }
 
@@ -378,7 +399,7 @@ export function isChannelFailing({ lastError, givenUp }: ChannelState): boolean 
 /**
  * True when an operator should look: a pull or an audit fails, a watermark stands still, a source no longer sends a
  * field that a flow needs, a flow or an intake is paused, an ERP cannot be read, a circuit is open, there is a dead
- * letter, a document is stuck (tried many times, or its connector returns answers that cannot be read), an alert is
+ * letter, the ERP differed in the latest comparison, a document is stuck (tried many times, or its connector returns answers that cannot be read), an alert is
  * open, or alerts cannot be sent.
  */
 export function needsLook({
@@ -386,15 +407,20 @@ export function needsLook({
   flows,
   intakes,
   audits,
+  comparisons,
   changes,
   alerts,
   alertChannels,
-}: Pick<BridgeStatus, 'feeds' | 'flows' | 'intakes' | 'audits' | 'changes' | 'alerts' | 'alertChannels'>): boolean {
+}: Pick<
+  BridgeStatus,
+  'feeds' | 'flows' | 'intakes' | 'audits' | 'comparisons' | 'changes' | 'alerts' | 'alertChannels'
+>): boolean {
   return (
     alerts.length > 0 ||
     alertChannels.some(isChannelFailing) ||
     intakes.some(intakeNeedsLook) ||
     audits.some(isAuditFailing) ||
+    comparisons.some(comparisonNeedsLook) ||
     changes.some(({ isMissed }) => isMissed) ||
     feeds.some(({ failures, stalled }) => failures > 0 || stalled) ||
     flows.some(

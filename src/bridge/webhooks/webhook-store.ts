@@ -133,7 +133,9 @@ function secretContext(id: string): string {
   return `bridge.webhooks.secret:${id}`;
 }
 
-/** The secrets of the bridge that are sealed under the master key. */
-export const bridgeSealedColumns: readonly SealedColumn[] = [
-  { table: 'bridge.webhooks', column: 'secret', context: secretContext },
-];
+/** The signing keys, as they are sealed under the master key. */
+export const webhookSecretColumn: SealedColumn = {
+  table: 'bridge.webhooks',
+  column: 'secret',
+  context: secretContext,
+};

@@ -1,7 +1,7 @@
 /** `bridge actions`: the audit log, latest first: who did what, on which object, from where, when, and whether it was allowed. */
 import { InvalidArgumentError } from 'commander';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { type ActionOutcome, readActions } from '#platform/audit-log.ts';
+import { type ActionOutcome, type RecordedAction, readActions } from '#platform/audit-log.ts';
 import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
 import { print, shortTime, tableOf } from '../output.ts';
 
@@ -22,6 +22,24 @@ export function actionId(text: string): string {
   throw new InvalidArgumentError('It must be the action that an earlier page has printed.');
 }
 
+/** A page for people; the last line says how to read on. */
+export function actionsText(actions: readonly RecordedAction[], next: string | undefined): string {
+  const table = tableOf(
+    ['when', 'who', 'from', 'what', 'object', 'outcome', 'details'],
+    actions.map((action) => [
+      shortTime(action.when),
+      action.who.kind === 'user' ? action.who.name : `${action.who.name} (${action.who.kind})`,
+      action.from,
+      action.what,
+      action.object,
+      action.outcome,
+      Object.keys(action.details).length === 0 ? null : JSON.stringify(action.details),
+    ]),
+    'No actions.',
+  );
+  return next === undefined ? table : `${table}\nEarlier ones: --before ${next}`;
+}
+
 /** With more actions than `--limit`, the last line says how to read on. */
 export function runActions(options: ActionsOptions): Promise<number> {
   const { name, what, object, outcome, from, to, before, limit } = options;
@@ -32,24 +50,7 @@ export function runActions(options: ActionsOptions): Promise<number> {
       const found = await readActions(database, 'bridge', { ...filter, limit: limit + 1 });
       const actions = found.slice(0, limit);
       const next = found.length > limit ? actions.at(-1)?.id : undefined;
-      print(options, { actions, next: next ?? null }, () =>
-        [
-          tableOf(
-            ['when', 'who', 'from', 'what', 'object', 'outcome', 'details'],
-            actions.map((action) => [
-              shortTime(action.when),
-              action.who.kind === 'user' ? action.who.name : `${action.who.name} (${action.who.kind})`,
-              action.from,
-              action.what,
-              action.object,
-              action.outcome,
-              Object.keys(action.details).length === 0 ? null : JSON.stringify(action.details),
-            ]),
-            'No actions.',
-          ),
-          ...(next === undefined ? [] : [`Earlier ones: --before ${next}`]),
-        ].join('\n'),
-      );
+      print(options, { actions, next: next ?? null }, () => actionsText(actions, next));
       return 0;
     },
     { withoutSecrets: true },

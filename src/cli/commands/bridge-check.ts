@@ -1,16 +1,22 @@
 /**
  * `bridge check`: tests whether each source, flow and intake can do what is asked of it. For a source it probes and keeps
- * the source profile of each feed, and looks at the webhook. For a flow it runs the connector's own checks of the ERP.
+ * the source profile of each feed, and looks at the webhook. For a flow it runs the connector's own checks of the ERP, and
+ * tries the mapping on the newest records: what it cannot make would be a dead letter at the next start.
  * Exit code 1 when a line fails. A `note` is what makes reading slower or dearer, and loses nothing.
  */
 
+import { z } from 'zod';
+import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { type ProbeResult, probeSource } from '#bridge/pull/probe/probe-source.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import { readSourceChanges } from '#bridge/status/source-changes.ts';
+import { AnswerError } from '#client/read-answer.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { checkConnector, checkIntakeConnector } from '../check-connector.ts';
+import type { DoctorFinding } from '../doctor/finding.ts';
+import { findMapping } from '../doctor/flow-findings.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { print, tableOf } from '../output.ts';
 
@@ -26,10 +32,16 @@ export function runCheck(options: BridgeCommandOptions): Promise<number> {
     requireSource(command.settings);
     const lines: CheckedLine[] = [];
     for (const source of command.settings.sources) lines.push(...(await checkSource(command, source)));
-    for (const { name } of command.settings.flows)
-      lines.push(...(await checked(`flow ${name}`, 'connector', () => checkConnector(command, name))));
-    for (const { name } of command.settings.intakes)
-      lines.push(...(await checked(`intake ${name}`, 'connector', () => checkIntakeConnector(command, name))));
+    for (const flow of command.settings.flows) {
+      const of = `flow ${flow.name}`;
+      lines.push(...(await checked(of, 'connector', () => checkConnector(command, flow.name))));
+      lines.push(...(await checked(of, 'mapping', async () => [lineOf('mapping', await findMapping(command, flow))])));
+    }
+    for (const intake of command.settings.intakes) {
+      const of = `intake ${intake.name}`;
+      lines.push(...(await checked(of, 'connector', () => checkIntakeConnector(command, intake.name))));
+      lines.push(...(await checked(of, 'source', () => checkSourceOfIntake(command, intake))));
+    }
     const good = lines.every((line) => line.ok);
     print(options, { ok: good, checks: lines }, () =>
       tableOf(
@@ -59,13 +71,29 @@ async function checkSource(command: BridgeCommand, source: SourceSettings): Prom
       )),
     );
   lines.push(...(await checked(of, 'changes', () => checkChanges(command, source))));
-  lines.push(
-    ...(await checked(of, 'webhook', async () => {
-      const { level, message, todo } = await findWebhooks(command, source);
-      return [{ name: 'webhook', ok: level !== 'fail', message: todo === undefined ? message : `${message}. ${todo}` }];
-    })),
-  );
+  lines.push(...(await checked(of, 'webhook', async () => [lineOf('webhook', await findWebhooks(command, source))])));
   return lines;
+}
+
+/** What the doctor finds, as a line of this command. */
+function lineOf(name: string, { level, message, todo }: DoctorFinding): ProbeResult {
+  return { name, ok: level !== 'fail', message: todo === undefined ? message : `${message}. ${todo}` };
+}
+
+/** Whether the source lets the intake look at what it writes: its API key needs scopes that reading feeds does not. */
+async function checkSourceOfIntake(command: BridgeCommand, { source, stream }: IntakeSettings): Promise<ProbeResult[]> {
+  const [what, path] = stream === 'supplier' ? ['suppliers', '/api/manage/suppliers'] : ['jobs', '/api/jobs/'];
+  const result = { name: 'source', ok: true };
+  try {
+    const request = { method: 'GET', path: `${path}?page_number=1&page_size=1` } as const;
+    await command.clientOf(source).call(request, z.unknown(), command.signal);
+  } catch (error) {
+    // The API document leaves open what the list of jobs looks like.
+    if (stream === 'supplier' || !(error instanceof AnswerError) || error.status !== 404) throw error;
+    const message = `the source "${source}" has no list of jobs: whether a job was made may need a person to say`;
+    return [{ ...result, note: true, message }];
+  }
+  return [{ ...result, message: `the source "${source}" shows its ${what}` }];
 }
 
 /** What the pull has noticed of the source since: a line for each feed that has changed. */

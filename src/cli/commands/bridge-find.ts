@@ -12,13 +12,14 @@ export interface FindOptions extends FindCommandOptions {
 }
 
 /** Shows those that need a look first, then the latest. Exit code 1 when nothing fits. */
-export function runFind(options: FindOptions, text: string): Promise<number> {
+export function runFind(options: FindOptions, words: readonly string[]): Promise<number> {
+  const text = words.join(' ');
   const find = async (command: Parameters<Parameters<typeof withBridge>[1]>[0]) => {
     const { limit, skip } = options;
     const ofIntake = options.flow !== undefined && isIntake(command.settings, options.flow);
     const { documents, hasMore, subjects } = ofIntake
       ? { documents: [], hasMore: false, subjects: [] }
-      : await findForCommand(command, options, text, { limit, skip });
+      : await findForCommand(command, options, words, { limit, skip });
     const withIntakes = skip === 0 && options.kind === undefined && (options.flow === undefined || ofIntake);
     const intakes = withIntakes ? await findIntakeRecords(command.database, { text, intake: options.flow, limit }) : [];
     const urlOf = createObjectUrls(command.settings.flows);

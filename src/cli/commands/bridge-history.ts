@@ -28,12 +28,12 @@ export function attemptId(text: string): string {
 }
 
 /** Exit code 1 while the document is not as it should be in the ERP: it waits, is held, or was refused. */
-export function runHistory(options: HistoryOptions, text: string): Promise<number> {
-  if (text === '') return runLatest(options);
+export function runHistory(options: HistoryOptions, words: readonly string[]): Promise<number> {
+  if (words.length === 0) return runLatest(options);
   const show = async (command: BridgeCommand) => {
-    const record = await intakeRecordOf(command, options, text);
+    const record = await intakeRecordOf(command, options, words);
     if (record) return showRecord(command, options, record);
-    const document = await findOne(command, options, text);
+    const document = await findOne(command, options, words);
     const { limit, before, from, to } = options;
     const madeOf = await recordsOf(command, document);
     const timeline = await readTimeline(command.database, document, { limit, before, from, to, madeOf });
@@ -57,21 +57,22 @@ export function runHistory(options: HistoryOptions, text: string): Promise<numbe
 }
 
 /**
- * The record of an intake that the text means: with `--flow` of an intake any that fits, else only one whose number at
+ * The record of an intake that the words mean: with `--flow` of an intake any that fits, else only one whose number at
  * the ERP it is, if no document of a flow fits.
  */
 async function intakeRecordOf(
   command: BridgeCommand,
   options: HistoryOptions,
-  text: string,
+  words: readonly string[],
 ): Promise<FoundIntakeRecord | undefined> {
+  const text = words.join(' ');
   const { settings, database } = command;
   const { flow } = options;
   if (settings.intakes.length === 0) return undefined;
   const ofIntake = flow !== undefined && isIntake(settings, flow);
   if (!ofIntake && (flow !== undefined || options.kind !== undefined)) return undefined;
   const found = await findIntakeRecords(database, { text, intake: flow, limit: 10 });
-  if (!ofIntake && (await findForCommand(command, options, text, { limit: 1 })).documents.length > 0) return undefined;
+  if (!ofIntake && (await findForCommand(command, options, words, { limit: 1 })).documents.length > 0) return undefined;
   const exact = found.filter(({ erpKey, key }) => erpKey === text || key === text);
   const [only, second] = exact.length > 0 ? exact : found;
   if (!second || (!ofIntake && !only)) return only;

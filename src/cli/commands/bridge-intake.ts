@@ -54,8 +54,7 @@ export function runIntakePlan(options: IntakePlanOptions, name: string | undefin
         const isOfSuppliers = deps.intake.stream === 'supplier';
         const changes = isOfSuppliers ? await planIntake(deps, options.limit) : [];
         const events = isOfSuppliers ? [] : await planRequisitions(database, deps, options.limit);
-        const sent = changes.map(({ change }) => change);
-        const unseen = await readUnseenInPlan(database, deps.intake.source, sent);
+        const unseen = isOfSuppliers ? await readUnseenInPlan(database, deps.intake) : [];
         plans.push({ intake: deps.intake.name, refreshed, status, unseen, changes, events });
       }
       print(options, { plans }, () => plans.map(planText).join('\n\n'));

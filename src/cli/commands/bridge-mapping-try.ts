@@ -1,30 +1,43 @@
-/** `bridge mapping try`: the documents of a flow as its mapping makes them now from the mirror; nothing is written. */
+/**
+ * `bridge mapping try`: the documents of a flow as its mapping makes them from the mirror, as it is now or was at another
+ * time; nothing is written.
+ */
 import { type TriedDocument, tryMapping } from '#bridge/assemble/try-mapping.ts';
 import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { subjectIds } from '../named-subjects.ts';
 import { oneLine, print } from '../output.ts';
+import { type TravelTimes, travelled, travelOf, travelText } from '../time-travel.ts';
 
-export interface MappingTryOptions extends BridgeCommandOptions {
+export interface MappingTryOptions extends BridgeCommandOptions, TravelTimes {
   event?: string[];
   limit: number;
 }
 
 /**
  * Uses the flow of the configuration file, whether a daemon runs with it or not. Exit code 1 when a document cannot be
- * made.
+ * made, or when events are named of which the mirror holds nothing.
  */
 export function runMappingTry(options: MappingTryOptions, name: string): Promise<number> {
+  const travel = travelOf(options);
   return withBridge(
     options,
-    async ({ settings, database }) => {
+    async (command) => {
+      const { settings, database } = command;
       const flow = findFlow(settings, name);
-      const tried = await tryMapping(database, flow, {
-        limit: options.limit,
-        ...(options.event && { events: options.event }),
-      });
+      if (travel) {
+        const report = await travelled(command, flow, travel, options);
+        print(options, report, () => travelText(report));
+        return report.documents.some(({ result }) => result === 'rejected') ? 1 : 0;
+      }
+      const { events } = await subjectIds(command, [flow.source], options);
+      const tried = await tryMapping(database, flow, { limit: options.limit, ...(events && { events }) });
+      const nothing = options.event
+        ? `The mirror holds nothing for this flow of ${options.event.map((event) => `"${oneLine(event)}"`).join(', ')}.`
+        : 'The mirror holds no records for this flow yet.';
       print(options, { flow: name, documents: tried }, () =>
-        tried.length === 0 ? 'The mirror holds no records for this flow yet.' : tried.map(textOf).join('\n'),
+        tried.length === 0 ? nothing : tried.map(textOf).join('\n'),
       );
-      return tried.some(({ result }) => result === 'rejected') ? 1 : 0;
+      return tried.some(({ result }) => result === 'rejected') || (events && tried.length === 0) ? 1 : 0;
     },
     { withoutSecrets: true },
   );

@@ -41,7 +41,9 @@ export function runResume(options: ResumeOptions, flow: string): Promise<number>
     options,
     async ({ settings, database, clock, perform }) => {
       if (isIntake(settings, flow)) {
-        const agreedToArchive = { agreeToArchive: options.agreeToArchive === true };
+        const agreedToArchive = {
+          agreeToArchive: options.agreeToArchive === true || options.agreeToWithdrawals === true,
+        };
         await perform({ what: 'intake.resume', object: `intake ${flow}`, details: agreedToArchive }, () =>
           resumeIntake(database, flow, agreedToArchive, timestampNow(clock)),
         );

@@ -51,7 +51,7 @@ export function runReplay(options: ReplayOptions): Promise<number> {
     print(options, { flow, replayed: count }, () =>
       count === 0
         ? 'No document matches.'
-        : `${count} documents are due again: a process with the role push writes them, or bridge run.`,
+        : `${count === 1 ? '1 document is' : `${count} documents are`} due again: a process with the role push writes them, or bridge run.`,
     );
     return count === 0 ? 1 : 0;
   };

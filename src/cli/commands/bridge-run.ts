@@ -4,53 +4,25 @@
  */
 import type { RunResult } from '#bridge/run-once.ts';
 import { needsLook } from '#bridge/status/status.ts';
-import { systemClock } from '#platform/clock.ts';
-import { createRegistry } from '#platform/metrics.ts';
 import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { whysOf } from '../feed-words.ts';
-import { certificateFor } from '../installation.ts';
-import { createProgress, print, tableOf } from '../output.ts';
+import { print, tableOf } from '../output.ts';
+import { runCompletely } from '../run-completely.ts';
 
 export interface RunOptions extends BridgeCommandOptions {
   patience: number;
 }
 
 export function runRun(options: RunOptions): Promise<number> {
-  const run = async ({ installation, settings, database, signal }: BridgeCommand) => {
+  const run = async (command: BridgeCommand) => {
     // Without a source nothing would be read, and the flows of another configuration would be registered as removed.
-    requireSource(settings);
-    const pulling = createProgress('feeds');
-    const pushing = createProgress('documents');
-    const taking = createProgress('intakes');
-    const { runOnce } = await import('#bridge/run-once.ts');
-    const result = await runOnce(
-      {
-        settings,
-        tls: await certificateFor(installation, settings, false),
-        dataDir: installation.dataDir,
-        sweepMs: installation.configuration.sweep_seconds * 1000,
-        database,
-        fetch: installation.outgoing.fetch,
-        secrets: installation.secrets,
-        clock: systemClock,
-        log: installation.log,
-        registry: createRegistry(),
-      },
-      {
-        patienceMs: options.patience * 1000,
-        onProgress: ({ stage, done, total }) => {
-          if (stage !== 'pull') pulling.end();
-          if (stage === 'intake') pushing.end();
-          if (total > 0 || stage !== 'intake')
-            ({ pull: pulling, push: pushing, intake: taking })[stage].tell(done, total);
-        },
-        signal,
-      },
-    );
-    pushing.end();
-    taking.end();
+    requireSource(command.settings);
+    const result = await runCompletely(command, options);
+    const { signal } = command;
     const { failedFeeds, undelivered, unfinishedIntakes } = result;
-    const isWell = failedFeeds.length + undelivered + unfinishedIntakes.length === 0 && !needsLook(result.status);
+    // A comparison of before this run says nothing of what was delivered in it.
+    const now = { ...result.status, comparisons: [] };
+    const isWell = failedFeeds.length + undelivered + unfinishedIntakes.length === 0 && !needsLook(now);
     print(options, { ok: isWell && !signal.aborted, ...result }, () => textOf(result, signal.aborted));
     return isWell && !signal.aborted ? 0 : 1;
   };

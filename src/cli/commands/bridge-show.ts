@@ -26,9 +26,9 @@ interface Shown {
 }
 
 /** Shows the document as it is now, or `--sent`; against what was delivered last, or `--against`. */
-export function runShow(options: ShowOptions, text: string): Promise<number> {
+export function runShow(options: ShowOptions, words: readonly string[]): Promise<number> {
   const show = async (command: BridgeCommand) => {
-    const document = await findOne(command, options, text);
+    const document = await findOne(command, options, words);
     const versions = await readVersions(command.database, document);
     const shown =
       options.sent === undefined ? await stateNow(command, document) : sentAs(versionOf(versions, options.sent));

@@ -1,11 +1,14 @@
 /** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs an operator. */
 import { createObjectUrls } from '#bridge/flows/object-urls.ts';
+import { readProcesses } from '#bridge/leases/liveness-lock.ts';
 import { type BridgeStatus, isChannelFailing, needsLook, readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
+import { commandLine } from '#platform/own-package.ts';
 import { alertsText } from '../alert-words.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { auditState, warningsOf, whysOf } from '../feed-words.ts';
-import { lagText, print, shortTime, tableOf } from '../output.ts';
+import { lagText, oneLine, print, shortTime, tableOf } from '../output.ts';
+import { shadowCountsText } from '../shadow-words.ts';
 
 export function runStatus(options: BridgeCommandOptions): Promise<number> {
   return withBridge(
@@ -17,31 +20,51 @@ export function runStatus(options: BridgeCommandOptions): Promise<number> {
       const delivered = await Promise.all(
         status.delivered.map(async (each) => ({ ...each, url: (await urlOf(each.flow, each.reference)) ?? null })),
       );
-      print(options, { ...status, delivered }, () => textOf(status));
-      return needsLook(status) ? 1 : 0;
+      const processes = await readProcesses(database);
+      const noProcess = processes.length === 0 ? `${noProcessText}\n\n` : '';
+      print(options, { ...status, processes, delivered }, () => noProcess + textOf(status));
+      // Between two calls of `bridge run` no process runs, and nothing is late.
+      const isLeft = processes.length === 0 && status.feeds.some(({ lag }) => !lag.inStep);
+      return needsLook(status) || isLeft ? 1 : 0;
     },
     { withoutSecrets: true },
   );
 }
+
+const noProcessText =
+  'No process of the bridge runs: until one is started, nothing is read or delivered ' +
+  `(${commandLine} bridge; or ${commandLine} bridge run, by a scheduler).`;
 
 const changesShown = 10;
 
 /** What a restore from a backup still leaves uncertain. */
 function restoreText({ restore }: BridgeStatus): string[] {
   if (restore === null) return [];
-  const { restored, backupMade, heldFlows, toConfirm } = restore;
-  const backup = backupMade === null ? 'a backup' : `the backup of ${shortTime(backupMade)}`;
+  const { restored, backupMade, heldFlows, confirming, toConfirm, unreadIntakes } = restore;
+  const since = shortTime(restored);
+  const begun =
+    backupMade === null
+      ? `Restored or rebuilt since ${since}.`
+      : `Restored at ${since} from the backup of ${shortTime(backupMade)}.`;
+  const unread = heldFlows.filter((name) => confirming.every(({ flow }) => flow !== name));
   return [
-    `Restored at ${shortTime(restored)} from ${backup}. This ends by itself:`,
-    heldFlows.length > 0
-      ? `  to be read again, sending nothing until then: ${heldFlows.join(', ')}`
+    `${begun} This ends by itself:`,
+    unread.length > 0
+      ? `  to be read again, sending nothing until then: ${unread.join(', ')}`
       : '  the sources of all flows were read again',
+    ...confirming.map(
+      ({ flow, documents, toConfirm: open, error }) =>
+        `  ${flow} sends nothing: its ERP was asked about ${documents - open} of ${documents} documents${error === null ? '' : ` (${oneLine(error)})`}`,
+    ),
+    ...(unreadIntakes.length > 0
+      ? [`  to read their ERPs again, submitting nothing until then: ${unreadIntakes.join(', ')}`]
+      : []),
     `  to be confirmed by a lookup in the ERP before anything of it is sent: ${toConfirm} documents\n`,
   ];
 }
 
 function textOf(status: BridgeStatus): string {
-  const { feeds, flows, intakes, backfills, audits, changes, deadLetters } = status;
+  const { feeds, flows, intakes, backfills, audits, comparisons, changes, deadLetters } = status;
   const whys = whysOf(feeds);
   const parts = [
     ...restoreText(status),
@@ -67,6 +90,14 @@ function textOf(status: BridgeStatus): string {
       'No flow is known yet: start the bridge, or use `bridge run`.',
     ),
   ];
+  if (status.shadows.length > 0)
+    parts.push(
+      '\nShadow flows, which write nothing (what they would write: bridge plan <flow>)',
+      tableOf(
+        ['shadow', 'beside', 'state'],
+        status.shadows.map((shadow) => [shadow.flow, shadow.beside, shadowCountsText(shadow)]),
+      ),
+    );
   if (intakes.length > 0)
     parts.push(
       '\nIntakes',
@@ -114,6 +145,23 @@ function textOf(status: BridgeStatus): string {
           audit.records,
           audit.lateArrivals,
           auditState(audit),
+        ]),
+      ),
+    );
+  if (comparisons.length > 0)
+    parts.push(
+      '\nComparisons with the ERPs, the latest',
+      tableOf(
+        ['flow', 'every', 'ended', 'report', 'documents', 'as delivered', 'differences', 'state'],
+        comparisons.map(({ flow, everyHours, ended, report, documents, asDelivered, differing, open, lastError }) => [
+          flow,
+          everyHours === 0 ? null : `${everyHours} h`,
+          shortTime(ended),
+          report,
+          documents,
+          asDelivered,
+          differing,
+          lastError ?? (open === null ? null : `one is under way since ${shortTime(open)}`),
         ]),
       ),
     );

@@ -43,6 +43,7 @@ function capabilityRows(capabilities: Connector['capabilities']): TableCell[][] 
   const {
     kinds,
     reads = [],
+    readsBack = [],
     batchMax,
     concurrency = 1,
     requestsAtOnce,
@@ -54,6 +55,7 @@ function capabilityRows(capabilities: Connector['capabilities']): TableCell[][] 
   return [
     ['takes documents', kinds.join(', ')],
     ['reads from the ERP', reads.join(', ')],
+    ['compares what was delivered', readsBack.join(', ')],
     ['writes at once', `${concurrency} x ${batchMax} documents, ${requestsAtOnce ?? concurrency} requests`],
     ['no second object', `${idempotency}: ${idempotencyText[idempotency]}`],
     ['time limit of a write', `${timeoutMs} ms`],

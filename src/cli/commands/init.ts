@@ -1,7 +1,8 @@
 /**
  * `init`: writes the configuration of one source, one ERP and one flow between them, checks it, and says the next
  * command. What the options do not say is asked at the terminal. Secrets are in no option and not in the configuration:
- * they are in .env beside it, which only its owner may read. No file is overwritten.
+ * they are in .env beside it, which only its owner may read; those that the environment lacks are asked for, unseen. No
+ * file is overwritten, and nothing is written before the last answer.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -11,9 +12,11 @@ import { isatty } from 'node:tty';
 import { parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { connectorFolder } from '#bridge/flows/load-connector.ts';
+import { settingName } from '#bridge/settings.ts';
 import { AppError } from '#platform/errors.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { localSource } from '../local-settings.ts';
+import { readHidden } from '../read-password.ts';
 import { runCheck } from './bridge-check.ts';
 import { connectorNames } from './connector-list.ts';
 
@@ -37,15 +40,16 @@ export async function runInit(options: InitOptions, env: NodeJS.ProcessEnv = pro
   const variables = [
     ...new Set([...text.replaceAll(/^#.*$/gm, '').matchAll(/\$\{([A-Za-z_]\w*)\}/g)].map(([, name = '']) => name)),
   ];
+  const secrets = await readSecrets(variables, env);
   await mkdir(options.dir, { recursive: true });
-  await writeFile(files.env, envText(variables, env), { mode: 0o600, flag: 'wx' });
+  await writeFile(files.env, envText(variables, secrets), { mode: 0o600, flag: 'wx' });
   try {
     await writeFile(files.yaml, text, { flag: 'wx' });
   } catch (error) {
     await rm(files.env);
     throw error;
   }
-  const missing = variables.filter((name) => !env[name]);
+  const missing = variables.filter((name) => !secrets[name]);
   const file = relative('', files.yaml) || files.yaml;
   console.log(`Wrote ${file} and ${relative('', files.env) || files.env}.\n`);
   if (missing.length > 0) {
@@ -59,9 +63,13 @@ export async function runInit(options: InitOptions, env: NodeJS.ProcessEnv = pro
     return 0;
   }
   const code = await runCheck({ config: file });
-  const next = code === 0 ? `bridge webhooks register --source main --config ${file}` : `bridge check --config ${file}`;
-  console.log(`\n${code === 0 ? 'Next' : `Correct ${file}, then`}:\n  ${commandLine} ${next}`);
-  if (code === 0) console.log(`and run it:\n  ${commandLine} bridge --config ${file}`);
+  console.log(
+    code === 0
+      ? `\nNext, run it:\n  ${commandLine} bridge --config ${file}\n` +
+          'and while it runs, in another terminal, let the service announce its changes:\n' +
+          `  ${commandLine} bridge webhooks register --source main --config ${file}`
+      : `\nCorrect ${file}, then:\n  ${commandLine} bridge check --config ${file}`,
+  );
   return code;
 }
 
@@ -79,18 +87,50 @@ async function choose({ source, connector, flow, publicHost }: InitOptions): Pro
   return {
     source: chosenSource,
     connector: chosenConnector,
-    flow: flow ?? `to-${chosenConnector}`,
+    flow: await chooseFlow(flow, `to-${chosenConnector}`),
     publicHost: publicHost ?? 'localhost',
   };
 }
 
-/** Rejects with an AppError `invalid` that names the option when there is no terminal. */
+/** Without an option it is the usual name, unless a person at the terminal types another. */
+async function chooseFlow(given: string | undefined, usual: string): Promise<string> {
+  const asked = given === undefined && isAtTerminal();
+  const flow = given ?? ((asked && (await ask('flow', `A name for the flow (Enter for "${usual}")`))) || usual);
+  const parsed = settingName.safeParse(flow);
+  if (!parsed.success) throw new AppError('invalid', `The flow "${flow}" ${parsed.error.issues[0]?.message}.`);
+  return flow;
+}
+
+/** The values of these variables: of the environment, else what a person types at the terminal. */
+async function readSecrets(variables: readonly string[], env: NodeJS.ProcessEnv): Promise<NodeJS.ProcessEnv> {
+  const secrets: NodeJS.ProcessEnv = {};
+  for (const name of variables) {
+    const known = env[name];
+    if (known) secrets[name] = known;
+    else if (isAtTerminal())
+      secrets[name] = await readHidden(`${name} (it is not shown; Enter to fill it in later in .env): `);
+  }
+  return secrets;
+}
+
+function isAtTerminal(): boolean {
+  return isatty(0) && isatty(2);
+}
+
+/**
+ * Rejects with an AppError `invalid`: when there is no terminal, with the name of the option; and when the input ends
+ * without an answer.
+ */
 async function ask(option: string, question: string): Promise<string> {
-  if (!isatty(0) || !isatty(2))
-    throw new AppError('invalid', `There is no terminal to ask at: add --${option}. ${question}.`);
+  if (!isAtTerminal()) throw new AppError('invalid', `There is no terminal to ask at: add --${option}. ${question}.`);
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const ended = new AbortController();
+  // Ctrl-C, or the end of the input: else the question would wait for ever.
+  terminal.once('close', () => ended.abort());
   try {
-    return (await terminal.question(`${question}: `)).trim();
+    return (await terminal.question(`${question}: `, { signal: ended.signal })).trim();
+  } catch {
+    throw new AppError('invalid', 'There was no answer, and nothing was written.');
   } finally {
     terminal.close();
   }
@@ -109,16 +149,17 @@ function checkedSource(source: string): string {
 
 const example = z.object({ bridge: z.object({ flows: z.array(z.looseObject({})).min(1) }) });
 
-/** The first flow of the connector's example, between the chosen source and ERP. */
+/** The first flow of the connector's example, between the chosen source and ERP, for awards. */
 async function configurationOf({ source, connector, flow, publicHost }: Chosen): Promise<string> {
   const file = join(connectorFolder(connector) ?? '', 'settings.example.yaml');
   const { bridge } = example.parse(parseDocument(await readFile(file, 'utf8')).toJS());
   const isLocal = source === localSource;
-  const flows = [{ ...bridge.flows[0], name: flow, source: isLocal ? localSource : 'main', connector }];
+  const of = { name: flow, source: isLocal ? localSource : 'main', connector, documents: ['award'] };
+  const flows = [{ ...bridge.flows[0], ...of }];
   const sources = [{ name: 'main', base_url: source, api_key: `\${${apiKeyVariable}}` }];
   const settings = { bridge: { public_host: publicHost, ...(isLocal ? {} : { sources }), flows } };
   return `# Made by init. "${commandLine} config-schema" prints what each setting is, and "${commandLine} connector show ${connector}"
-# those of the connector. A text \${NAME} comes from the environment, or from .env beside this file.
+# those of the connector, and which other kinds of documents it takes. A text \${NAME} comes from the environment, or from .env beside this file.
 ${stringify(settings, { lineWidth: 0, aliasDuplicateObjects: false })}`;
 }
 

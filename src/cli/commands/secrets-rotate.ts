@@ -6,8 +6,8 @@
  *   and has restarted the programs with both.
  * - The key is in the data folder: this command makes the new one. A running program would not know it, so none may run.
  */
-import { bridgeSealedColumns } from '#bridge/webhooks/webhook-store.ts';
-import { machineOrigin, performAction } from '#platform/audit-log.ts';
+import { bridgeSealedColumns } from '#bridge/sealed-bridge-columns.ts';
+import { findAuditLogs, machineOrigin, performAction } from '#platform/audit-log.ts';
 import { systemClock } from '#platform/clock.ts';
 import { beginKeyRotation, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
 import { AppError } from '#platform/errors.ts';
@@ -34,11 +34,12 @@ export async function runSecretsRotate(options: BridgeCommandOptions): Promise<n
   const progress = createProgress('secrets');
   const { database } = installation.open;
   const rotate = () => rotateSealedColumns(database, secrets, columns, (done) => progress.tell(done));
-  // The database of a service alone has no audit log.
-  const [log] = await database.query<{ there: boolean }>("select to_regclass('bridge.actions') is not null as there");
-  const count = await (log?.there
-    ? performAction({ database, program: 'bridge', clock: systemClock }, machineOrigin(), rotation, rotate)
-    : rotate());
+  // The secrets of both programs are sealed by one key: each of their logs says so.
+  const recorded = (await findAuditLogs(database)).reduce<() => Promise<number>>(
+    (work, program) => () => performAction({ database, program, clock: systemClock }, machineOrigin(), rotation, work),
+    rotate,
+  );
+  const count = await recorded();
   progress.end();
   const rest = isKept
     ? `Start the programs again; then ${installation.dataDir}/master-key.previous can be deleted.`

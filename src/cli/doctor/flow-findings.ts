@@ -20,7 +20,7 @@ export async function findIntakeConnector(command: BridgeCommand, { name }: Inta
 
 async function findChecks(line: string, what: string, check: () => Promise<CheckResult[]>): Promise<DoctorFinding[]> {
   const todo =
-    `Until this works its ${what === 'flow' ? 'documents wait' : 'suppliers are not read'}, and nothing is lost. Correct ` +
+    `Until this works its ${what === 'flow' ? 'documents wait' : 'records are not read'}, and nothing is lost. Correct ` +
     `what the line names: the ERP itself, the network, or the settings of the ${what} (\`connector show\` explains them).`;
   try {
     const results = await check();
@@ -45,7 +45,7 @@ export async function findMapping({ database }: BridgeCommand, flow: FlowSetting
     return ok(line, tried.length === 0 ? 'no record has been read yet' : `makes the ${tried.length} newest documents`);
   return fail(
     line,
-    `${rejected.length} of the ${tried.length} newest documents cannot be made, first ${nameOf(first)}`,
+    `${rejected.length} of the ${tried.length} newest documents cannot be made and would be dead letters, first ${nameOf(first)}`,
     `See all of them: bridge mapping try ${flow.name}. Correct the mapping, or the record at the source; then: ` +
       `bridge replay --flow ${flow.name} --dead.`,
   );

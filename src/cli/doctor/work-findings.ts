@@ -1,5 +1,7 @@
 /** What the doctor finds about the work itself: feeds, flows, dead letters, lag. */
+import { agreementText } from '#bridge/agreements.ts';
 import { type IntakeStatus, intakeNeedsLook } from '#bridge/intake/intake-status.ts';
+import type { ComparisonStatus } from '#bridge/reconcile/reconcile-status.ts';
 import type { SourceChange } from '#bridge/status/source-changes.ts';
 import {
   type AuditStatus,
@@ -13,7 +15,7 @@ import { lagText } from '../output.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 /** One finding for each feed, flow and intake, and more for failing audits, late arrivals, warnings and dead letters. */
-export function findWork({ feeds, flows, intakes, audits, changes }: BridgeStatus): DoctorFinding[] {
+export function findWork({ feeds, flows, intakes, audits, comparisons, changes }: BridgeStatus): DoctorFinding[] {
   const whys = whysOf(feeds);
   return [
     ...feeds.flatMap((feed, index) => findFeed(feed, whys[index] ?? feed.lag.why)),
@@ -21,6 +23,7 @@ export function findWork({ feeds, flows, intakes, audits, changes }: BridgeStatu
     ...changes.filter(({ isMissed }) => isMissed).map(findMissed),
     ...flows.flatMap(findFlow),
     ...intakes.flatMap(findIntake),
+    ...comparisons.map(findComparison),
   ];
 }
 
@@ -55,6 +58,28 @@ function findFeed(feed: FeedStatus, why: string): DoctorFinding[] {
       ),
     );
   return findings;
+}
+
+function findComparison(comparison: ComparisonStatus): DoctorFinding {
+  const { flow, ended, documents, asDelivered, differing, lastError, overdue } = comparison;
+  const name = `flow ${flow}: comparison`;
+  const last =
+    ended === null
+      ? 'none has ended yet'
+      : `report ${comparison.report} of ${ended}: ${asDelivered} of ${documents} documents as they were delivered`;
+  if (overdue)
+    return fail(
+      name,
+      `${last}; ${lastError ?? 'the next one is late'}`,
+      'It goes on by itself where it was. `bridge check` tests the ERP; a process with the role push must run.',
+    );
+  if (differing > 0)
+    return warn(
+      name,
+      `${last}; ${differing} differences`,
+      `See them: bridge reconcile ${flow}. --repair writes again what differs.`,
+    );
+  return ok(name, last);
 }
 
 function findAudit(audit: AuditStatus): DoctorFinding {
@@ -114,7 +139,7 @@ function findIntake(intake: IntakeStatus): DoctorFinding[] {
 function intakeFinding(name: string, intake: IntakeStatus): DoctorFinding {
   const text = `behind by ${lagText(intake.lag.seconds)}: ${intake.lag.why}`;
   if (intake.pausedReason !== null) {
-    const agree = intake.pausedKind === 'archives' ? ' --agree-to-archive, if they are intended' : '';
+    const agree = agreementText(intake.pausedKind);
     return fail(
       name,
       text,
@@ -137,7 +162,7 @@ function intakeFinding(name: string, intake: IntakeStatus): DoctorFinding {
 function flowFinding(name: string, flow: FlowStatus): DoctorFinding {
   const text = `behind by ${lagText(flow.lag.seconds)}: ${flow.lag.why}`;
   if (flow.pausedReason !== null) {
-    const agree = flow.pausedKind === 'withdrawals' ? ' --agree-to-withdrawals, if they are intended' : '';
+    const agree = agreementText(flow.pausedKind);
     return fail(name, text, `Fix the cause, then: bridge resume ${flow.flow}${agree}.`);
   }
   if (flow.circuitUntil !== null)

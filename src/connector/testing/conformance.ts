@@ -14,9 +14,11 @@ import {
   refusedLogin,
   serverErrors,
 } from './checks/faults.ts';
+import { openRequisitions } from './checks/listing-open.ts';
 import { atOnce } from './checks/load.ts';
 import { away, reachable } from './checks/reachability.ts';
 import { read, readAgain, stoppedRead } from './checks/reading.ts';
+import { readBack, readBackCutOff, readBackRateLimit } from './checks/reading-back.ts';
 import { secrets } from './checks/secrets.ts';
 import { secretSettings, settings } from './checks/settings.ts';
 import { cancellation, closing, lateEffect } from './checks/stopping.ts';
@@ -70,8 +72,12 @@ const checks: readonly Check[] = [
   read,
   readAgain,
   stoppedRead,
+  openRequisitions,
   acknowledge,
   acknowledgeAgain,
+  readBack,
+  readBackCutOff,
+  readBackRateLimit,
   // Last: it searches what the leak detector has collected during the other checks.
   secrets,
 ];

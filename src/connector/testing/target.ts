@@ -60,10 +60,32 @@ export interface ConformanceTarget {
     archived: boolean,
   ) => Promise<RecordOf<Stream>>;
   /**
+   * Makes the ERP forget a requisition that `changeRecord` has made, or withdraws it in the way that `read` does not see.
+   * Required for `open requisitions`.
+   */
+  readonly deleteRequisition?: (requisition: string) => Promise<unknown>;
+  /**
    * What the ERP shows of a requisition's sourcing, read directly from the ERP: an entry where it shows the newest news
    * only; all of them, the oldest first, where it keeps each. Required for `acknowledge`.
    */
   readonly acknowledged?: (requisition: string) => Promise<readonly ShownAcknowledgement[]>;
+  /**
+   * Why `acknowledge` takes news of a requisition that the ERP does not have: it cannot ask, as where news are files that
+   * somebody imports later. Default: such news have to be rejected as data.
+   */
+  readonly takesUnknownRequisitions?: string;
+  /**
+   * Changes one value of the object that the ERP holds for this document, directly in the ERP and as a person does, and
+   * returns what `readBack` has to report of it: each field that then differs. `n` counts the edits that are worth a try,
+   * from 0: another amount, another text, a line that is added or taken out; undefined, with nothing changed, when there
+   * is no further one. Required for `readBack`, with at least one edit of each kind.
+   */
+  readonly edit?: (document: Document, n: number) => Promise<readonly EditedField[] | undefined>;
+  /**
+   * Deletes the object of this document in the ERP, or cancels it, as a person does, and returns what `readBack` has to
+   * say of it; undefined, with nothing changed, where nobody can. Required for `readBack`.
+   */
+  readonly remove?: (document: Document) => Promise<'missing' | 'cancelled' | undefined>;
   /** Where relative paths in settings start. Default: the system's temporary folder. */
   readonly dataDir?: () => string;
   /**
@@ -100,6 +122,14 @@ export interface ShownAcknowledgement {
   readonly event?: string | undefined;
   readonly reason?: string | undefined;
   readonly text?: string | undefined;
+}
+
+/** A field that a person has changed in the ERP. */
+export interface EditedField {
+  /** As `readBack` names it. */
+  readonly name: string;
+  /** What the ERP holds since then, as `readBack` writes it. */
+  readonly held: string | undefined;
 }
 
 /** A test for the author's test runner. `run` rejects with what is wrong. */

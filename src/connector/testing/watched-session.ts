@@ -2,6 +2,7 @@
 import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { CheckResult, Found, Operation, Outcome, PlannedOperation, Session } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
+import { type ReadBack, readBackForm, type TakenDocument } from '#connector/read-back.ts';
 import type { ReadPage, ReadStream } from '#connector/records.ts';
 import { errorText } from '#platform/errors.ts';
 import { endsWithin } from './ends-within.ts';
@@ -22,6 +23,13 @@ export interface WatchedSession {
   readonly plan: ((operations: readonly Operation[]) => Promise<PlannedOperation[]>) | undefined;
   /** As `write`; undefined when the session has no `acknowledge`. */
   readonly acknowledge: ((acknowledgements: readonly Acknowledgement[]) => Promise<Outcome[]>) | undefined;
+  /** The numbers of all open requisitions; undefined when the session does not list them. */
+  readonly openRequisitions: (() => Promise<string[]>) | undefined;
+  /**
+   * Undefined when the session has no `readBack`. Fails the check unless there is one valid answer per delivery, in their
+   * order; rejects with what it throws.
+   */
+  readonly readBack: ((deliveries: readonly TakenDocument[], signal: AbortSignal) => Promise<ReadBack[]>) | undefined;
   /** Has no time limit of its own: the caller applies one. */
   read<Stream extends ReadStream>(
     stream: Stream,
@@ -89,6 +97,8 @@ export function watchSession(session: Session, { proxy, leakDetector, logged, ca
   let closing: Promise<void> | undefined;
   const plan = session.plan?.bind(session);
   const acknowledge = session.acknowledge?.bind(session);
+  const openRequisitions = session.openRequisitions?.bind(session);
+  const readBack = session.readBack?.bind(session);
 
   async function outcomesOf(
     what: 'write' | 'acknowledge',
@@ -125,6 +135,21 @@ export function watchSession(session: Session, { proxy, leakDetector, logged, ca
       });
     },
     check: async () => call('check()', () => session.check()),
+    openRequisitions:
+      openRequisitions &&
+      (async () =>
+        call('openRequisitions()', async () => {
+          const numbers: string[] = [];
+          for await (const page of openRequisitions(never)) numbers.push(...page);
+          return numbers;
+        })),
+    readBack:
+      readBack &&
+      (async (deliveries, signal) => {
+        const answers = await call('readBack()', () => readBack(deliveries, signal));
+        checkReadBack(deliveries, answers);
+        return answers;
+      }),
     plan: plan && (async (operations) => call('plan()', () => plan(operations, never))),
     read,
     close: async () => {
@@ -159,6 +184,29 @@ function checkForm(
         expected: `an outcome that fits "${action}", with a reference of 1 to 2,000 characters when it is done`,
         seen: outcomeText(outcome),
         lookAt,
+      });
+  }
+}
+
+/** Fails the check for answers that the bridge would not accept. */
+function checkReadBack(deliveries: readonly TakenDocument[], answers: readonly ReadBack[]): void {
+  const keys = deliveries.map(({ document }) => document.key);
+  const answered = Array.isArray(answers) ? answers.map(({ key }) => key) : [];
+  if (answered.length !== keys.length || answered.some((key, index) => key !== keys[index]))
+    failCheck({
+      expected: `one answer for each of ${keys.length} documents, in their order: ${keys.join(', ')}`,
+      seen: answered.length === 0 ? 'none' : answered.join(', '),
+      lookAt: 'what readBack() returns for a document that it did not find, or could not read',
+    });
+  for (const answer of answers) {
+    const { success, error } = readBackForm.safeParse(answer);
+    const names = answer.status === 'held' ? answer.fields.map(({ name }) => name) : [];
+    const twice = names.find((name, index) => names.indexOf(name) !== index);
+    if (!success || twice !== undefined)
+      failCheck({
+        expected: 'an answer as ReadBack specifies it, in which no two fields share a name',
+        seen: success ? `two fields "${twice}"` : String(error),
+        lookAt: 'what readBack() returns',
       });
   }
 }

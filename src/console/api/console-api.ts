@@ -1,4 +1,5 @@
 /** Every call of the console's JSON API, in one table. */
+import { comparisonCall, comparisonReportCall, comparisonsCall, repairCall } from './comparisons.ts';
 import type { ConsoleApiDeps, ConsoleEndpoint } from './console-call.ts';
 import { deadLettersCall, replayDeadLettersCall, replayDocumentCall, stopReplayCall } from './dead-letters.ts';
 import { auditCall, backfillCall, cancelBackfillCall, feedsCall } from './feeds.ts';
@@ -11,6 +12,8 @@ import {
   pauseIntakeCall,
   readIntakeCall,
   replayIntakeCall,
+  requisitionCall,
+  requisitionsCall,
   resumeIntakeCall,
 } from './intakes.ts';
 import { documentsCall } from './list-documents-call.ts';
@@ -24,6 +27,7 @@ import { overviewCall } from './read-overview.ts';
 import { settingsCall } from './read-settings.ts';
 import { viewerCall } from './read-viewer.ts';
 import { searchCall } from './search-documents.ts';
+import { shadowCall } from './shadows.ts';
 import { storyCall } from './start-story.ts';
 import {
   ledToCall,
@@ -60,13 +64,20 @@ export function consoleApi(deps: ConsoleApiDeps): ConsoleEndpoint[] {
     backfillCall,
     cancelBackfillCall,
     auditCall,
+    comparisonsCall,
+    comparisonCall,
+    comparisonReportCall,
+    repairCall,
     flowsCall,
+    shadowCall,
     tryMappingCall,
     pauseCall,
     resumeCall,
     intakesCall,
     intakeCall,
     intakePlanCall,
+    requisitionsCall,
+    requisitionCall,
     pauseIntakeCall,
     resumeIntakeCall,
     replayIntakeCall,

@@ -9,8 +9,13 @@ import {
   replayIntake,
   resumeIntake,
 } from '#bridge/intake/control-intakes.ts';
+import { readIntakeHistory } from '#bridge/intake/intake-history.ts';
 import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { changeText, planIntake } from '#bridge/intake/plan-intake.ts';
+import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
+import { listRequisitions } from '#bridge/intake/requisitions/list-requisitions.ts';
+import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
+import { createWishOf } from '#bridge/intake/requisitions/requisition-need.ts';
 import { createWanted } from '#bridge/intake/wanted-supplier.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -20,12 +25,16 @@ import { statusFor } from './read-overview.ts';
 import { type ShownIntake, shownIntakes } from './shown-intakes.ts';
 
 const deadLettersShown = 200;
+const requisitionsShown = 200;
+const entriesShown = 200;
 const intakeName = z.string().min(1).max(100);
 const intakeQuery = z.strictObject({ intake: intakeName });
 
 export type IntakesAnswer = { intakes: ShownIntake[] };
 export type IntakeAnswer = Awaited<ReturnType<typeof readIntake>>;
 export type IntakePlanAnswer = Awaited<ReturnType<typeof plan>>;
+export type RequisitionsAnswer = Awaited<ReturnType<typeof readRequisitions>>;
+export type RequisitionAnswer = Awaited<ReturnType<typeof readRequisition>>;
 
 async function readIntake(deps: ConsoleApiDeps, viewer: Viewer, name: string) {
   const settings = requireIntake(deps, viewer, name);
@@ -46,15 +55,16 @@ async function readIntake(deps: ConsoleApiDeps, viewer: Viewer, name: string) {
 /** What the last comparison has found: the process of the role `intake` reads the ERP. */
 async function plan(deps: ConsoleApiDeps, settings: IntakeSettings, asked: z.output<typeof planBody>) {
   const { database, clock } = deps;
+  if (settings.stream === 'requisition') {
+    const events = await planRequisitions(database, { intake: settings, wishOf: createWishOf(settings) }, asked.limit);
+    return { unseen: [], changes: [], events };
+  }
   const planned = { intake: settings, wantedOf: createWanted(settings), database, clock };
   const changes = await planIntake(planned, asked.limit, asked.archives ? ['archive'] : undefined);
   return {
-    unseen: await readUnseenInPlan(
-      database,
-      settings.source,
-      changes.map(({ change }) => change),
-    ),
+    unseen: await readUnseenInPlan(database, settings),
     changes: changes.map(({ change, ...planned }) => ({ ...planned, text: changeText(change) })),
+    events: [],
   };
 }
 
@@ -78,6 +88,33 @@ export const intakesCall = (deps: ConsoleApiDeps) =>
 
 export const intakeCall = (deps: ConsoleApiDeps) =>
   readCall('/api/intake', intakeQuery, ({ viewer, query: { intake } }) => readIntake(deps, viewer, intake));
+
+async function readRequisitions(
+  deps: ConsoleApiDeps,
+  viewer: Viewer,
+  { intake, text }: { intake: string; text?: string | undefined },
+) {
+  requireIntake(deps, viewer, intake);
+  const found = await listRequisitions(deps.database, { intake, text, limit: requisitionsShown + 1 });
+  return { requisitions: found.slice(0, requisitionsShown), hasMore: found.length > requisitionsShown };
+}
+
+async function readRequisition(deps: ConsoleApiDeps, viewer: Viewer, { intake, key }: { intake: string; key: string }) {
+  requireIntake(deps, viewer, intake);
+  return { life: await readIntakeHistory(deps.database, { intake, erpKey: key, limit: entriesShown }) };
+}
+
+const searched = intakeQuery.extend({ text: z.string().trim().min(1).max(255).optional() });
+
+/** The requisitions of an intake, those that changed last first. */
+export const requisitionsCall = (deps: ConsoleApiDeps) =>
+  readCall('/api/intake/requisitions', searched, ({ viewer, query }) => readRequisitions(deps, viewer, query));
+
+/** The life of one, from the ERP to the purchase orders that name it. */
+export const requisitionCall = (deps: ConsoleApiDeps) =>
+  readCall('/api/intake/requisition', intakeQuery.extend({ key: z.string().min(1).max(255) }), ({ viewer, query }) =>
+    readRequisition(deps, viewer, query),
+  );
 
 const planBody = intakeQuery.extend({
   /** Only suppliers that would be archived. */
@@ -126,13 +163,22 @@ export const replayIntakeCall = (deps: ConsoleApiDeps) =>
     },
   );
 
-/** Says which supplier of the service a record is: `key`, or without it a new one. */
+/** Says which supplier, or event, of the service a record is: `key`, or without it a new one. */
 export const linkIntakeCall = (deps: ConsoleApiDeps) =>
   actionCall(
     '/api/intakes/link',
     intakeQuery.extend({ erpKey: z.string().min(1).max(2_000), key: z.string().trim().min(1).max(255).optional() }),
     async ({ viewer, body: { intake, erpKey, key } }) => {
-      const { prefix } = requireIntake(deps, viewer, intake);
+      const { prefix, stream } = requireIntake(deps, viewer, intake);
+      if (stream === 'requisition') {
+        await deps.note(viewer, {
+          what: 'intake.link',
+          object: `intake ${intake}`,
+          details: { erpKey, key: key ?? null },
+        });
+        await linkRequisition(deps.database, { intake, erpKey, entity: key }, timestampNow(deps.clock));
+        return;
+      }
       const details = { erpKey, key: key ?? prefix + erpKey };
       await deps.note(viewer, { what: 'intake.link', object: `intake ${intake}`, details });
       await linkIntakeRecord(deps.database, { intake, erpKey, key, prefix }, timestampNow(deps.clock));

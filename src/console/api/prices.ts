@@ -9,6 +9,8 @@ const priceMembers = new Set([
   'awarded_cost',
   'bids',
   'cost',
+  'deliveredValue',
+  'erpValue',
   'exchange_rates',
   'fields',
   'historic_cost',

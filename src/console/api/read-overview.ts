@@ -50,6 +50,13 @@ export async function statusFor(
     ...status,
     feeds: status.feeds.filter(ofSource),
     flows: status.flows.filter(ofFlow),
+    shadows: status.shadows.filter(ofFlow),
+    comparisons: status.comparisons.filter(ofFlow),
+    restore: status.restore && {
+      ...status.restore,
+      heldFlows: status.restore.heldFlows.filter((flow) => ofFlow({ flow })),
+      confirming: status.restore.confirming.filter(ofFlow),
+    },
     intakes: [],
     backfills: status.backfills.filter(ofSource),
     audits: status.audits.filter(ofSource),

@@ -3,6 +3,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'preact-iso';
 import { ActionsPage } from './pages/actions.tsx';
+import { ComparisonPage } from './pages/comparison.tsx';
+import { ComparisonsPage } from './pages/comparisons.tsx';
 import { DeadLettersPage } from './pages/dead-letters.tsx';
 import { DoctorPage } from './pages/doctor.tsx';
 import { DocumentPage } from './pages/document.tsx';
@@ -18,6 +20,7 @@ import { OverviewPage } from './pages/overview.tsx';
 import { QuotasPage } from './pages/quotas.tsx';
 import { SearchPage } from './pages/search.tsx';
 import { SettingsPage } from './pages/settings.tsx';
+import { ShadowPage } from './pages/shadow.tsx';
 import { SupplierPage } from './pages/supplier.tsx';
 import { SuppliersPage } from './pages/suppliers.tsx';
 import { WebhooksPage } from './pages/webhooks.tsx';
@@ -37,6 +40,7 @@ const groups: readonly (readonly [title: string, pages: readonly (readonly [path
       ['/events', 'Events'],
       ['/suppliers', 'Suppliers'],
       ['/dead-letters', 'Dead letters'],
+      ['/comparisons', 'Comparisons'],
     ],
   ],
   [
@@ -85,7 +89,10 @@ export function App() {
               <Route path="/suppliers" component={SuppliersPage} />
               <Route path="/suppliers/:source/:id" component={SupplierPage} />
               <Route path="/dead-letters" component={DeadLettersPage} />
+              <Route path="/comparisons" component={ComparisonsPage} />
+              <Route path="/comparisons/:run" component={ComparisonPage} />
               <Route path="/flows" component={FlowsPage} />
+              <Route path="/shadows/:flow" component={ShadowPage} />
               <Route path="/flows/:flow" component={FlowPage} />
               <Route path="/intakes" component={IntakesPage} />
               <Route path="/intakes/:intake" component={IntakePage} />

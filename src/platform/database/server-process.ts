@@ -26,6 +26,8 @@ const settings = {
   max_connections: '200',
   shared_buffers: '128MB',
   log_checkpoints: 'off',
+  // The details of an error have the values of rows, which may name persons.
+  log_error_verbosity: 'terse',
 };
 /** Of tests: many files at once, and the processes that they start. */
 const scratchSettings = {

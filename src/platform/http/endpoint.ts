@@ -127,6 +127,9 @@ export type Around<Identity, Caller> = (
   request: {
     endpoint: Endpoint<Caller>;
     caller: Identity;
+    params: Readonly<Record<string, string>>;
+    /** As it was accepted; of a raw endpoint the RawBody. */
+    body: unknown;
     /** The SHA-256 of the body's bytes. */
     bodyHash: () => Buffer;
     idempotencyKey: string | undefined;
@@ -146,6 +149,11 @@ export interface CountedCall {
 export interface MountOptions<Identity, Caller> {
   /** Any of the scopes is enough. Throws `unauthorized` or `forbidden`. */
   authenticate: (request: Request, scopes: readonly string[]) => Promise<Identity>;
+  /** Called before anything of the call is read. Throws `forbidden` for a caller who may not make this call. */
+  authorize?: (
+    identity: Identity,
+    call: { endpoint: Endpoint<Caller>; params: Readonly<Record<string, string>> },
+  ) => void;
   /** Counts a call of an endpoint that has a limit. */
   count?: (identity: Identity, call: { limit: LimitName; path: string }) => Promise<CountedCall>;
   around: Around<Identity, Caller>;
@@ -187,6 +195,7 @@ async function answer<Identity, Caller>(
 ): Promise<Answer> {
   const { scope, orScope } = called;
   const identity = await options.authenticate(request, orScope === undefined ? [scope] : [scope, orScope]);
+  options.authorize?.(identity, { endpoint: called, params: request.params as Record<string, string> });
   const open = called.raw ? undefined : openBody(request, options.bodyBytesMax);
   const limit = open && called.limitOf ? called.limitOf(await beginningOf(open)) : called.limit;
   if (limit !== undefined && options.count) {
@@ -230,7 +239,15 @@ function handled<Identity, Caller>(
   const { prepare, handle } = called;
   const idempotencyKey = called.raw ? undefined : request.get('idempotency-key');
   return options.around(
-    { endpoint: called, caller: identity, bodyHash, idempotencyKey, path: request.path },
+    {
+      endpoint: called,
+      caller: identity,
+      params: request.params as Record<string, string>,
+      body,
+      bodyHash,
+      idempotencyKey,
+      path: request.path,
+    },
     (caller, prepared) => handle(callOf(caller), prepared as never),
     prepare && ((caller) => prepare(callOf(caller))),
   );

@@ -5,7 +5,8 @@ import { issuesMax } from '#contract/issue.ts';
 import { type Problem, problemMediaType } from '#contract/problem.ts';
 import { AppError, type ErrorCode } from '../errors.ts';
 
-const answers: Record<ErrorCode, { status: number; title: string }> = {
+/** The status and the title of each error at the API. */
+export const problemAnswers: Record<ErrorCode, { status: number; title: string }> = {
   invalid: { status: 400, title: 'Bad request' },
   unauthorized: { status: 401, title: 'Unauthorized' },
   forbidden: { status: 403, title: 'Forbidden' },
@@ -45,7 +46,7 @@ export function sendProblem(response: ServerResponse, error: AppError): void {
     response.destroy();
     return;
   }
-  const { status, title } = answers[error.code];
+  const { status, title } = problemAnswers[error.code];
   const detail = error.code === 'internal' ? internalText : error.publicMessage;
   const body: Problem = { type: 'about:blank', title, status, detail, ...error.figures };
   if (error.issues.length > 0 && error.code !== 'internal')

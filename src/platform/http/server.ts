@@ -96,7 +96,7 @@ export async function listen(handler: RequestListener, options: ListenOptions): 
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is taken by another program. Stop that program, or choose another port',
+  EADDRINUSE: 'the port is taken by another program; stop that program, or choose another port',
   EACCES: 'this user may not use the port. Choose one above 1023',
   EADDRNOTAVAIL: 'this machine does not have the address',
   ENOTFOUND: 'the name does not exist',

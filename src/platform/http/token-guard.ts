@@ -49,6 +49,7 @@ export function createTokenGuard({
   clock,
   log,
   registry,
+  onRefused,
 }: {
   metric: 'service_tokens_refused_total' | 'bridge_tokens_refused_total';
   /** Of one address. */
@@ -56,6 +57,8 @@ export function createTokenGuard({
   clock: Clock;
   log: Logger;
   registry: Registry;
+  /** Called with the kind of each wrong token, and the address as it was given. It must return at once. */
+  onRefused?: (by: string, address: string | undefined) => void;
 }): TokenGuard {
   const refused = new Counter({
     name: metric,
@@ -111,6 +114,7 @@ export function createTokenGuard({
           return found;
         }
         noteRefusal(by, address, isChecked);
+        onRefused?.(by, given);
         throw isChecked ? unauthorized() : tooMany();
       };
     },
@@ -118,6 +122,7 @@ export function createTokenGuard({
       const address = addressGroup(given) ?? 'unknown';
       const isChecked = countCheck(address);
       noteRefusal(by, address, isChecked);
+      onRefused?.(by, given);
       return isChecked ? undefined : tooMany();
     },
     close: () => burst.close(),

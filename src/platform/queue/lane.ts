@@ -23,8 +23,15 @@ export interface Lane {
   idle(): Promise<void>;
 }
 
+interface Run {
+  readonly controller: AbortController;
+  readonly done: Promise<unknown>;
+  /** The wake-up has gone to another run, which records its end. */
+  lockLost: boolean;
+}
+
 export function createLane(lane: string, work: Work, log: Logger): Lane {
-  const running = new Map<string, { controller: AbortController; done: Promise<unknown> }>();
+  const running = new Map<string, Run>();
   // The last run of each key in this process. The queue starts two runs of a key at once only when it lost its data
   // (Redis was flushed) or took this process for dead. Then the second run waits here for the first.
   const turns = new Map<string, Promise<boolean>>();
@@ -48,17 +55,27 @@ export function createLane(lane: string, work: Work, log: Logger): Lane {
       const { id = '', data: key } = wakeUp;
       const controller = new AbortController();
       const turn = (turns.get(key) ?? Promise.resolve(true)).then(() => run(key, controller.signal));
-      running.set(id, { controller, done: turn });
+      const own: Run = { controller, done: turn, lockLost: false };
+      const earlier = running.get(id);
+      if (earlier) earlier.lockLost = true;
+      running.set(id, own);
       turns.set(key, turn);
       const done = await turn;
-      running.delete(id);
+      if (running.get(id) === own) running.delete(id);
       if (turns.get(key) === turn) turns.delete(key);
+      // To record its end would fail, and on PostgreSQL each failed statement costs a new connection.
+      if (own.lockLost) throw new WaitingError();
       if (done) return;
       await wakeUp.moveToWait(token);
       throw new WaitingError();
     },
     lockLost(ids) {
-      for (const id of ids) running.get(id)?.controller.abort(new Error('the queue gave the key to another worker'));
+      for (const id of ids) {
+        const run = running.get(id);
+        if (!run) continue;
+        run.lockLost = true;
+        run.controller.abort(new Error('the queue gave the key to another worker'));
+      }
     },
     stop() {
       stopping = true;

@@ -1,6 +1,7 @@
 /**
  * The queue on PostgreSQL, in a schema of its own that BullMQ's migrations create. All queues of the process share a
- * small pool; each worker has one connection for its queries and another that LISTENs.
+ * small pool, all workers one connection that renews their locks; each worker has one connection for its queries and
+ * another that LISTENs.
  */
 import {
   assertSchemaCompatibility,
@@ -44,7 +45,8 @@ export async function openPostgresBackend(options: {
     max: options.poolMax,
     connectionTimeoutMillis: options.connectMs,
   });
-  sending.on('error', reportError);
+  const renewing = new SafeConnection({ ...pooled, max: 1, connectionTimeoutMillis: 10_000 });
+  for (const connection of [sending, renewing]) connection.on('error', reportError);
   await sending.waitUntilReady();
 
   return {
@@ -67,7 +69,7 @@ export async function openPostgresBackend(options: {
           connection: { ...pooled, max: 1, connectionTimeoutMillis: 10_000 },
           concurrency,
         },
-        (name, opts) => new PatientBackend(new SafeConnection(opts.connection), name, opts, reportError),
+        (name, opts) => new PatientBackend(new SafeConnection(opts.connection), name, opts, { renewing, reportError }),
       );
       worker.on('error', reportError);
       return worker;
@@ -76,7 +78,7 @@ export async function openPostgresBackend(options: {
       await sending.pool.query('SELECT 1');
     },
     async close() {
-      await sending.close();
+      await Promise.all([sending.close(), renewing.close()]);
     },
   };
 }
@@ -137,22 +139,33 @@ class SafeConnection extends PostgresConnection {
 }
 
 /**
- * When the connection is lost as a wake-up ends, BullMQ waits and tries again to record the end. But on PostgreSQL it
- * recognises only ECONNREFUSED as a lost connection. After any other error it forgets the wake-up: the key stays locked
- * until the lock expires, and a worker without other wake-ups spins. So this backend presents every transient error as
- * a lost connection.
+ * A worker's backend with two corrections:
+ *
+ * - When the connection is lost as a wake-up ends, BullMQ waits and tries again to record the end. But on PostgreSQL it
+ *   recognises only ECONNREFUSED as a lost connection. After any other error it forgets the wake-up: the key stays
+ *   locked until the lock expires, and a worker without other wake-ups spins. So this backend presents every transient
+ *   error as a lost connection.
+ * - Locks are renewed over a connection of their own. The worker's connection records the ends one after the other:
+ *   after a start with thousands of keys a renewal would wait behind them until the locks have expired, all keys would
+ *   be worked once more, and their ends be refused, for minutes.
  */
 class PatientBackend extends PostgresQueueBackend {
   readonly #reportError: ReportError;
+  readonly #renewing: PostgresQueueBackend;
 
   constructor(
     connection: PostgresConnection,
     name: string,
     opts: QueueBaseOptions<QueueConnection>,
-    reportError: ReportError,
+    shared: { renewing: PostgresConnection; reportError: ReportError },
   ) {
     super(connection, name, opts, true);
-    this.#reportError = reportError;
+    this.#reportError = shared.reportError;
+    this.#renewing = new PostgresQueueBackend(shared.renewing, name, opts, false);
+  }
+
+  override extendLocks(...args: Parameters<PostgresQueueBackend['extendLocks']>) {
+    return this.#renewing.extendLocks(...args);
   }
 
   override async moveToCompleted(...args: Parameters<PostgresQueueBackend['moveToCompleted']>) {

@@ -6,7 +6,7 @@ import { AppError } from '#platform/errors.ts';
 export async function findOrganisation(sql: Sql, id: string | undefined): Promise<string> {
   const parsed = uuid.safeParse(id);
   const rows = parsed.success
-    ? await sql.query('select id from service.organisations where id = $1', [parsed.data])
+    ? await sql.query('select id from service.organisations where id = $1 and erasing is null', [parsed.data])
     : [];
   if (!parsed.success || rows.length === 0) throw new AppError('not-found', 'There is no such organisation.');
   return parsed.data;

@@ -17,6 +17,7 @@ import { renderList } from '../list-envelope.ts';
 import { loadQuestions } from '../rfi/question-store.ts';
 import { loadResponses } from '../rfi/response-store.ts';
 import { renderEvent } from './render-event.ts';
+import { checkShown, commandsOf, isShownTo, renderFor } from './shown-to-supplier.ts';
 
 const listEventsQuery = z.strictObject({
   ...listQuery,
@@ -24,7 +25,7 @@ const listEventsQuery = z.strictObject({
   type: z.enum(eventTypes).optional(),
 });
 
-type EventRow = Pick<SourcingEvent, 'status'> & {
+type EventRow = Pick<SourcingEvent, 'status' | 'emptied'> & {
   is_template: boolean;
   rounds: Pick<Round, 'status' | 'reopened'>[];
 };
@@ -38,25 +39,30 @@ export const listEvents = endpoint<Caller, z.ZodUndefined, typeof listEventsQuer
   summary: 'List events',
   answers: { 200: listAnswer.extend({ result: z.array(eventSummary) }) },
   query: listEventsQuery,
-  handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
+  handle: async ({ query, baseUrl, caller: { unit, organisationId, deskSide } }) => {
     const { status, type } = query;
+    const supplierId = deskSide?.as === 'supplier' ? deskSide.supplierId : null;
     const body = await renderList(
       unit.tx,
       {
-        select: `select id, name, reference_id, type, status, is_template, created, published, closed
+        select: `select id, name, reference_id, type, status, is_template, created, published, closed, emptied
                  from service.sourcing_events
-                 where organisation_id = $1 and ($2::text is null or status = $2) and ($3::text is null or type = $3)`,
+                 where organisation_id = $1 and ($2::text is null or status = $2) and ($3::text is null or type = $3)
+                   and ($4::uuid is null or (${isShownTo('$4')}))`,
         shown: `page.*, array(select json_build_object('status', r.status, 'reopened', r.reopened)
                              from service.rounds r where r.event_id = page.id) as rounds`,
         orderBy: 'created desc, id',
-        params: [organisationId, status ?? null, type ?? null],
+        params: [organisationId, status ?? null, type ?? null, supplierId],
         query,
         url: `${baseUrl}/desk/events`,
         filters: { status, type },
       },
-      ({ rounds, ...row }: EventRow) => ({
+      ({ rounds, emptied, ...row }: EventRow) => ({
         ...row,
-        allowed: allowedCommands({ status: row.status, isTemplate: row.is_template, rounds }),
+        allowed: commandsOf(
+          deskSide,
+          allowedCommands({ status: row.status, isTemplate: row.is_template, emptied, rounds }),
+        ),
       }),
     );
     return { status: 200, body };
@@ -73,10 +79,11 @@ export function readEvent({ clock }: { clock: Clock }) {
     snapshot: true,
     summary: 'Read an event as it is now',
     answers: { 200: liveEvent },
-    handle: async ({ params, caller: { unit, organisationId } }) => {
+    handle: async ({ params, caller: { unit, organisationId, deskSide } }) => {
       const loaded = await loadEvent(unit.tx, organisationId, params['id'], 'read');
+      checkShown(loaded, deskSide);
       const { event, history } = await eventAt(unit.tx, loaded, timestampNow(clock));
-      const body = renderEvent({
+      const live = {
         event,
         bids: await loadBids(unit.tx, event.id),
         scenarios: await loadScenarios(unit.tx, event.id),
@@ -84,7 +91,9 @@ export function readEvent({ clock }: { clock: Clock }) {
         responses: await loadResponses(unit.tx, event.id),
         files: await loadEventFiles(unit.tx, event.id),
         history: [...(await loadHistory(unit.tx, event)), ...history].slice(-historyEntriesMax),
-      });
+      };
+      const shown = deskSide?.as === 'supplier' ? renderFor(deskSide.supplierId, live) : renderEvent(live);
+      const body = { ...shown, allowed: commandsOf(deskSide, allowedCommands(event)) };
       return { status: 200, body };
     },
   });

@@ -24,7 +24,7 @@ export interface LiveEvent {
 }
 
 /** The event with everything in it, as GET /desk/events/{id} shows it. */
-export function renderEvent({ event, bids, scenarios, questions, responses, files, history }: LiveEvent): object {
+export function renderEvent({ event, bids, scenarios, questions, responses, files, history }: LiveEvent) {
   const lotName = new Map(event.lots.map((lot) => [lot.id, lot.name]));
   const externalId = new Map(event.invitations.map((invitation) => [invitation.supplierId, invitation.externalId]));
   const responsesOf = Map.groupBy(responses, (response) => response.supplierId);

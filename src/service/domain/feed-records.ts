@@ -222,17 +222,21 @@ export function makeAwards(
       scenario_name: entries.length > 0 ? event.awardedScenario : null,
       awards: entries,
     };
-    // The same award under another scenario, or 0.50 after 0.5, is no change.
-    const { scenario_name: _scenario, ...lasting } = content;
-    const normalised = entries.map((entry) => ({ ...entry, share_awarded: new Decimal(entry.share_awarded) }));
     return {
       id: lot.id,
       requests: requestsOf(request),
       content: withoutNulls<AwardContent>(content),
-      compared: { ...lasting, awards: normalised },
+      compared: comparedAward(withoutNulls<AwardContent>(content)),
     };
   });
   return { records, awardedCost: formatDecimal(total), awardedLotCount: awardedLots };
+}
+
+/** What decides whether an award has changed: the same under another scenario, or 0.50 after 0.5, is no change. */
+export function comparedAward({ id, sourcing_event, sourcing_request, lot_name, awards }: AwardContent): unknown {
+  const normalised = awards.map((entry) => ({ ...entry, share_awarded: new Decimal(entry.share_awarded) }));
+  // The hashes of what is stored were made of these members in this order.
+  return { id, sourcing_event, sourcing_request: sourcing_request ?? null, lot_name, awards: normalised };
 }
 
 /**

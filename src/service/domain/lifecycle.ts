@@ -9,6 +9,8 @@ import { isOver } from './rounds.ts';
 interface State {
   status: EventStatus;
   isTemplate: boolean;
+  /** Set: it closed so long ago that its bids and answers were deleted. */
+  emptied?: string | null;
   rounds: readonly { status: RoundStatus; reopened: boolean }[];
 }
 
@@ -97,6 +99,8 @@ export type DomainEvent = keyof typeof feedUpdates;
 /** Returns why the command is not allowed now, in words for the caller; undefined when it is allowed. */
 export function refusalOf(command: Command, state: State): string | undefined {
   const { from, needs }: Rule = rules[command];
+  if (state.emptied && command !== 'delete')
+    return `"${command}" is not possible: the event closed so long ago that its bids and answers were deleted.`;
   if (!from.includes(state.status))
     return `"${command}" is not possible while the event is ${state.status}; it is while ${from.join(' or ')}.`;
   const missing = needs?.(state);

@@ -71,6 +71,8 @@ export interface SourcingEvent {
   readonly created: Timestamp;
   readonly published: Timestamp | null;
   readonly closed: Timestamp | null;
+  /** When its bids and answers were deleted, long after it had closed. */
+  readonly emptied: Timestamp | null;
   readonly awardedScenario: string | null;
   readonly scenarioCount: number;
   /** The ids of the sourcing requests that it serves. */

@@ -33,7 +33,7 @@ export async function loadEvent(
            is_template as "isTemplate", close_after_last_round as "closeAfterLastRound", coalesce((select json_build_object('id', coalesce(k.user_id, k.id), 'name', k.user_name, 'email', k.user_email)
              from service.api_keys k where k.id = created_by and k.organisation_id = $2),
              json_build_object('id', created_by)) as "createdBy",
-           created, published, closed, awarded_scenario as "awardedScenario",
+           created, published, closed, emptied, awarded_scenario as "awardedScenario",
            (select count(*)::int from service.scenarios where event_id = id) as "scenarioCount",
            array(select request_id from service.event_requests where event_id = id order by position)
              as "sourcingRequests"

@@ -31,15 +31,17 @@ export async function appendFeedRecords(
     event: Pick<SourcingEvent, 'id' | 'organisationId' | 'name' | 'sourcingRequests'>;
     now: Timestamp;
     changes: readonly FeedChange[];
+    /** Appends also what `compared` finds equal: an award whose scenario has another name. */
+    evenIfEqual?: boolean;
   },
 ): Promise<void> {
-  const { now, event, changes } = request;
+  const { now, event, changes, evenIfEqual = false } = request;
   const { organisationId } = event;
   const heads = await lockHeads(unit, organisationId);
   const onlyRequest = event.sourcingRequests.length === 1 ? { sourcing_request: event.sourcingRequests[0] } : {};
   for (const { feed, records } of changes) {
     const head = heads.get(feed);
-    const last = await append(unit, { organisationId, feed, eventId: event.id, now, head, records });
+    const last = await append(unit, { organisationId, feed, eventId: event.id, now, head, records, evenIfEqual });
     await enqueueNotifications(unit, {
       organisationId,
       trigger: feedTriggers[feed],
@@ -117,6 +119,7 @@ async function append(
     now: Timestamp;
     head: Timestamp | undefined;
     records: readonly FeedRecord<FeedName>[];
+    evenIfEqual: boolean;
   },
 ): Promise<Timestamp | undefined> {
   const { organisationId, feed, eventId, records } = request;
@@ -136,7 +139,7 @@ async function append(
     const row = stored.get(id);
     return row?.visible === true && row.content_hash.equals(hash);
   };
-  const changed = drafts.filter((draft) => !isShown(draft));
+  const changed = request.evenIfEqual ? drafts : drafts.filter((draft) => !isShown(draft));
   if (changed.length === 0) return undefined;
   const first = laterOf(request.now, request.head && addMicros(request.head, 1)) ?? request.now;
   const versions = changed.map(({ record, id, json, hash }, index): Version => {

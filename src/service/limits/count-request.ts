@@ -32,7 +32,7 @@ const count = prepared('select * from service.count_request($1, $2, $3, $4, $5)'
  */
 export function createRequestCounter({ database, clock }: { database: Database; clock: Clock }) {
   return async (
-    { apiKeyId, limits }: KeyIdentity,
+    { apiKeyId, limits }: Pick<KeyIdentity, 'apiKeyId' | 'limits'>,
     { limit: name, path }: { limit: LimitName; path: string },
   ): Promise<CountedCall> => {
     const limit = effectiveLimit(limits, name);

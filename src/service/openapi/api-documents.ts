@@ -52,6 +52,7 @@ export function createApiDocuments(serverUrl = '/'): Record<ApiName, JsonObject>
       tags: {
         Organisations: 'The users of the service, and their settings.',
         'API keys': 'What callers show.',
+        Operators: 'Who may call `/admin`, beside the token of the settings.',
         Deliveries: 'What became of notifications.',
       },
       token: "The operator's token (`SOURCING_ADMIN_TOKEN`).",

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { alertSettings } from '#bridge/alerts/alert-settings.ts';
 import { findConditions, type Observed } from '#bridge/alerts/find-conditions.ts';
 import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
+import type { ComparisonStatus } from '#bridge/reconcile/reconcile-status.ts';
 import type { FeedStatus, FlowStatus } from '#bridge/status/status.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
 import { feedInStep, flowInStep, intakeInStep } from '../status/statuses.ts';
@@ -24,12 +25,13 @@ function of(found: Given, settings = limits) {
     feeds: [{ ...feedInStep, ...feed }],
     flows: [{ ...flowInStep, ...flow }],
     intakes: [{ ...intakeInStep, ...intake }],
+    comparisons: [],
     changes: [],
   };
   const whole = {
     status,
     deadLetters: [],
-    refusedSuppliers: [],
+    refusedRecords: [],
     refusals: [],
     certificatePem: testCertificates().certPem,
     ...more,
@@ -40,6 +42,39 @@ const lag = (seconds: number | null) => ({ lag: { seconds, inStep: false, why: '
 
 test('a bridge in step has no alert', () => {
   expect(of({})).toEqual([]);
+});
+
+describe('a comparison with the ERP', () => {
+  const same: ComparisonStatus = {
+    flow: 'erp',
+    everyHours: 24,
+    ended: now,
+    report: 7,
+    documents: 1_000,
+    asDelivered: 1_000,
+    differing: 0,
+    open: null,
+    lastError: null,
+    overdue: false,
+  };
+  const found = (comparison: ComparisonStatus) =>
+    of({ status: { feeds: [], flows: [], intakes: [], comparisons: [comparison], changes: [] } });
+
+  test('that found nothing is no alert', () => {
+    expect(found(same)).toEqual([]);
+  });
+
+  test('that found differences is one, with its report', () => {
+    expect(found({ ...same, differing: 3 })).toMatchObject([
+      { kind: 'erp-differs', subject: 'flow erp', summary: expect.stringContaining('3 differences') },
+    ]);
+  });
+
+  test('that does not end is one, with what stops it', () => {
+    expect(found({ ...same, overdue: true, lastError: 'the ERP answered 500' })).toMatchObject([
+      { kind: 'comparison-late', summary: expect.stringContaining('the ERP answered 500') },
+    ]);
+  });
 });
 
 describe('a flow', () => {
@@ -101,8 +136,20 @@ describe('an intake', () => {
 
   test('with refused suppliers: one alert for each thing that the service says', () => {
     const group = { flow: 'vendors', words: 'no such attribute', wordsHash: 'h', count: 2, first: minutesAgo(3) };
-    expect(of({ refusedSuppliers: [{ ...group, example: 'V-1' }] })).toMatchObject([
+    expect(of({ refusedRecords: [{ ...group, example: 'V-1' }] })).toMatchObject([
       { kind: 'suppliers-refused', group: 'h', summary: expect.stringMatching(/2 suppliers .*\(V-1, …\): no such/) },
+    ]);
+  });
+
+  test('of requisitions names them so, and one of them as one', () => {
+    const stream = 'requisition' as const;
+    const backlog = { suppliers: 1, submissions: 1, end: null };
+    expect(of({ intake: { stream, pausedReason: 'the first run', pausedKind: 'first-run', backlog } })).toMatchObject([
+      { summary: 'Intake vendors is paused; 1 requisition waits: the first run' },
+    ]);
+    const group = { flow: 'vendors', words: 'it was withdrawn', wordsHash: 'h', count: 1, first: minutesAgo(3) };
+    expect(of({ intake: { stream }, refusedRecords: [{ ...group, example: 'PR-7' }] })).toMatchObject([
+      { summary: expect.stringMatching(/^Intake vendors: 1 requisition to be looked at since .*\(PR-7\): it was/) },
     ]);
   });
 });
@@ -143,7 +190,7 @@ describe('a feed', () => {
       { ...change, subject: 'awards[].cost', isMissed: true },
       { ...change, subject: 'unused', isMissed: false },
     ];
-    expect(of({ status: { feeds: [feedInStep], flows: [], intakes: [], changes } })).toMatchObject([
+    expect(of({ status: { feeds: [feedInStep], flows: [], intakes: [], comparisons: [], changes } })).toMatchObject([
       {
         kind: 'field-gone',
         summary: 'Records of main/awards no longer have what a flow needs: awards[].cost, lot_name',

@@ -29,7 +29,11 @@ export async function createFlowBack(database: Database, world: IntakeWorld, ran
     const list = await database.query<{ id: string; body: string }>(
       `select id, body from bridge.resources where source = 'main' and kind = 'supplier-master' order by id`,
     );
-    const differing = list.filter(({ id, body }) => world.erp.has(id) && delivered.get(id) !== documentOf(body));
+    const forced = await database.query<{ key: string }>('select key from bridge.flow_documents where forced');
+    const isForced = new Set(forced.map(({ key }) => key));
+    const differing = list.filter(
+      ({ id, body }) => world.erp.has(id) && (isForced.has(id) || delivered.get(id) !== documentOf(body)),
+    );
     if (differing.length === 0) return false;
     const { id: key, body } = random.pick(differing);
     open = { key, body: documentOf(body), isWritten: false };
@@ -50,7 +54,8 @@ export async function createFlowBack(database: Database, world: IntakeWorld, ran
       [key, contentHash, body, now],
     );
     await database.query(
-      `update bridge.flow_documents set intent_id = null, delivered = $2, delivered_hash = $3 where key = $1`,
+      `update bridge.flow_documents
+       set intent_id = null, delivered = $2, delivered_hash = $3, forced = false, due = null where key = $1`,
       [key, now, contentHash],
     );
     delivered.set(key, body);

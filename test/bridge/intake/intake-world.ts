@@ -52,6 +52,7 @@ class Died extends Error {}
 interface Submission {
   readonly uuid: string;
   readonly key: string;
+  readonly creator: 'bridge' | 'user';
   readonly suppliers: readonly SupplierChange[];
   /** It fails at some of its suppliers, for no reason of theirs. */
   readonly half: boolean;
@@ -79,8 +80,10 @@ export function createIntakeWorld(options: {
   /** Whether the service recognises idempotency keys. */
   idempotent?: boolean;
   attributes?: readonly string[];
+  /** Whether the service names who made a submission. */
+  showsCreators?: boolean;
 }) {
-  const { database, random, idempotent = true, attributes = ['City', 'Rev'] } = options;
+  const { database, random, idempotent = true, attributes = ['City', 'Rev'], showsCreators = true } = options;
   const clock: TestClock = testClock();
   const settings: BridgeSettings = {
     ...settingsOf({ timeout_seconds: 5, ...options.source }),
@@ -187,19 +190,36 @@ export function createIntakeWorld(options: {
 
   const arriving: { atMs: number; submit: () => void }[] = [];
 
+  /**
+   * Until the bridge knows one submission as its own, it does not know whom the service names as its creator: those of
+   * that time cannot be told from those of users.
+   */
+  let knowsOwn = !showsCreators;
+  const unfindable = new Set<string>();
+  const released = new Set<string>();
+  const mayBeFound = (key: string) => {
+    if (!knowsOwn) unfindable.add(key);
+    return !unfindable.has(key);
+  };
+
   function submit(suppliers: readonly SupplierChange[], key: string): Submission {
-    const known = idempotent ? submissions.find((each) => each.key === key) : undefined;
-    if (known) return known;
+    const before = submissions.find((each) => each.key === key);
+    // The service is asked before anything is sent again: also where it would recognise the key.
+    if (before && mayBeFound(key))
+      violations.push(`${suppliers.map(({ external_id: id }) => id).join()} was sent again, and had arrived`);
+    if (before && idempotent) return before;
     // What may have arrived is looked for before it is sent again, so no supplier is on its way twice.
     const open = new Set(
       submissions
         .flatMap((each) => (each.processedMs === undefined ? each.suppliers : []))
         .map((each) => each.external_id),
     );
-    for (const { external_id: id } of suppliers) if (open.has(id)) violations.push(`${id} is on its way twice`);
+    for (const { external_id: id } of suppliers)
+      if (open.has(id) && mayBeFound(key)) violations.push(`${id} is on its way twice`);
     const made: Submission = {
       uuid: random.uuid(),
       key,
+      creator: 'bridge',
       suppliers: structuredClone(suppliers),
       half: random.chance(chaos.post / 3),
       receivedMs: clock.nowMs(),
@@ -232,6 +252,7 @@ export function createIntakeWorld(options: {
     state_errors: submission.errors,
     change_summary: submission.processedMs === undefined ? null : submission.summary,
     change_warnings: null,
+    ...(showsCreators ? { created_by: submission.creator } : {}),
   });
 
   const answerError = (status: number) =>
@@ -249,9 +270,10 @@ export function createIntakeWorld(options: {
     if (suppliers.length > intake.submission_max) violations.push(`${suppliers.length} suppliers in a submission`);
     const ids = suppliers.map(({ external_id: id }) => id);
     if (new Set(ids).size !== ids.length) violations.push('a supplier twice in a submission');
+    if (ids.length === 0) violations.push('a submission without suppliers');
     if (suppliers.some(({ name }) => name === brokenName)) throw answerError(400);
     if (random.chance(chaos.post))
-      switch (random.pick(['429', '500', '500 after', 'reset', 'reset after', 'late', 'no id'] as const)) {
+      switch (random.pick(['429', '500', '500 after', 'reset', 'reset after', 'late', 'late', 'no id'] as const)) {
         case '429':
           throw answerError(429);
         case '500':
@@ -325,11 +347,15 @@ export function createIntakeWorld(options: {
       const key = request.idempotencyKey ?? '';
       const answered = request.method === 'POST' ? await postOnce(suppliers, key) : answer(request.path);
       if (random.chance(chaos.answer)) dead.add(id);
-      // Frozen: another process takes over, and this one goes on with its answer later.
+      // Frozen: others take over, and this one goes on with its answer later.
       if (random.chance(chaos.crash * 4)) {
         frozen.add(id);
-        current = startProcess();
-        await current.run();
+        for (let turns = random.whole(1, 4); turns > 0; turns -= 1) {
+          current = startProcess();
+          await current.run();
+          clock.advance(random.pick([0, 1_000, 20_000]));
+          tick();
+        }
         frozen.delete(id);
       }
       point();
@@ -376,6 +402,22 @@ export function createIntakeWorld(options: {
     violations,
     saveErp,
     tick,
+    /** A user of the service has changed the supplier by a submission. */
+    noteEditOfUser: (key: string) => {
+      if (!showsCreators) return;
+      submissions.push({
+        uuid: random.uuid(),
+        key: random.uuid(),
+        creator: 'user',
+        suppliers: [{ external_id: key }],
+        half: false,
+        receivedMs: clock.nowMs(),
+        takesMs: 0,
+        processedMs: clock.nowMs(),
+        errors: {},
+        summary: [{ header: `Supplier ${key} updated`, messages: [] }],
+      });
+    },
     /** A person agrees to archive as many as there are, from now on. */
     agreeToArchive: () => {
       agreed = true;
@@ -411,6 +453,24 @@ export function createIntakeWorld(options: {
       );
     },
     isRefused: (record: SupplierRecord) => record.name === refusedName || record.name === brokenName,
+    /** What the bridge has noted of its submissions is what the service has of them. */
+    checkNotes: async () => {
+      const noted = await database.query<{ id: string; uuid: string | null; state: string }>(
+        `select id::text, uuid, state from bridge.intake_submissions where uuid is not null or state = 'released'`,
+      );
+      for (const { id, uuid, state } of noted) {
+        const made = submissions.find(({ key }) => key === id);
+        if (state === 'released' && !released.has(id)) {
+          released.add(id);
+          if (!knowsOwn) unfindable.add(id);
+        }
+        if (state === 'released' && made && !unfindable.has(id))
+          violations.push(`${id} has arrived, and counts as not sent`);
+        if (uuid !== null && submissions.find((each) => each.uuid === uuid)?.key !== id)
+          violations.push(`the id of another submission is stored for ${id}`);
+      }
+      knowsOwn ||= noted.some(({ uuid }) => uuid !== null);
+    },
   };
 }
 

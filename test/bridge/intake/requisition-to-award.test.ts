@@ -1,93 +1,23 @@
 /** A requisition of a real ERP (the one of the memory connector) at the real service: its event, and the award of it. */
 import { expect, test } from 'vitest';
 import { documentHash, makeDocuments } from '#bridge/assemble/make-documents.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { findIntakeRecords, readIntakeHistory } from '#bridge/intake/intake-history.ts';
-import { readIntakeStatuses } from '#bridge/intake/intake-status.ts';
-import { createErpReader } from '#bridge/intake/read-erp.ts';
-import { registerIntakes } from '#bridge/intake/register-intakes.ts';
 import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
-import { createWishOf } from '#bridge/intake/requisitions/requisition-need.ts';
-import { createIntakeRun } from '#bridge/intake/run-intake.ts';
-import { createWanted } from '#bridge/intake/wanted-supplier.ts';
-import { createLeases } from '#bridge/leases/lease.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
-import { createSourceClient } from '#client/source-client.ts';
-import { testContext } from '#connector/testing/test-context.ts';
-import { systemClock, timestampNow } from '#platform/clock.ts';
-import { silentLogger } from '#platform/log.ts';
-import memory from '../../../connectors/memory/index.ts';
-import { startMemoryErp } from '../../../connectors/memory/memory-erp.ts';
+import { fetchErrorOf } from '#platform/guarded-fetch/fetch-error.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSuppliers, desk, readWholeFeed } from '../../harness/sourcing.ts';
-import { testOutgoing } from '../../harness/test-certificates.ts';
-import { createTestDatabase } from '../../harness/test-database.ts';
 import { startTestService } from '../../harness/test-service.ts';
-import { flowOf } from '../parts.ts';
-
-const credentials = { clientId: 'bridge', clientSecret: 'secret' };
+import { startRequisitions } from './real-requisitions.ts';
 
 test('a requisition becomes an event, and the award of each lot names it and its line', async () => {
   const service = await startTestService();
   const organisation = await service.organisation();
   await createSuppliers(organisation, ['S1']);
-  const erp = await startMemoryErp(credentials);
-  const { database } = await createTestDatabase();
-  const flow = flowOf({
-    source: 'main',
-    documents: ['award'],
-    quantity_column: 'Quantity',
-    unit_price_column: 'Price',
-  });
-  const settings = bridgeSettings.parse({
-    sources: [{ name: 'main', base_url: service.url, api_key: organisation.key }],
-    intakes: [
-      {
-        name: 'requisitions',
-        source: 'main',
-        connector: 'memory',
-        stream: 'requisition',
-        make: 'event',
-        poll_seconds: 1,
-        mapping: { event: { suppliers: [{ value: 'S1' }] } },
-      },
-    ],
-  });
-  const [intake, source] = [settings.intakes[0], settings.sources[0]];
-  if (!intake || !source) throw new Error('no settings');
-  const session = await memory.open(
-    memory.settings.parse({ base_url: erp.address, client_id: 'bridge', client_secret: 'secret' }),
-    testContext().context,
+  const { erp, database, flow, deps, run, status, now, makeAll } = await startRequisitions(
+    { service, organisation },
+    { make: 'event', mapping: { event: { suppliers: [{ value: 'S1' }] } } },
   );
-  const now = () => timestampNow(systemClock);
-  const secrets = { mac: () => Buffer.from('mac'), verifiesMac: () => true } as never;
-  await registerIntakes(database, settings.intakes, secrets, now());
-  await registerFlows(database, [flow], now());
-  const deps = {
-    intake,
-    source,
-    reader: createErpReader(session, 'requisition', { pageMs: 60_000, redact: (text) => text }),
-    client: createSourceClient({
-      settings: { baseUrl: service.url, apiKey: organisation.key, timeoutMs: 30_000, retries: 0 },
-      fetch: testOutgoing().fetch,
-      clock: systemClock,
-    }),
-    teller: undefined,
-    wantedOf: createWanted(intake),
-    wishOf: createWishOf(intake),
-    database,
-    clock: systemClock,
-    log: silentLogger,
-    count: () => undefined,
-    acquireLease: createLeases({
-      database,
-      liveness: { id: 1, isAlive: async () => true, close: async () => undefined },
-    }),
-  };
-  const run = createIntakeRun(deps);
-  const status = async () => (await readIntakeStatuses(database, settings, [], now()))[0];
   erp.saveRecord('requisitions', {
     number: 'PR-7',
     name: 'Fasteners',
@@ -101,16 +31,12 @@ test('a requisition becomes an event, and the award of each lot names it and its
     ],
     files: [{ file_name: 'drawing.pdf', content: 'JVBERi0=' }],
   });
-  await run(new AbortController().signal);
+  await run();
   expect(await status()).toMatchObject({ pausedKind: 'first-run', creates: 1, events: 1 });
   expect(await planRequisitions(database, deps, 10)).toMatchObject([
     { action: 'create', name: 'Fasteners', lots: 2, requisitions: ['PR-7'] },
   ]);
-  await resumeIntake(database, 'requisitions', { agreeToArchive: false }, now());
-  await eventually('the event is made, and has its file', async () => {
-    await run(new AbortController().signal);
-    return (await status())?.lag.why === 'in step';
-  });
+  await makeAll();
   const [record] = await readWholeFeed(organisation, 'sourcing-events');
   expect(record).toMatchObject({
     name: 'Fasteners',
@@ -159,5 +85,74 @@ test('a requisition becomes an event, and the award of each lot names it and its
   expect(history.at(-1)?.text).toContain('PO-1');
   const found = await findIntakeRecords(database, { text: record.id, limit: 10 });
   expect(found).toMatchObject([{ erpKey: 'PR-7', stream: 'requisition', key: record.id, state: 'in step' }]);
-  await session.close();
+});
+
+test('an award that was made before the event was known as one of a requisition is made again, and names it', async () => {
+  const service = await startTestService();
+  const organisation = await service.organisation();
+  await createSuppliers(organisation, ['S1']);
+  const { erp, database, flow, deps, run, now, makeAll } = await startRequisitions(
+    { service, organisation },
+    { make: 'event', mapping: { event: { suppliers: [{ value: 'S1' }] } } },
+  );
+  await makeAll();
+  // The answer to the POST is lost: what it has made is found later.
+  const { call } = deps.client;
+  const client = deps.client as { call: typeof call };
+  client.call = async (request, ...rest) => {
+    const answer = await call(request, ...rest);
+    if (request.method !== 'POST') return answer;
+    client.call = call;
+    throw Object.assign(fetchErrorOf('reset', 'service'), { sent: true });
+  };
+  erp.saveRecord('requisitions', {
+    number: 'PR-8',
+    name: 'Paint',
+    closed: false,
+    items: [{ line: '10', name: 'Red', quantity: '2', unit: 'l' }],
+  });
+  const event = await eventually('the event is made', async () => {
+    await run();
+    return (await readWholeFeed(organisation, 'sourcing-events'))[0];
+  });
+  await desk(organisation, 'POST', `${event.id}/publish`);
+  await desk(organisation, 'POST', `${event.id}/bids`, {
+    supplier: 'S1',
+    lots: [{ lot: 'Red', values: { Price: '2' } }],
+  });
+  await desk(organisation, 'PUT', `${event.id}/scenarios/best`, {
+    awards: [{ lot: 'Red', supplier: 'S1', share_awarded: '1' }],
+  });
+  await desk(organisation, 'POST', `${event.id}/award`, { scenario: 'best' });
+  await desk(organisation, 'POST', `${event.id}/close`);
+  await database.transaction(async (tx) => {
+    for (const feed of ['sourcing-events', 'awards'] as const)
+      await storeRecords(tx, { source: 'main', feed, records: await readWholeFeed(organisation, feed), now: now() });
+  });
+  const keys = `select kind, key, due from bridge.flow_documents where kind = 'award'`;
+  const made = async () => {
+    const [document] = (
+      await makeDocuments(database, flow, await database.query<{ kind: string; key: string }>(keys))
+    ).values();
+    if (document?.made !== 'document' || document.document.kind !== 'award') throw new Error(JSON.stringify(document));
+    return document.document;
+  };
+  const unnamed = await made();
+  expect(unnamed.lines.map(({ requisition }) => requisition)).toEqual([undefined]);
+  // The flow has delivered it.
+  await database.query(
+    `update bridge.flow_documents set delivered = now(), reference = 'PO-1', delivered_hash = $1, due = null,
+       waiting_since = null, reconciled = wanted where kind = 'award'`,
+    [documentHash(unnamed)],
+  );
+  await database.query('update bridge.intake_jobs set next_look = $1, ends = $1', [now()]);
+  await eventually('the event is found', async () => {
+    await run();
+    return (await database.query(`select from bridge.intake_events where state = 'made'`)).length > 0;
+  });
+  const [document] = await database.query<{ due: string | null }>(keys);
+  expect(document?.due).not.toBeNull();
+  expect((await made()).lines.map(({ requisition }) => requisition)).toEqual([
+    { intake: 'requisitions', reference_id: 'PR-8', line: '10' },
+  ]);
 });

@@ -116,7 +116,7 @@ export function createRequisitionWorld(options: {
   const posts: { path: string; body: Record<string, unknown> }[] = [];
   const violations: string[] = [];
   let chaos: Chaos = calm;
-  let nextPost: (typeof postEnds)[number] | undefined;
+  let nextPost: (typeof postEnds)[number] | '400' | 'failed' | undefined;
   let feedLagMs = 0;
   let processNumber = 0;
   const dead = new Set<number>();
@@ -148,7 +148,18 @@ export function createRequisitionWorld(options: {
           if (random.chance(chaos.read)) throw new TransientError('The ERP is away.');
           const keys = [...new Set(log.slice(after, after + 3))];
           after = Math.min(log.length, after + 3);
-          yield { records: keys.map((key) => structuredClone(erp.get(key))), checkpoint: String(after) };
+          const records = keys.flatMap((key) => structuredClone(erp.get(key)) ?? []);
+          yield { records, checkpoint: String(after) };
+        }
+      },
+      async *openRequisitions() {
+        const open = [...erp.values()].filter((record) => record.open).map(({ reference_id: key }) => key);
+        // A list whose pages move while they are read leaves out one now and then.
+        const shown = open.filter(() => !random.chance(chaos.read / 8));
+        for (let n = 0; n < shown.length; n += 3) {
+          point();
+          if (random.chance(chaos.read)) throw new TransientError('The ERP is away.');
+          yield shown.slice(n, n + 3);
         }
       },
     } as unknown as Session;
@@ -167,7 +178,9 @@ export function createRequisitionWorld(options: {
       shown.set(news.requisition, news);
       shownTurns.set(news.requisition, turn);
     };
-    if (!erp.has(news.requisition)) violations.push(`there is no requisition ${news.requisition}`);
+    if (!log.includes(news.requisition)) violations.push(`there is no requisition ${news.requisition}`);
+    if (!erp.has(news.requisition))
+      return { status: 'rejected', error: { type: 'data', message: 'There is no such requisition.' } };
     if (refusesNews !== undefined) return { status: 'rejected', error: { type: 'data', message: refusesNews } };
     const end =
       nextNews ?? (random.chance(chaos.read) ? random.pick(['retry', 'lost', 'lost after', 'late'] as const) : 'done');
@@ -282,7 +295,14 @@ export function createRequisitionWorld(options: {
     if (end !== undefined)
       switch (end) {
         case '429':
-          throw answerError(429);
+        case '400':
+          throw answerError(Number(end));
+        case 'failed': {
+          const job = submit(name, body, key);
+          job.status = 'FAILED';
+          job.errors = [{ message: 'not now' }];
+          return { id: job.id };
+        }
         case '500':
           throw answerError(500);
         case '500 after':
@@ -404,7 +424,11 @@ export function createRequisitionWorld(options: {
     const run = createIntakeRun({
       intake: intake as NonNullable<typeof intake>,
       source: source as NonNullable<typeof source>,
-      reader: createErpReader(sessionOf(point), 'requisition', { pageMs: 60_000, redact: (text) => text }),
+      reader: createErpReader(sessionOf(point), 'requisition', {
+        pageMs: 60_000,
+        redact: (text) => text,
+        listsOpen: true,
+      }),
       client: { call: call as never },
       teller: createErpTeller(
         sessionOf(point),
@@ -442,13 +466,15 @@ export function createRequisitionWorld(options: {
     posts,
     violations,
     save,
+    /** Deletes a requisition in the ERP, without a trace. */
+    forget: (key: string) => erp.delete(key),
     tick,
     requisitionOf,
     setChaos: (next: Chaos) => {
       chaos = next;
     },
     /** Decides how the next POST ends. */
-    endNextPost: (end: (typeof postEnds)[number]) => {
+    endNextPost: (end: NonNullable<typeof nextPost>) => {
       nextPost = end;
     },
     shown,
@@ -460,6 +486,10 @@ export function createRequisitionWorld(options: {
     /** The next news takes effect seconds after its call was cut off. */
     delayNextNews: () => {
       nextNews = 'late';
+    },
+    /** Another program has made an update of some event. */
+    submitForeignUpdate: () => {
+      submit('update-sourcing-event', {}, random.uuid()).status = 'COMPLETED';
     },
     setFeedLag: (ms: number) => {
       feedLagMs = ms;

@@ -1,4 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { readUnseenInPlan } from '#bridge/intake/attributes.ts';
 import {
   linkIntakeRecord,
   readIntakeDeadLetters,
@@ -12,7 +13,8 @@ import type { SupplierRecord } from '#connector/records.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { createRandom } from '../../simulation/random.ts';
-import { createIntakeWorld, type IntakeWorld, prepareIntake, refusedNames } from './intake-world.ts';
+import { createFlowBack } from './flow-back.ts';
+import { calm, createIntakeWorld, type IntakeWorld, prepareIntake, refusedNames } from './intake-world.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {
@@ -103,6 +105,16 @@ describe('a service that has suppliers already', () => {
   });
 });
 
+test('a plan names each attribute that no supplier of the service shows, however few suppliers it lists', async () => {
+  world.held.set('S-1', { name: 'There', fields: { City: 'Bonn' }, archived: false, contacts: [] });
+  await world.pullList();
+  save(1, 2);
+  world.saveErp(supplier(3, { fields: { City: 'Rome', Colour: 'red', Size: '' } }));
+  await settle();
+  expect(await readUnseenInPlan(db.database, world.intake)).toEqual(['Colour']);
+  expect(world.requests.post).toBe(0);
+});
+
 test('an attribute that the service does not know stops the intake after one supplier, and names it', async () => {
   await world.pullList();
   for (const n of [1, 2, 3]) world.saveErp(supplier(n, { fields: { Colour: 'red' } }));
@@ -183,6 +195,30 @@ test('an archiving that the service has not worked off yet counts among those th
   expect(await status()).toMatchObject({ pausedKind: 'archives' });
 });
 
+test('an archiving that may have taken effect counts, too, and that of the same supplier once more does not', async () => {
+  await worldOf({ intake: { archive: { most: 1, share: 0 } } });
+  await world.pullList();
+  save(1, 2);
+  await settle();
+  world.saveErp(supplier(1, { archived: true }));
+  // Sent, and nobody saw the end: the service shows no trace of it, and it is given up.
+  world.setChaos({ ...calm, post: 1 });
+  for (let round = 0; round < 60 && world.requests.post < 30; round += 1) {
+    world.clock.advance(60_000);
+    await world.run();
+    world.submissions.splice(2);
+  }
+  world.setChaos(calm);
+  const [given] = await db.database.query<{ counted: boolean }>(
+    `select archived_at is not null as counted from bridge.intake_records where erp_key = 'E-1'`,
+  );
+  expect([given, (await status()).pausedKind]).toEqual([{ counted: true }, null]);
+  world.saveErp(supplier(2, { archived: true }));
+  world.clock.advance(3_600_000);
+  await settle();
+  expect((await status()).pausedKind).toBe('archives');
+});
+
 test('a supplier found by its name is changed and not made again; one that may be two is for a person', async () => {
   await worldOf({ intake: { match: ['name'] } });
   world.held.set('S-1', { name: 'SUPPLIER 1', fields: { City: 'Rome' }, archived: false, contacts: [] });
@@ -202,6 +238,32 @@ test('a supplier found by its name is changed and not made again; one that may b
   await expect(linkIntakeRecord(db.database, { ...link, erpKey: 'E-1' }, timestampNow(world.clock))).rejects.toThrow(
     'belongs to E-2',
   );
+});
+
+test('two suppliers of the ERP that fit one of the service by different rules are both for a person', async () => {
+  await worldOf({ intake: { match: ['name', 'email'] } });
+  const contacts = [{ name: 'Ann', email: 'ann@acme' }];
+  world.held.set('S-1', { name: 'Supplier 1', fields: { City: 'Rome' }, archived: false, contacts });
+  await world.pullList();
+  save(1, 3);
+  world.saveErp(supplier(2, { contacts }));
+  await settle();
+  expect((await deadLetters()).map(({ erpKey, errorType }) => `${erpKey} ${errorType}`).sort()).toEqual([
+    'E-1 ambiguous',
+    'E-2 ambiguous',
+  ]);
+  // The others go on.
+  expect(await status()).toMatchObject({ pausedKind: 'first-run', creates: 1 });
+});
+
+test('a supplier of the service with the number of one of the ERP is that one, whatever else it fits', async () => {
+  await worldOf({ intake: { match: ['name'] } });
+  world.held.set('E-2', { name: 'Supplier 1', fields: { City: 'Rome' }, archived: false, contacts: [] });
+  await world.pullList();
+  save(1, 2);
+  await settle();
+  expect(await deadLetters()).toMatchObject([{ erpKey: 'E-1', errorType: 'ambiguous' }]);
+  expect(await status()).toMatchObject({ pausedKind: 'first-run', creates: 0, updates: 1 });
 });
 
 test('a supplier that another intake writes is refused, and says whose it is', async () => {
@@ -253,4 +315,61 @@ test('says how long a backlog takes', () => {
       backlog: { suppliers: 12_400, submissions: 13, end: '2030-01-01T14:20:00.000000Z' },
     }),
   ).toBe('12,400 suppliers in 13 submissions, done about 2030-01-01 14:20 UTC');
+});
+
+test('a submission whose last POST may have arrived is waited for, however long ago its first one was', async () => {
+  await world.pullList();
+  save(1);
+  await settle();
+  world.saveErp(supplier(1, { name: 'Renamed' }));
+  world.clock.advance(300_000);
+  await world.run();
+  const { post } = world.requests;
+  expect(world.submissions.at(-1)?.processedMs).toBeUndefined();
+  // Its first POST got lost 20 minutes ago; the process died before it saw the answer to the second one.
+  const now = timestampNow(world.clock);
+  await db.database.query(
+    `update bridge.intake_submissions
+     set state = 'uncertain', uuid = null, posts = 2, created = created - interval '20 minutes', ends = $1, next_look = $1
+     where state = 'sent'`,
+    [now],
+  );
+  await world.run();
+  expect(world.requests.post).toBe(post);
+  await settle();
+  expect([world.requests.post, world.violations]).toEqual([post, []]);
+  expect(world.held.get('E-1')).toMatchObject({ name: 'Renamed' });
+  expect((await status()).lag).toMatchObject({ inStep: true });
+});
+
+test('a flow writes again what a user of the service sets back before the list shows what the ERP had changed', async () => {
+  await world.pullList();
+  save(1);
+  await settle();
+  const flow = await createFlowBack(db.database, world, createRandom('back'));
+  const poll = async () => {
+    world.clock.advance(300_000);
+    await settle();
+  };
+  const list = async () => {
+    await world.pullList();
+    await flow.settle();
+    await poll();
+  };
+  const names = () => [world.erp.get('E-1')?.name, world.held.get('E-1')?.name];
+  await list();
+  const atService = world.held.get('E-1');
+  if (!atService) throw new Error('E-1 is not at the service');
+  atService.name = 'Acme';
+  await list();
+  expect(names()).toEqual(['Acme', 'Acme']);
+  const { writes } = flow;
+
+  world.saveErp(supplier(1, { name: 'Acme Ltd' }));
+  await poll();
+  expect(names()).toEqual(['Acme Ltd', 'Acme Ltd']);
+  const changed = world.held.get('E-1');
+  if (changed) changed.name = 'Acme';
+  for (let lists = 0; lists < 4; lists += 1) await list();
+  expect([names(), flow.writes - writes]).toEqual([['Acme', 'Acme'], 1]);
 });

@@ -13,6 +13,7 @@ import {
   calm,
   createIntakeWorld,
   failedAtSupplier,
+  type HeldSupplier,
   type IntakeWorld,
   prepareIntake,
   refusedNames,
@@ -32,28 +33,49 @@ beforeAll(async () => {
   db = await createTestDatabase();
 });
 
-test.each(seeds)('both sides are equal after the chaos of seed %i', { timeout: 120_000 }, async (seed) => {
+/**
+ * - `alone`: only the ERP is edited, and the list of suppliers is read once: what is sent follows from what the bridge
+ *   knows of its own submissions, and no later list sets it right.
+ * - `users`: users of the service edit, too.
+ * - `flow`: and a flow takes their edits to the ERP.
+ */
+type Mode = 'alone' | 'users' | 'flow';
+
+test.each(seeds)('both sides are equal after the chaos of seed %i', { timeout: 180_000 }, async (seed) => {
   const random = createRandom(`intake ${seed}`);
-  const hasFlow = random.chance(0.4);
+  const mode = random.pick<Mode>(['alone', 'users', 'flow', 'flow']);
   const fullHours = random.pick([0, 1]);
-  const archivesMost = random.pick([1, 1000]);
-  // Where a person does not agree, many archives at once would only stop the intake.
-  const archivesShare = archivesMost === 1 ? 0.06 : 0.3;
+  const archivesMost = random.pick([1, 3, 1000]);
+  const agrees = archivesMost === 1000;
+  const edits: Edits = {
+    // Of two, each is submitted again and again. Of many, each is edited once or twice: nothing hides a lost edit.
+    suppliers: random.pick([2, 8, 60]),
+    mayBeLate: fullHours > 0,
+    // Where a person does not agree, many archives at once would only stop the intake.
+    archivesShare: agrees ? 0.3 : 0.06,
+    ofUsers: mode === 'alone' ? 0 : 0.3,
+  };
   const world = createIntakeWorld({
     database: db.database,
     random: random.of('world'),
     idempotent: random.chance(0.5),
+    showsCreators: random.chance(0.7),
     intake: {
       submission_max: random.pick([2, 5, 1000]),
       contacts: random.pick(['add', 'replace', 'leave']),
-      owns: random.pick([['name', 'fields', 'archived'], ['name', 'fields'], ['fields']]),
+      owns: random.pick([
+        ['name', 'fields', 'archived'],
+        ['name', 'fields', 'archived'],
+        ['name', 'fields'],
+        ['fields'],
+      ]),
       archive: { most: archivesMost, share: 0, hours: 720 },
       full_hours: fullHours,
       poll_seconds: 10,
     },
   });
   await prepareIntake(db.database, world);
-  const flow = hasFlow ? await createFlowBack(db.database, world, random.of('flow')) : undefined;
+  const flow = mode === 'flow' ? await createFlowBack(db.database, world, random.of('flow')) : undefined;
   // Suppliers of the service that the ERP does not have: they must stay as they are.
   world.held.set('SVC-1', { name: 'Only here', fields: { City: 'Bonn' }, archived: false, contacts: [] });
   world.held.set('E-1', {
@@ -70,53 +92,121 @@ test.each(seeds)('both sides are equal after the chaos of seed %i', { timeout: 1
     get: 0.15,
     read: random.pick([0, 0.2]),
   };
+  const pullList = async () => {
+    if (mode !== 'alone') await world.pullList();
+  };
+  const run = async () => {
+    await world.run();
+    await world.checkNotes();
+  };
   for (let step = 0; step < stepsOfSeed; step += 1) {
     world.setChaos(random.chance(0.8) ? chaos : calm);
-    edit(world, random, { mayBeLate: fullHours > 0, archivesShare });
+    edit(world, random, edits);
+    // Several archives close together, in submissions of their own.
+    if (!agrees && random.chance(0.1)) await archiveSome(world, random, edits);
     // The flow may stop between any two of its steps, and the intake works meanwhile.
     if (flow && random.chance(0.7)) await flow.step();
-    world.clock.advance(random.pick([0, 500, 3_000, 12_000, 60_000]));
+    world.clock.advance(random.pick([0, 3_000, 12_000, 60_000, 180_000]));
     world.tick();
-    if (random.chance(0.15)) await world.pullList();
+    if (random.chance(0.15)) await pullList();
     if (random.chance(0.05)) world.kill();
-    await world.run();
-    await agree(world, { toArchive: archivesMost > 1 });
+    await run();
+    await agree(world, { toArchive: agrees });
   }
   world.setChaos(calm);
   world.agreeToArchive();
-  for (let round = 0; round < 75; round += 1) {
+  for (let round = 0; round < 45; round += 1) {
     // A flow takes its time, too: two that work in step could exchange their values for ever.
-    world.clock.advance(hasFlow ? random.whole(1_000, 90_000) : 60_000);
+    world.clock.advance(flow ? random.whole(1_000, 90_000) : 60_000);
     world.tick();
-    if (round % 5 === 0) await world.pullList();
+    if (round % 5 === 0) await pullList();
     if (flow) await flow.step();
-    await world.run();
+    await run();
     await agree(world, { toArchive: true });
   }
   world.clock.advance(3_600_000);
-  await world.run();
+  await run();
   await flow?.settle();
-  for (let round = 0; round < 5; round += 1) {
-    world.clock.advance(60_000);
-    world.tick();
-    await world.pullList();
-    await flow?.settle();
-    await world.run();
-  }
+  const settle = async (rounds: number) => {
+    for (let round = 0; round < rounds; round += 1) {
+      world.clock.advance(120_000);
+      world.tick();
+      await pullList();
+      await flow?.settle();
+      await run();
+    }
+  };
+  await settle(5);
   const posts = world.requests.post;
   const writes = flow?.writes;
-  for (let round = 0; round < 5; round += 1) {
-    world.clock.advance(120_000);
-    world.tick();
-    await world.pullList();
-    await flow?.settle();
-    await world.run();
-  }
+  await settle(5);
   expect(world.violations).toEqual([]);
   expect(await differences(world)).toEqual([]);
   // Nothing goes to and fro once nobody edits.
   expect([world.requests.post, flow?.writes]).toEqual([posts, writes]);
+  expect(await (mode === 'alone' ? showList(world, settle) : editAtRest(world, { flow, random, settle }))).toEqual([]);
+  expect(world.violations).toEqual([]);
 });
+
+/** The list shows what the bridge knows already. Returns what it sends nevertheless. */
+async function showList(world: IntakeWorld, settle: (rounds: number) => Promise<void>): Promise<string[]> {
+  const posts = world.requests.post;
+  await world.pullList();
+  await settle(3);
+  return world.requests.post === posts ? [] : [`${world.requests.post - posts} submissions after the list was read`];
+}
+
+/** Edits one side at a time: here it is known which side's value must survive. Returns what did not, in words. */
+async function editAtRest(
+  world: IntakeWorld,
+  given: {
+    flow: Awaited<ReturnType<typeof createFlowBack>> | undefined;
+    random: Random;
+    settle: (rounds: number) => Promise<void>;
+  },
+): Promise<string[]> {
+  const { flow, random, settle } = given;
+  const found: string[] = [];
+  const dead = await readDead();
+  const live = [...world.erp.keys()].filter((key) => world.held.has(key) && !dead.has(key));
+  if (live.length === 0) return found;
+  const key = random.pick(live);
+  const supplier = () => world.held.get(key) as HeldSupplier;
+  const record = () => world.erp.get(key) as SupplierRecord;
+  const isMaster = world.intake.owns.includes('name');
+  const expectNames = (when: string, inErp: string, atService: string) => {
+    if (record().name !== inErp) found.push(`${when}: ${key} is "${record().name}" in the ERP, not "${inErp}"`);
+    if (supplier().name !== atService)
+      found.push(`${when}: ${key} is "${supplier().name}" at the service, not "${atService}"`);
+  };
+
+  revision += 1;
+  const before = supplier().name;
+  const fields = { ...record().fields, Rev: String(revision) };
+  world.saveErp({ ...record(), name: 'Edited in the ERP', fields });
+  await settle(3);
+  expectNames('edited in the ERP', 'Edited in the ERP', isMaster ? 'Edited in the ERP' : before);
+
+  supplier().name = 'Edited by a user';
+  await settle(5);
+  // The flow takes it to the ERP; without one the ERP is master, and it is set back.
+  if (flow) expectNames('edited by a user', 'Edited by a user', 'Edited by a user');
+  else expectNames('edited by a user', 'Edited in the ERP', isMaster ? 'Edited in the ERP' : 'Edited by a user');
+  if (!flow) return found;
+
+  supplier().name = 'First edit';
+  await world.pullList();
+  for (let steps = random.whole(2, 3); steps > 0; steps -= 1) await flow.step();
+  // The flow has written the first edit, and perhaps noted that; the ERP is read after the list that shows the second.
+  world.clock.advance(1_000);
+  supplier().name = 'Second edit';
+  await world.pullList();
+  world.clock.advance(15_000);
+  await world.run();
+  await settle(3);
+  expectNames('edited twice by a user', 'Second edit', 'Second edit');
+  return found;
+}
 
 /** The person who looks after the intake agrees to the first run, resumes what was paused, and replays what failed. */
 async function agree(world: IntakeWorld, { toArchive }: { toArchive: boolean }) {
@@ -138,13 +228,16 @@ async function agree(world: IntakeWorld, { toArchive }: { toArchive: boolean }) 
 
 let revision = 0;
 
-function edit(
-  world: IntakeWorld,
-  random: Random,
-  { mayBeLate, archivesShare }: { mayBeLate: boolean; archivesShare: number },
-) {
+interface Edits {
+  readonly suppliers: number;
+  readonly mayBeLate: boolean;
+  readonly archivesShare: number;
+  readonly ofUsers: number;
+}
+
+function edit(world: IntakeWorld, random: Random, { suppliers, mayBeLate, archivesShare, ofUsers }: Edits) {
   for (let edits = random.whole(0, 3); edits > 0; edits -= 1) {
-    const erpKey = `E-${random.whole(1, 8)}`;
+    const erpKey = `E-${random.whole(1, suppliers)}`;
     revision += 1;
     const record: SupplierRecord = {
       external_id: erpKey,
@@ -158,12 +251,32 @@ function edit(
     world.saveErp(record, { late: mayBeLate && random.chance(0.1) ? random.whole(1, 6) : 0 });
   }
   const [key, supplier] = random.pick([...world.held]);
-  if (key === 'SVC-1' || !random.chance(0.3)) return;
+  if (key === 'SVC-1' || !random.chance(ofUsers)) return;
   // A user of the service changes what the ERP is master of, and what it is not.
+  world.noteEditOfUser(key);
   if (random.chance(0.5)) supplier.name = random.pick(['Edited', 'Acme']);
   if (random.chance(0.3)) supplier.fields['City'] = 'Edited';
   if (random.chance(0.3)) supplier.archived = !supplier.archived;
   if (random.chance(0.3)) supplier.contacts.push({ name: 'New', email: `u${random.whole(1, 99)}@service` });
+}
+
+/** Blocks suppliers of the ERP that the service has: one, then after seconds in which it may have been sent the next. */
+async function archiveSome(world: IntakeWorld, random: Random, { suppliers }: Edits) {
+  for (let number = 0; number < 3; number += 1) {
+    const record = world.erp.get(`E-${random.whole(1, suppliers)}`);
+    if (!record || record.archived || world.held.get(record.external_id)?.archived !== false) continue;
+    revision += 1;
+    world.saveErp({ ...record, archived: true, fields: { ...record.fields, Rev: String(revision) } });
+    world.clock.advance(11_000);
+    await world.run();
+  }
+}
+
+async function readDead(): Promise<Set<string>> {
+  const dead = await db.database.query<{ key: string }>(
+    'select erp_key as key from bridge.intake_records where dead_since is not null',
+  );
+  return new Set(dead.map(({ key }) => key));
 }
 
 /** What differs at the end from what the ERP and the settings say, in words. */
@@ -175,13 +288,7 @@ async function differences(world: IntakeWorld): Promise<string[]> {
     JSON.stringify({ name: 'Only here', fields: { City: 'Bonn' }, archived: false, contacts: [] })
   )
     found.push('a supplier of the service was touched');
-  const dead = new Set(
-    (
-      await db.database.query<{ erp_key: string }>(
-        'select erp_key from bridge.intake_records where dead_since is not null',
-      )
-    ).map(({ erp_key: erpKey }) => erpKey),
-  );
+  const dead = await readDead();
   for (const [key, record] of world.erp) {
     const supplier = world.held.get(key);
     const refusable = supplier === undefined || owns.includes('name');

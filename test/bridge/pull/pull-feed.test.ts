@@ -562,7 +562,7 @@ describe('pages that lead nowhere', () => {
     };
     await pull('awards', never);
     const first = source.asked.length;
-    expect(first).toBeLessThanOrEqual(data === 'none' ? 40 : 4);
+    expect(first).toBeLessThanOrEqual(data === 'none' ? 44 : 6);
     expect(await checkpoint()).toMatchObject({ failures: 0, last_error: null });
     const [state] = await db.database.query<{ why: string; unfiltered: string | null }>(
       `select unfiltered_why as why, unfiltered from bridge.checkpoints where feed = 'awards'`,

@@ -107,6 +107,7 @@ const alone: [string, Story][] = [
   ['declares-order,order-descending', { always: true }],
   ['declares-order,unstable-ties,equal-stamps', {}],
   ['declares-order,cursors-gone', { records: 80 }],
+  ['declares-order,cursors-refused=1', { records: 4, pageSize: 50 }],
   ['next-missing', { always: true }],
   ['next-loops', { pageSize: 50 }],
   ['page-size-drops,paging-changes', {}],

@@ -1,7 +1,7 @@
 /** Reads one feed, `awards`, of a source in memory, as a bridge does: pulls, backfills and audits, with their SQL. */
 import { createLeases } from '#bridge/leases/lease.ts';
 import type { LivenessLock } from '#bridge/leases/liveness-lock.ts';
-import { openDueAudit } from '#bridge/pull/backfill/audit-store.ts';
+import { openDueAudits } from '#bridge/pull/backfill/audit-store.ts';
 import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
 import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
@@ -103,7 +103,7 @@ export async function startReader(options: {
     backfill: (signal: AbortSignal = never) => backfill('awards', signal),
     /** Opens the audit that is due, if there is one, and works all open backfills. */
     audit: async () => {
-      await database.transaction((tx) => openDueAudit(tx, source, 'awards', timestampNow(clock)));
+      await openDueAudits(database, [source], timestampNow(clock));
       await backfill('awards', never);
     },
     /** The `value` of each record. */

@@ -104,10 +104,12 @@ describe('the status', () => {
     expect(empty).toEqual({
       feeds: [],
       flows: [],
+      shadows: [],
       intakes: [],
       restore: null,
       backfills: [],
       audits: [],
+      comparisons: [],
       changes: [],
       alerts: [],
       alertChannels: [],

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import type { Connector, ConnectorContext, Operation, Outcome, Session } from '#connector/connector.ts';
 import type { AwardLine, DocumentKind } from '#connector/documents.ts';
+import type { ReadField } from '#connector/read-back.ts';
 import type { ReadPage } from '#connector/records.ts';
 import { Secret } from '#connector/settings.ts';
 import type { ConformanceTarget } from '#connector/testing/target.ts';
@@ -77,6 +78,28 @@ function withAcknowledge(
   change: (session: Session) => NonNullable<Session['acknowledge']>,
 ): ConformanceTarget {
   return withSession(target, (session) => ({ acknowledge: change(session) }));
+}
+
+/** Replaces `readBack`. */
+function withReadBack(
+  target: ConformanceTarget,
+  change: (session: Session) => NonNullable<Session['readBack']>,
+): ConformanceTarget {
+  return withSession(target, (session) => ({ readBack: change(session) }));
+}
+
+/** Changes the fields of held objects. */
+function withFields(
+  target: ConformanceTarget,
+  change: (fields: readonly ReadField[]) => readonly ReadField[],
+): ConformanceTarget {
+  return withReadBack(
+    target,
+    (session) => async (given, signal) =>
+      ((await session.readBack?.(given, signal)) ?? []).map((answer) =>
+        answer.status === 'held' ? { ...answer, fields: change(answer.fields) } : answer,
+      ),
+  );
 }
 
 async function allOf(pages: Pages): Promise<ReadPage<never>[]> {
@@ -529,6 +552,39 @@ export const brokenConnectors: readonly Broken[] = [
       })),
   },
   {
+    fails: 'open requisitions',
+    because: 'lists only the first page',
+    breaks: (target) =>
+      withSession(target, (session) => ({
+        openRequisitions: async function* (signal) {
+          for await (const page of session.openRequisitions?.(signal) ?? []) {
+            yield page;
+            return;
+          }
+        },
+      })),
+  },
+  {
+    fails: 'open requisitions',
+    because: 'lists what was deleted',
+    breaks: (target) =>
+      withSession(target, (session) => {
+        const known = new Set<string>();
+        return {
+          openRequisitions: async function* (signal) {
+            for await (const page of session.openRequisitions?.(signal) ?? [])
+              for (const number of page) known.add(number);
+            yield [...known];
+          },
+        };
+      }),
+  },
+  {
+    fails: 'open requisitions',
+    because: 'declares that it lists them, and does not',
+    breaks: (target) => withSession(target, () => ({ openRequisitions: undefined }) as unknown as Partial<Session>),
+  },
+  {
     fails: 'acknowledge',
     because: 'takes a requisition that the ERP does not have for told',
     breaks: (target) =>
@@ -594,6 +650,107 @@ export const brokenConnectors: readonly Broken[] = [
               ? { status: 'updated', reference: 'PR-1' }
               : outcome,
           ),
+      ),
+  },
+  {
+    fails: 'read back',
+    because: 'takes the expected values from the ERP',
+    breaks: (target) => withFields(target, (fields) => fields.map((field) => ({ ...field, expected: field.held }))),
+  },
+  {
+    fails: 'read back',
+    because: 'compares the first lines only',
+    kind: 'award',
+    breaks: (target) => withFields(target, (fields) => fields.slice(0, 14)),
+  },
+  {
+    fails: 'read back',
+    because: 'takes another spelling of the same number for a change',
+    kind: 'award',
+    breaks: (target) =>
+      withFields(target, (fields) =>
+        fields.map((field) => ({ ...field, held: field.name.endsWith('.price') ? `${field.held}0` : field.held })),
+      ),
+  },
+  {
+    fails: 'read back',
+    because: 'takes a cancelled order for one that is held',
+    kind: 'award',
+    breaks: (target) =>
+      withReadBack(
+        target,
+        (session) => async (given, signal) =>
+          ((await session.readBack?.(given, signal)) ?? []).map((answer) =>
+            answer.status === 'cancelled'
+              ? { ...answer, status: 'held', fields: [{ name: 'title', expected: 'a', held: 'a' }] }
+              : answer,
+          ),
+      ),
+  },
+  {
+    fails: 'read back',
+    because: 'leaves out what it did not find',
+    breaks: (target) =>
+      withReadBack(
+        target,
+        (session) => async (given, signal) =>
+          ((await session.readBack?.(given, signal)) ?? []).filter(({ status }) => status !== 'missing'),
+      ),
+  },
+  {
+    fails: 'read back',
+    because: 'writes the document again before it reads',
+    breaks: (target) =>
+      withReadBack(target, (session) => async (given, signal) => {
+        await session.write(
+          given.flatMap(({ document, reference }) =>
+            reference === undefined
+              ? []
+              : [{ action: 'amend', document, reference, contentHash: '0'.repeat(64), idempotencyKey: reference }],
+          ),
+          signal,
+        );
+        return (await session.readBack?.(given, signal)) ?? [];
+      }),
+  },
+  {
+    fails: 'read back',
+    because: 'declares kinds that it reads back, and has no readBack()',
+    breaks: (target) => withSession(target, () => ({ readBack: undefined }) as unknown as Partial<Session>),
+  },
+  {
+    fails: 'read back cut off',
+    because: 'takes an object that it could not read for missing',
+    breaks: (target) =>
+      withReadBack(
+        target,
+        (session) => async (given, signal) =>
+          (await session.readBack?.(given, signal).catch(() => undefined)) ??
+          given.map(({ document: { key } }) => ({ key, status: 'missing' })),
+      ),
+  },
+  {
+    fails: 'read back cut off',
+    because: 'goes on reading after an abort',
+    hangs: true,
+    breaks: (target) =>
+      withReadBack(target, (session) => async (given) => (await session.readBack?.(given, never)) ?? []),
+  },
+  {
+    fails: 'read back rate limit',
+    because: 'does not pass on that the ERP limits the rate',
+    breaks: (target) =>
+      withReadBack(
+        target,
+        (session) => async (given, signal) =>
+          (await session
+            .readBack?.(given, signal)
+            .catch((error: unknown) => String(error))
+            .then((answers) =>
+              typeof answers === 'string'
+                ? given.map(({ document: { key } }) => ({ key, status: 'unclear' as const, reason: answers }))
+                : answers,
+            )) ?? [],
       ),
   },
   {

@@ -3,7 +3,7 @@ import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { conformance } from 'sourcing-bridge/connector/testing';
 import { beforeAll, describe, test } from 'vitest';
-import { batchTarget, documentTarget, dropVendors, vendorFiles } from '../../../connectors/file/conformance-target.ts';
+import { batchTarget, documentTarget, dropFiles, droppedFiles } from '../../../connectors/file/conformance-target.ts';
 import { type SshServer, startSshd, whyNoSshd } from '../../harness/sshd.ts';
 
 const missing = await whyNoSshd();
@@ -38,8 +38,8 @@ describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : 
       ...over,
       against: 'OpenSSH (SFTP), a file for each document',
       kinds: ['award'],
-      settings: (address) => ({ directory: inbox('documents')(), sftp: sftp(address), read: vendorFiles('jsonl') }),
-      ...dropVendors(inbox('documents'), 'jsonl'),
+      settings: (address) => ({ directory: inbox('documents')(), sftp: sftp(address), read: droppedFiles('jsonl') }),
+      ...dropFiles(inbox('documents'), 'jsonl'),
     }),
     batchTarget(inbox('batches'), {
       ...over,
@@ -51,9 +51,9 @@ describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : 
         batch_size: 20,
         sftp: sftp(address),
         csv: { formulas: 'keep' },
-        read: vendorFiles('csv'),
+        read: droppedFiles('csv'),
       }),
-      ...dropVendors(inbox('batches'), 'csv'),
+      ...dropFiles(inbox('batches'), 'csv'),
     }),
   ];
   for (const target of wantedPoints === undefined ? targets.slice(-1) : targets)

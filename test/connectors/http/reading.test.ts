@@ -187,3 +187,82 @@ test.each([
     .error?.issues.map(({ path, message: text }) => `${path.join('.')}: ${text}`);
   expect(issues?.join('\n')).toContain(message);
 });
+
+test('a requisition keeps the digits of its items, and one that cannot be read is named while the others are read', async () => {
+  const needs = `[{"no": "R-1", "items": [{"pos": 10, "name": "Steel", "qty": 12345678901234567890.10}]},
+    {"no": "R-2", "items": [{"name": "Steel"}]}, {"no": "R-3", "items": [{"pos": 1, "name": "A"}, {"pos": 1, "name": "B"}]}]`;
+  const server = await startPlainServer((response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(needs);
+  });
+  const items = { at: 'items', line: 'pos', quantity: 'qty' };
+  const requisition = { path: '/needs', record: { reference_id: 'no', items } };
+  const settings = http.settings.parse({ base_url: server.url, read: { requisition } });
+  const session = await http.open(settings, testContext({ clock: createManualClock() }).context);
+  onTestFinished(() => session.close());
+  const pages: ReadPage<'requisition'>[] = [];
+  for await (const page of session.read?.('requisition', undefined, never) ?? []) pages.push(page);
+  expect(pages.flatMap(({ records }) => records)).toEqual([
+    {
+      reference_id: 'R-1',
+      name: 'R-1',
+      tags: [],
+      items: [{ line: '10', name: 'Steel', quantity: '12345678901234567890.1' }],
+      open: true,
+    },
+  ]);
+  expect(pages.flatMap(({ faults = [] }) => faults.map(({ key, why }) => [key, why]))).toEqual([
+    ['R-2', expect.stringContaining('items.0.line')],
+    ['R-3', expect.stringContaining('two items have the same line')],
+  ]);
+});
+
+describe('the list of open requisitions', () => {
+  const openWith = async (baseUrl: string, openList: object) => {
+    const requisition = {
+      path: '/needs',
+      record: { reference_id: 'no', open: { at: 'state', is: ['open'] }, items: { at: 'items' } },
+      open_list: { path: '/open', ...openList },
+    };
+    const settings = http.settings.parse({ base_url: baseUrl, read: { requisition } });
+    const session = await http.open(settings, testContext({ clock: createManualClock() }).context);
+    onTestFinished(() => session.close());
+    return session;
+  };
+  const listed = async (session: Awaited<ReturnType<typeof openWith>>) => {
+    const numbers: string[] = [];
+    for await (const page of session.openRequisitions?.(never) ?? []) numbers.push(...page);
+    return numbers;
+  };
+
+  test('has all pages, and of a list with others only those that are open, or do not say', async () => {
+    const pages: Readonly<Record<string, object[]>> = {
+      '': [
+        { no: 1, state: 'open' },
+        { no: 2, state: 'done' },
+      ],
+      '2': [{ no: 'PR-3', state: 'open' }, { no: 4 }],
+    };
+    const server = await startPlainServer((response, { url }) => {
+      const page = new URL(`http://erp${url}`).searchParams.get('page') ?? '';
+      answerJson(response, 200, { data: pages[page] ?? [] });
+    });
+    const open = { at: 'state', is: ['open'] };
+    const session = await openWith(server.url, { list: 'data', next: { page: 'page' }, open });
+    expect(await listed(session)).toEqual(['1', 'PR-3']);
+    expect(asked(server)).toEqual(['/open', '/open?page=2', '/open?page=3']);
+    expect(await listed(await openWith(server.url, { list: 'data' }))).toEqual(['1', '2']);
+  });
+
+  test('is an error where an entry has no number, a page is none, or the pages go in a circle', async () => {
+    const answers: [unknown, object, typeof TransientError | typeof ConfigError, string][] = [
+      [[{ no: 1 }, {}], {}, TransientError, 'entry 2 of its page has no number'],
+      [{ error: 'maintenance' }, {}, TransientError, 'has no list'],
+      [[{ no: 1 }], { next: { page: 'page' } }, ConfigError, 'settings.read.requisition.open_list.next is wrong'],
+    ];
+    for (const [answer, settings, kind, words] of answers) {
+      const server = await startPlainServer((response) => answerJson(response, 200, answer));
+      const session = await openWith(server.url, settings);
+      expect((await failureOf<Error>(kind, listed(session))).message).toContain(words);
+    }
+  });
+});

@@ -176,3 +176,56 @@ describe('the address of an object', () => {
     expect(issuesOf({ object_url })).toEqual(['object_url: must be a URL with {reference} in its path or after it']);
   });
 });
+
+describe('the request that tells the ERP what became of a requisition', () => {
+  const of = (acknowledge: object, more: object = {}) => ({
+    ...more,
+    read: {
+      requisition: { path: '/needs', record: { reference_id: 'no', items: { at: 'items' } }, acknowledge },
+    },
+  });
+  const url = '/needs/{requisition}';
+
+  test.each<[string, object]>([
+    ['replaces what is at the URL of the requisition', of({ method: 'PUT', path: url })],
+    ['changes it there', of({ method: 'PATCH', path: url, body: { json: { progress: '{status}' } } })],
+    ['is a POST that carries the key of the news', of({ method: 'POST', path: '/news' })],
+    [
+      'is a POST with the key in a header',
+      of({ method: 'POST', path: url, body: 'none' }, { idempotency_header: 'Idempotency-Key' }),
+    ],
+  ])('%s', (_name, settings) => {
+    expect(issuesOf(settings)).toEqual([]);
+  });
+
+  const place = 'read.requisition.acknowledge';
+  test.each<[string, object, string]>([
+    ['a PUT to one path for all', { method: 'PUT', path: '/news' }, `${place}.path: must name the requisition`],
+    [
+      'a POST that a repetition would show twice',
+      { method: 'POST', path: url, body: { json: { progress: '{status}' } } },
+      `${place}: needs {idempotency_key}`,
+    ],
+    [
+      'a POST that names no requisition',
+      { method: 'POST', path: '/news', body: { json: { key: '{idempotency_key}' } } },
+      `${place}.path: or the body must name the requisition`,
+    ],
+    [
+      'a path that no news have',
+      { method: 'PUT', path: url, body: { json: { price: '{event.price}' } } },
+      `${place}.body.json.price: {event.price} leads to nothing`,
+    ],
+  ])('is refused: %s', (_name, acknowledge, words) => {
+    expect(issuesOf(of(acknowledge))).toEqual([expect.stringContaining(words)]);
+  });
+
+  test('a list of the open ones cannot ask for changes only', () => {
+    const read = { requisition: { path: '/needs', record: { reference_id: 'no', items: { at: 'items' } } } };
+    const openList = { path: '/needs?since={since}', next: { url: 'a b' } };
+    expect(issuesOf({ read: { requisition: { ...read.requisition, open_list: openList } } })).toEqual([
+      expect.stringContaining('read.requisition.open_list.path: cannot have {since}'),
+      expect.stringContaining('read.requisition.open_list.next: must be written as'),
+    ]);
+  });
+});

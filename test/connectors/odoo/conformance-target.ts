@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
-import type { ConformanceTarget, HeldObject } from 'sourcing-bridge/connector/testing';
+import type { ConformanceTarget, EditedField, HeldObject } from 'sourcing-bridge/connector/testing';
 import odoo from '../../../connectors/odoo/index.ts';
 import { answersIn } from '../../harness/answers-in-page.ts';
 import type { OdooReader } from './odoo-reader.ts';
@@ -28,7 +28,10 @@ export function odooTarget(options: OdooTargetOptions) {
     held: (document: Document) => heldIn(options.reader, document),
     adapt,
     poison,
+    edit: (document: Document, n: number) => editIn(options.reader, document, n),
+    remove: (document: Document) => removeIn(options.reader, document),
     acknowledged: (requisition: string) => notesOf(options.reader, requisition),
+    deleteRequisition: (requisition: string) => deleteAgreement(options.reader, requisition),
     changeRecord: async <Stream extends 'supplier' | 'requisition'>(stream: Stream, name: string, archived: boolean) =>
       (await (stream === 'supplier'
         ? changeSupplier(options.reader, name, archived)
@@ -64,6 +67,49 @@ function poison(document: Document): Document {
     default:
       return document;
   }
+}
+
+/** The live order of the document's supplier. */
+async function orderOf(reader: OdooReader, document: Document) {
+  const [partner] = await reader.search('res.partner', { ref: codeOf(document) }, ['name']);
+  const orders = await reader.search('purchase.order', { partner_id: partner?.id }, ['state', 'order_line']);
+  const order = orders.find(({ state }) => state !== 'cancel');
+  if (!order) throw new Error(`Odoo has no order for ${document.key}.`);
+  const names = ['name', 'product_qty', 'price_unit', 'order_id'];
+  const [line] = await reader.read('purchase.order.line', order['order_line'] as number[], names);
+  if (!line) throw new Error(`The order ${order.id} has no lines.`);
+  return { order, line };
+}
+
+/** What a buyer may change in Odoo, and the fields that differ then. */
+async function editIn(reader: OdooReader, document: Document, n: number): Promise<EditedField[] | undefined> {
+  const { order, line } = await orderOf(reader, document);
+  const lot = String(line['name']);
+  const edits = [
+    async () => {
+      await reader.write('purchase.order.line', line.id, { price_unit: 4567.8904 });
+      return [{ name: `lines[${lot}].price`, held: '4567.8904' }];
+    },
+    async () => {
+      await reader.write('purchase.order.line', line.id, { product_qty: 7654.5 });
+      return [{ name: `lines[${lot}].quantity`, held: '7654.5' }];
+    },
+    async () => {
+      await reader.write('purchase.order', order.id, { origin: 'Other "title"' });
+      return [{ name: 'origin', held: 'Other "title"' }];
+    },
+    async () => {
+      await reader.write('purchase.order.line', line.id, { name: 'Other text' });
+      return [{ name: `lines[${lot}].text`, held: 'Other text' }];
+    },
+  ];
+  return edits[n]?.();
+}
+
+async function removeIn(reader: OdooReader, document: Document): Promise<'cancelled'> {
+  const { order } = await orderOf(reader, document);
+  await reader.call('purchase.order', 'button_cancel', [order.id]);
+  return 'cancelled';
 }
 
 async function heldIn(reader: OdooReader, document: Document): Promise<HeldObject[]> {
@@ -179,6 +225,13 @@ async function notesOf(reader: OdooReader, requisition: string): Promise<{ text:
         .replaceAll('&amp;', '&')
         .replace(/ \(Kept by the sourcing bridge: news [0-9a-f-]{36}\)$/, ''),
     }));
+}
+
+/** As a user who deletes the agreement; Odoo keeps no trace. */
+async function deleteAgreement(reader: OdooReader, requisition: string): Promise<void> {
+  const found = await reader.search('purchase.requisition', { name: requisition }, ['name']);
+  for (const { id } of found)
+    for (const method of ['action_cancel', 'unlink']) await reader.call('purchase.requisition', method, [id]);
 }
 
 async function changeRequisition(reader: OdooReader, name: string): Promise<RequisitionRecord> {

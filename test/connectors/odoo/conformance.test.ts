@@ -11,6 +11,9 @@ import { databaseName, type OdooStandIn, startStandIn } from './stand-in/server.
 
 const isFullRun = process.env['ODOO_KIT'] === 'full';
 
+/** Long: the full run breaks the connection at each request of each kind. */
+const checkTimeoutMs = 300_000;
+
 /** The full run also has the orders confirmed, and amended then. */
 const modes = [
   ['with drafts', {}],
@@ -55,5 +58,5 @@ describe.each(modes)('the Odoo connector against the stand-in, %s', (_, more) =>
     expireLogin: async () => erp.refuseOnce(),
     ...(isFullRun ? {} : { faultPoints: 1, faultKinds: ['award'] }),
   });
-  for (const { title, run } of tests) test(title, run);
+  for (const { title, run } of tests) test(title, run, checkTimeoutMs);
 });

@@ -4,9 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
-import { conformance } from 'sourcing-bridge/connector/testing';
+import { conformance, type EditedField } from 'sourcing-bridge/connector/testing';
 import { beforeAll, describe, test } from 'vitest';
 import sap from '../../../connectors/sap-s4hana/index.ts';
+import { keyMarker } from '../../../connectors/sap-s4hana/markers.ts';
 import { changedNow, type Entity } from '../../sap/business-rules.ts';
 import { sampleRfqs } from '../../sap/function-imports.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
@@ -36,6 +37,8 @@ describeSap('the SAP connector', () => {
       settings: (url) =>
         sapSettings(url, { batch_size: isFullRun ? 5 : 3, supplier_country: 'DE', read_page: 20, awards }),
       held: (document) => heldIn(system, document, awards),
+      edit: (document, n) => editOrder(system, document, n),
+      remove: (document) => deleteOrder(system, document),
       adapt: (document) => adapt(document, awards),
       poison,
       expireLogin: async () => system.expireSessions(),
@@ -47,6 +50,10 @@ describeSap('the SAP connector', () => {
         const change = stream === 'supplier' ? changeSupplier(system, name, archived) : changeRequisition(system, name);
         return (await change) as RecordOf<Stream>;
       },
+      // As a planning run does, which leaves no trace of a requisition that it has made.
+      deleteRequisition: (requisition) =>
+        system.ask('DELETE', `API_PURCHASEREQ_PROCESS_SRV/A_PurchaseRequisitionHeader('${requisition}')`),
+      acknowledged: (requisition) => newsOn(system, requisition),
       ...(isFullRun ? {} : { faultPoints: 1 }),
       ...(awards === 'contracts'
         ? {
@@ -55,16 +62,13 @@ describeSap('the SAP connector', () => {
             },
           }
         : {}),
-      // A file keeps no text of its document: other-documents.test.ts shows its bytes and its name.
-      kinds: isFullRun && awards === 'purchase-orders' ? allButFiles : ['award'],
+      ...(isFullRun && awards === 'purchase-orders' ? {} : { kinds: ['award'] }),
     });
   for (const { title, run } of testsOf('purchase-orders')) test(title, run, checkTimeoutMs);
   describe.runIf(isFullRun).each(['contracts', 'info-records'] as const)('with awards as %s', (awards) => {
     for (const { title, run } of testsOf(awards)) test(title, run, checkTimeoutMs);
   });
 });
-
-const allButFiles = ['supplier', 'sourcing-event', 'quotation', 'award', 'rfi-answers'] as const;
 
 /** Long: the kit breaks the connection at each request of a write, and looks each time at what the stub holds. */
 const checkTimeoutMs = 300_000;
@@ -104,6 +108,52 @@ function adapt(document: Document, awards: Awards): Document {
 
 function fitting<Line extends { unit_price?: string | undefined }>(line: Line): Line {
   return line.unit_price === '1234567890123.2501' ? { ...line, unit_price: '1234567.2501' } : line;
+}
+
+/** The document's order in SAP with its items. */
+async function orderOf(system: SapSystem, { key }: Document): Promise<Entity> {
+  const filter = `CorrespncExternalReference eq '${keyMarker(key)}'`;
+  const path = 'API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder';
+  const { results } = await system.ask(
+    'GET',
+    `${path}?$filter=${encodeURIComponent(filter)}&$expand=to_PurchaseOrderItem&$format=json`,
+  );
+  return results[0];
+}
+
+/** What a buyer may change in SAP, and the fields that differ then. */
+async function editOrder(system: SapSystem, document: Document, n: number): Promise<EditedField[] | undefined> {
+  if (document.kind !== 'award') return undefined;
+  const { PurchaseOrder: number, to_PurchaseOrderItem: items } = await orderOf(system, document);
+  const [item] = items.results;
+  const lot = document.lines.find((line) => line.lot.startsWith(item.PurchaseOrderItemText))?.lot ?? 'another lot';
+  const service = 'API_PURCHASEORDER_PROCESS_SRV';
+  const itemPath = `${service}/A_PurchaseOrderItem(PurchaseOrder='${number}',PurchaseOrderItem='${item.PurchaseOrderItem}')`;
+  const edits = [
+    async () => {
+      await system.ask('PATCH', itemPath, { NetPriceAmount: '4567.8' });
+      return [{ name: `items[${lot}].NetPriceAmount`, held: '4567.8' }];
+    },
+    async () => {
+      await system.ask('PATCH', itemPath, { OrderQuantity: '7654.5' });
+      return [{ name: `items[${lot}].OrderQuantity`, held: '7654.5' }];
+    },
+    async () => {
+      await system.ask('PATCH', itemPath, { PurchaseOrderItemText: 'Other "text"' });
+      return [{ name: `items[${lot}].PurchaseOrderItemText`, held: 'Other "text"' }];
+    },
+    async () => {
+      await system.ask('PATCH', `${service}/A_PurchaseOrder('${number}')`, { CorrespncExternalReference: 'Ann' });
+      return [{ name: 'CorrespncExternalReference', held: 'Ann' }];
+    },
+  ];
+  return edits[n]?.();
+}
+
+async function deleteOrder(system: SapSystem, document: Document): Promise<'missing'> {
+  const { PurchaseOrder: number } = await orderOf(system, document);
+  await system.ask('DELETE', `API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder('${number}')`);
+  return 'missing';
 }
 
 /** Each award has materials of its own. */
@@ -153,6 +203,18 @@ async function changeSupplier(system: SapSystem, name: string, archived: boolean
     fields: { StreetName: 'ul. Długa', HouseNumber: '1', PostalCode: '00-001', CityName: 'Warszawa', Country: 'PL' },
     contacts: [{ name: 'sales@example.com', email: 'sales@example.com' }],
   };
+}
+
+/** What a user of SAP reads in the notes of the requisition's items, without the line that has the key. */
+async function newsOn(system: SapSystem, requisition: string) {
+  const filter = encodeURIComponent(`PurchaseRequisition eq '${requisition}'`);
+  const path = `API_PURCHASEREQ_PROCESS_SRV/A_PurchaseReqnItemText?$filter=${filter}&$format=json`;
+  const { results } = await system.ask('GET', path);
+  return (results as Entity[]).map(({ NoteDescription }) => {
+    const [news = '', ...more] = String(NoteDescription).split('\n');
+    const isPlain = news.startsWith('[Sourcing bridge] ') && more.length === 1;
+    return { text: isPlain ? news.replace('[Sourcing bridge] ', '') : String(NoteDescription) };
+  });
 }
 
 /** As a user of SAP: a requisition of two items, one of which is deleted. */

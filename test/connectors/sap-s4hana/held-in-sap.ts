@@ -111,22 +111,30 @@ async function heldAttachments(system: SapSystem, document: Document): Promise<H
   const mark = keyMarker(`${document.kind}/${document.key}`);
   const filter = `substringof('[${mark}',FileName)`;
   const attachments = await list(system, 'API_CV_ATTACHMENT_SRV/AttachmentContentSet', filter, '');
-  return attachments.map(({ LogicalDocument }) => {
-    const bytes = system.contentOf(LogicalDocument);
-    if (!bytes) throw new Error(`The stub has no bytes of ${LogicalDocument}.`);
-    const page = Buffer.from(bytes).toString('utf8');
-    const name = /<h1>(.*?)<\/h1>/su.exec(page)?.[1];
-    return {
-      reference: `Attachment/${mark}`,
-      document:
-        document.kind === 'rfi-answers'
-          ? { lines: answersIn(page) }
-          : document.kind === 'sourcing-event'
-            ? { event: { name: plainText(name) } }
-            : {},
-      ...(document.kind === 'file' ? { bytes } : {}),
-    };
-  });
+  return Promise.all(
+    attachments.map(async ({ LogicalDocument, LinkedSAPObjectKey }) => {
+      const bytes = system.contentOf(LogicalDocument);
+      if (!bytes) throw new Error(`The stub has no bytes of ${LogicalDocument}.`);
+      const reference = `Attachment/${mark}`;
+      if (document.kind === 'file')
+        return { reference, document: { supplier: await partnerAt(system, LinkedSAPObjectKey) }, bytes };
+      const page = Buffer.from(bytes).toString('utf8');
+      const name = plainText(/<h1>(.*?)<\/h1>/su.exec(page)?.[1]);
+      return {
+        reference,
+        document: document.kind === 'rfi-answers' ? { lines: answersIn(page) } : { event: { name } },
+      };
+    }),
+  );
+}
+
+/** What SAP has at the number to which something is attached: all that it keeps of a file's document beside its name. */
+async function partnerAt(system: SapSystem, key: string) {
+  const partner = await system.ask(
+    'GET',
+    `API_BUSINESS_PARTNER/A_BusinessPartner('${key.replace(/^0+/, '')}')?$format=json`,
+  );
+  return { external_id: partner['BusinessPartnerIDByExtSystem'], name: partner['OrganizationBPName1'] };
 }
 
 async function heldPartners(system: SapSystem, { key }: SupplierDocument): Promise<HeldObject[]> {

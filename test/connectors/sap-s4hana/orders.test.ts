@@ -1,11 +1,16 @@
 /** Purchase orders of the SAP connector, and what users of SAP do with them, against the stub. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Operation, Outcome, Session } from '#connector/connector.ts';
 import type { AwardDocument } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import sap from '../../../connectors/sap-s4hana/index.ts';
 import { closeAfterFile } from '../../harness/after-file.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
+import { testCertificates } from '../../harness/test-certificates.ts';
 import type { Entity } from '../../sap/business-rules.ts';
+import { createClientCertificate, startCertificateLogin } from '../../sap/certificate-login.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
 import { login, type SapSystem } from '../../sap/sap-system.ts';
 import { suppliers } from '../../sap/seed-suppliers.ts';
@@ -348,7 +353,7 @@ describeSap('a purchase order', () => {
     expect(JSON.stringify(outcome)).toContain('item 10 has 4 PC 100/1 instead of 4 PC 2.5/1');
   });
 
-  test('is refused with SAP’s words, each once, and the item that they are about', async () => {
+  test('is refused with SAP’s words, each once for each item that they are about', async () => {
     const details = [
       {
         code: 'MEPO/005',
@@ -358,6 +363,14 @@ describeSap('a purchase order', () => {
       },
       { code: 'ME/303', message: 'Delivery date is in the past', severity: 'error', target: '' },
       { code: 'MEPO/005', message: 'Enter a cost center', severity: 'error', target: '' },
+      {
+        code: 'MEPO/005',
+        message: 'Enter a cost center',
+        severity: 'error',
+        target: "/#TRANSIENT#/to_PurchaseOrderItem(PurchaseOrder='',PurchaseOrderItem='00020')",
+      },
+      { code: 'ME/303', message: 'Delivery date is in the past', severity: 'error', target: '/#TRANSIENT#' },
+      { code: '06/017', message: 'Draft was saved', severity: 'info', target: '' },
     ];
     system.inject({
       method: 'POST',
@@ -369,18 +382,27 @@ describeSap('a purchase order', () => {
     const outcome = await write(operationOf('create', awardOf()));
     expect(outcome).toMatchObject({ status: 'rejected', error: { type: 'data' } });
     expect((outcome as { error: { message: string } }).error.message).toBe(
-      'SAP: Enter a cost center (MEPO/005); Delivery date is in the past (ME/303)',
+      'SAP: Enter a cost center (MEPO/005) [item 10]; Delivery date is in the past (ME/303); Enter a cost center (MEPO/005) [item 20]',
     );
   });
 
-  test('keeps what SAP warned of in its text', async () => {
-    system.warnNext('Net price must be checked');
+  test('keeps what SAP warned of in its text, by item, and not what SAP said beside it', async () => {
+    system.warnNext('Net price must be checked', {
+      target: "to_PurchaseOrderItem(PurchaseOrder='',PurchaseOrderItem='00010')",
+      details: [
+        { code: 'ME/664', message: 'Order quantity is unusual', severity: 'warning', target: 'OrderQuantity' },
+        { code: 'ME/665', message: 'Saved in 2 ms', severity: 'info', target: '' },
+      ],
+    });
     const { number } = await created(awardOf());
     const { results } = await system.ask(
       'GET',
       `${service}/A_PurchaseOrder('${number}')/to_PurchaseOrderNote?$format=json`,
     );
-    expect(results[0].PlainLongText).toContain('SAP warned: Net price must be checked');
+    const remarks = (results[0].PlainLongText as string).split('\n').filter((line) => line.startsWith('SAP warned'));
+    expect(remarks.join('\n')).toBe(
+      'SAP warned: Net price must be checked (06/017) [item 10]\nSAP warned: Order quantity is unusual (ME/664) [OrderQuantity]',
+    );
   });
 
   test('waits for a supplier that SAP does not have yet, and is written once it has', async () => {
@@ -416,6 +438,41 @@ describeSap('a purchase order', () => {
       const requests = system.requests();
       expect(requests.filter((request) => request === 'POST /oauth/token')).toHaveLength(1);
       expect(requests.filter((request) => request === `GET ${service}/`)).toHaveLength(1);
+    });
+
+    test('a client certificate: the one that SAP knows writes; another one, and a password, are refused in words', async () => {
+      const known = await createClientCertificate('BRIDGE');
+      const unknown = await createClientCertificate('BRIDGE');
+      const url = await startCertificateLogin(system.url, known);
+      const dataDir = await scratchFolder();
+      await writeFile(join(dataDir, 'ca.pem'), testCertificates().caPem);
+      await writeFile(join(dataDir, 'known.pem'), known.pem);
+      await writeFile(join(dataDir, 'unknown.pem'), unknown.pem);
+      const { user: _user, password: _password, ...rest } = sapSettings(url, { ca_file: 'ca.pem' });
+      const writeWith = async (login: object) => {
+        const settings = sap.settings.parse({ ...rest, ...login });
+        const opened = await sap.open(settings, testContext({ dataDir }).context);
+        const [outcome] = await opened.write([operationOf('create', awardOf())], never);
+        const checked = await opened.check();
+        await opened.close();
+        return { outcome, isWell: checked.every(({ ok }) => ok) };
+      };
+      expect(await writeWith({ client_certificate_file: 'known.pem' })).toMatchObject({
+        outcome: { status: 'created' },
+        isWell: true,
+      });
+      expect(await writeWith({ client_certificate_file: 'unknown.pem' })).toMatchObject({
+        outcome: { status: 'retry', error: { type: 'auth', message: expect.stringContaining('CERTRULE') } },
+        isWell: false,
+      });
+      // A password does not stand in for the certificate that this server asks for.
+      expect(await writeWith({ user: login.user, password: login.password })).toMatchObject({
+        outcome: { status: 'retry', error: { type: 'auth' } },
+      });
+      const missing = sap.settings.parse({ ...rest, client_certificate_file: 'elsewhere.pem' });
+      await expect(sap.open(missing, testContext({ dataDir }).context)).rejects.toThrow(
+        'settings.client_certificate_file',
+      );
     });
 
     test('a session that has expired is renewed once for many requests', async () => {

@@ -1,12 +1,17 @@
 /** Suppliers as business partners of SAP, against the stub; and what `check` reports. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
+import type { z } from 'zod';
 import type { Operation, Outcome, Session } from '#connector/connector.ts';
 import type { SupplierDocument } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
+import { systemClock } from '#platform/clock.ts';
 import sap from '../../../connectors/sap-s4hana/index.ts';
 import { differencesOf, neededFields } from '../../../connectors/sap-s4hana/metadata.ts';
+import type { OData, Query } from '../../../connectors/sap-s4hana/odata.ts';
 import { nameParts } from '../../../connectors/sap-s4hana/partner-values.ts';
+import { createPartners } from '../../../connectors/sap-s4hana/partners.ts';
+import type { Settings } from '../../../connectors/sap-s4hana/settings.ts';
 import { closeAfterFile } from '../../harness/after-file.ts';
 import type { Entity } from '../../sap/business-rules.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
@@ -45,15 +50,47 @@ test('a description that lacks a field, or has a shorter one, is reported by the
   expect(found).not.toContain('A_PurchaseOrder.PurchaseOrder is missing');
 });
 
+test('numbers of 10,000 suppliers are remembered for a while; those that were used longest ago are asked for again', async () => {
+  const asked: string[] = [];
+  // An entity for each number that the filter names.
+  const list = async (_service: string, _set: string, entity: z.ZodType, { filter = '' }: Query) =>
+    [...filter.matchAll(/BusinessPartnerIDByExtSystem eq '(V-\d+)'/g)].map(([, external = '']) => {
+      asked.push(external);
+      return entity.parse({ BusinessPartner: external, Supplier: external, BusinessPartnerIDByExtSystem: external });
+    });
+  let nowMs = 0;
+  const clock = { ...systemClock, nowMs: () => nowMs };
+  const settings = sap.settings.parse(sapSettings('https://sap.example.com', { supplier_number: 'external' }));
+  const partners = createPartners({ list } as Partial<OData> as OData, settings as Settings, clock);
+  const supplier = (number: number) => ({ id: `V-${number}`, name: 'x' });
+  const find = async (...numbers: readonly number[]) => {
+    asked.length = 0;
+    await partners.find(numbers.map(supplier), never);
+    for (const number of numbers) expect(partners.numberOf(supplier(number))).toBe(`V-${number}`);
+    return asked.length;
+  };
+  for (let from = 0; from < 10_000; from += 20) await find(...Array.from({ length: 20 }, (_, n) => from + n));
+  expect(await find(0, 5_000, 9_999)).toBe(0);
+  // Number 1 was used longest ago; it is used in this batch, beside one that is new.
+  expect(await find(1, 10_000)).toBe(1);
+  expect(await find(2)).toBe(1);
+  expect(await find(4)).toBe(0);
+  nowMs = 600_000;
+  expect(await find(5_000)).toBe(1);
+});
+
 describeSap('a business partner', () => {
   let system: SapSystem;
   let session: Session;
+  let logged: readonly string[];
   beforeAll(async () => {
     system = await startTestSap();
     const settings = sap.settings.parse(
       sapSettings(system.url, { supplier_country: 'DE', reconciliation_account: '21100000' }),
     );
-    session = await sap.open(settings, testContext().context);
+    const { context, lines } = testContext();
+    logged = lines;
+    session = await sap.open(settings, context);
     closeAfterFile(() => session.close());
   });
 
@@ -128,6 +165,14 @@ describeSap('a business partner', () => {
     });
   });
 
+  test('about which SAP warns is written, and the log keeps the warning: SAP has no text for it', async () => {
+    system.warnNext('The address was checked against no directory');
+    await write(operationOf('create', supplierOf()));
+    expect(logged.filter((line) => line.startsWith('SAP warned'))).toEqual([
+      expect.stringMatching(/API_BUSINESS_PARTNER\/A_BusinessPartner.*The address was checked against no directory/),
+    ]);
+  });
+
   test('that is there twice is not written, and both are named', async () => {
     for (const number of ['900001', '900002'])
       await system.ask('POST', `${service}/A_BusinessPartner`, {
@@ -151,7 +196,7 @@ describeSap('a business partner', () => {
   });
 
   test('check says which right is missing, and with all rights that SAP describes each field that is needed', async () => {
-    expect(Object.keys(neededFields)).toHaveLength(7);
+    expect(Object.keys(neededFields)).toHaveLength(8);
     const all = await session.check();
     expect(all.filter(({ ok, message }) => !ok || !message.includes('describes all fields'))).toEqual([]);
     expect(all).toHaveLength(8);

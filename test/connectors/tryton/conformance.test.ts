@@ -3,7 +3,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
-import { conformance, type HeldObject } from 'sourcing-bridge/connector/testing';
+import { conformance, type EditedField, type HeldObject } from 'sourcing-bridge/connector/testing';
 import { beforeAll, test } from 'vitest';
 import tryton from '../../../connectors/tryton/index.ts';
 import { answersIn } from '../../harness/answers-in-page.ts';
@@ -53,6 +53,16 @@ describeTryton('the Tryton connector', () => {
     held: (document: Document) => heldIn(admin, document),
     adapt,
     poison,
+    acknowledged: async (number: string) => notesOn(admin, number),
+    deleteRequisition: async (number: string) => {
+      // As a user withdraws an approved one.
+      const domain = [['number', '=', number]];
+      const [requisition] = await admin.search('purchase.requisition', domain, ['lines.purchase_requests']);
+      const requests = requisition['lines.'].flatMap((line: TrytonValue) => line.purchase_requests);
+      await admin.call('purchase.request', 'delete', [requests]);
+    },
+    edit: async (document: Document, n: number) => editIn(admin, document, n),
+    remove: async (document: Document) => removeIn(admin, document),
     expireLogin: async () => database.expireSessions('connector'),
     changeRecord: async <Stream extends 'supplier' | 'requisition'>(
       stream: Stream,
@@ -196,6 +206,117 @@ async function heldIn(admin: TrytonClient, document: Document): Promise<HeldObje
   }
 }
 
+/** What a buyer may change in Tryton's client, and the fields that differ then. */
+async function editIn(admin: TrytonClient, document: Document, n: number): Promise<EditedField[] | undefined> {
+  const code = codeOf(document);
+  const name = 'Other "title"';
+  const [object] = await admin.search(modelOf(document), domainOf(document), ['id', ...childrenOf(document)], {
+    active_test: false,
+  });
+  const id = object?.id;
+  if (document.kind === 'supplier') {
+    const [contact] = object['contact_mechanisms.'];
+    const edits = [
+      async () => {
+        await admin.call('party.party', 'write', [[id], { name }]);
+        return [{ name: 'name', held: name }];
+      },
+      async () => {
+        const added = [['create', [{ type: 'email', value: 'new@example.com' }]]];
+        await admin.call('party.party', 'write', [[id], { contact_mechanisms: added }]);
+        return [];
+      },
+      async () => {
+        await admin.call('party.contact_mechanism', 'delete', [[contact.id]]);
+        const gone = ['value', 'type', ...(contact.name ? ['name'] : [])];
+        return gone.map((member) => ({ name: `contacts[${contact.value}].${member}`, held: undefined }));
+      },
+    ];
+    return edits[n]?.();
+  }
+  const model = modelOf(document);
+  const [line] = object['lines.'];
+  const lot = line.description;
+  const writeLine = (values: object) => admin.call(lineModelOf(document), 'write', [[line.id], values]);
+  const edits = [
+    async () => {
+      await writeLine({ unit_price: decimal('1234567.8904') });
+      return [{ name: `lines[${lot}].unit_price`, held: '1234567.8904' }];
+    },
+    async () => {
+      await writeLine({ quantity: 7654 });
+      return [{ name: `lines[${lot}].quantity`, held: '7654' }];
+    },
+    ...(document.kind === 'award'
+      ? [
+          async () => {
+            await admin.call(model, 'write', [[id], { description: name }]);
+            return [{ name: 'description', held: name }];
+          },
+          async () => {
+            await writeLine({ note: `${line.note}\nAsk Ann.` });
+            return [];
+          },
+          async () => {
+            const added = { type: 'line', description: 'Fracht', quantity: 1, unit_price: decimal('9.90') };
+            await admin.call(model, 'write', [[id], { lines: [['create', [added]]] }]);
+            return [
+              { name: 'lines[Fracht].lot', held: 'Fracht' },
+              { name: 'lines[Fracht].quantity', held: '1' },
+              { name: 'lines[Fracht].unit_price', held: '9.9' },
+              { name: 'lines[Fracht].description', held: 'Fracht' },
+            ];
+          },
+          async () => {
+            await admin.call(model, 'write', [[id], { lines: [['delete', [line.id]]] }]);
+            return ['lot', 'product', 'unit', 'quantity', 'unit_price', 'description', 'note'].map((member) => ({
+              name: `lines[${lot}].${member}`,
+              held: undefined,
+            }));
+          },
+        ]
+      : []),
+  ];
+  if (code === '') return undefined;
+  return edits[n]?.();
+}
+
+async function removeIn(admin: TrytonClient, document: Document): Promise<'missing' | 'cancelled' | undefined> {
+  // Bids that were received can only be rejected, which is a step of the workflow and no loss.
+  if (document.kind === 'quotation') return undefined;
+  const [object] = await admin.search(modelOf(document), domainOf(document), ['id'], { active_test: false });
+  // Only a party that nothing names can be deleted; orders are cancelled.
+  await admin.call(modelOf(document), document.kind === 'supplier' ? 'delete' : 'cancel', [[object.id]]);
+  return document.kind === 'supplier' ? 'missing' : 'cancelled';
+}
+
+function modelOf({ kind }: Document): string {
+  const models: Partial<Record<Document['kind'], string>> = {
+    supplier: 'party.party',
+    award: 'purchase.purchase',
+    quotation: 'purchase.request.quotation',
+  };
+  return models[kind] ?? '';
+}
+
+function lineModelOf(document: Document): string {
+  return document.kind === 'award' ? 'purchase.line' : 'purchase.request.quotation.line';
+}
+
+function childrenOf({ kind }: Document): string[] {
+  if (kind === 'supplier') return ['contact_mechanisms.value', 'contact_mechanisms.name'];
+  return ['lines.description', ...(kind === 'award' ? ['lines.note'] : [])];
+}
+
+function domainOf(document: Document): unknown[] {
+  if (document.kind === 'supplier') return [['code', '=', codeOf(document)]];
+  const party = document.kind === 'award' ? 'party.code' : 'supplier.code';
+  return [
+    [party, '=', codeOf(document)],
+    ['state', '!=', 'cancelled'],
+  ];
+}
+
 function codeOf(document: Document): string {
   if (document.kind === 'supplier') return document.key;
   if (document.kind === 'sourcing-event') return '';
@@ -214,6 +335,19 @@ async function changeSupplier(admin: TrytonClient, name: string, archived: boole
     fields: { street: 'ul. Długa 1', postal_code: '00-001', city: 'Warszawa' },
     contacts: [{ name: 'Sales', email: 'sales@example.com' }],
   };
+}
+
+/** The notes on a requisition, without the key at their end. */
+async function notesOn(admin: TrytonClient, number: string): Promise<{ text: string }[]> {
+  const [requisition] = await admin.search('purchase.requisition', [['number', '=', number]], ['id']);
+  const notes = await admin.search(
+    'ir.note',
+    [['resource', '=', `purchase.requisition,${requisition.id}`]],
+    ['message'],
+  );
+  return notes.map(({ message }) => ({
+    text: message.replace(/\n\(Kept by the sourcing bridge: news [0-9a-f-]{36}\)$/, ''),
+  }));
 }
 
 /** Creates a requisition and approves it, as an employee and her superior do it. */

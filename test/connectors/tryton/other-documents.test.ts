@@ -329,6 +329,15 @@ describeTryton('Tryton', () => {
       'false The user reader cannot create and change purchases: add the user to the group Purchase.',
     );
     expect(messages['quotations']).toMatch(/^true .*matters only when the flow delivers quotations/u);
+    expect(messages['notes on requisitions']).toMatch(
+      /^true .*cannot create and change .*group Purchase Requisition\. .*to show what became of them/u,
+    );
+    const news = { requisition: 'none', status: 'failed', text: 'x', idempotencyKey: randomUUID() } as const;
+    const [unknown] = (await reading.acknowledge?.([news], never)) ?? [];
+    expect(unknown).toMatchObject({
+      status: 'rejected',
+      error: { message: 'Tryton has no purchase requisition none.' },
+    });
     const refused = await write(reading, 'create', supplierOf('NO-1'));
     expect(refused).toMatchObject({ status: 'retry', error: { type: 'auth' } });
     expect(messageOf(refused)).toContain('You are not allowed to access "Party"');

@@ -226,7 +226,7 @@ describe('listening', () => {
     expect(failure).toMatchObject({
       code: 'unavailable',
       recovery: { do: 'halt' },
-      publicMessage: `Cannot listen on 127.0.0.1:${port}: the port is taken by another program. Stop that program, or choose another port.`,
+      publicMessage: `Cannot listen on 127.0.0.1:${port}: the port is taken by another program; stop that program, or choose another port.`,
     });
   });
 });

@@ -28,6 +28,7 @@ export function sampleEvent(changes: Partial<SourcingEvent> = {}): SourcingEvent
     created,
     published: null,
     closed: null,
+    emptied: null,
     awardedScenario: null,
     scenarioCount: 0,
     sourcingRequests: [],

@@ -56,6 +56,8 @@ export interface FuzzFixture extends OrganisationData {
    * other.
    */
   readonly operated: TestOrganisation & {
+    /** The id of an operator. */
+    readonly operator: string;
     readonly apiKey: string;
     readonly webhook: string;
     readonly delivery: string;
@@ -66,7 +68,8 @@ export interface FuzzFixture extends OrganisationData {
   /** Waits until no job, submission or delivery is pending or running. */
   readonly waitUntilIdle: () => Promise<void>;
   /**
-   * A digest of each table, except for the counted requests and the uploads: a refused upload leaves its row for a day.
+   * A digest of each table, except for the audit log, the counted requests and the uploads: a refused upload leaves its
+   * row for a day.
    */
   readonly digest: () => Promise<Record<string, string>>;
   /** Restores the database to its state when the fixture was ready. */
@@ -371,7 +374,14 @@ async function createOperatedOrganisation(service: TestService, url: string): Pr
   const path = `/admin/organisations/${operated.id}`;
   const { body: key } = await service.operator('POST', `${path}/api-keys`, { name: 'second' });
   const webhook = await createTestWebhook(operated, url);
-  return { ...operated, apiKey: key.id, webhook, delivery: await testDelivery(operated, webhook) };
+  const { body: operator } = await service.operator('POST', '/admin/operators', { name: 'bert' });
+  return {
+    ...operated,
+    operator: operator.id,
+    apiKey: key.id,
+    webhook,
+    delivery: await testDelivery(operated, webhook),
+  };
 }
 
 /** A failed delivery does not count: its retry never becomes due, because the clock stands still. */
@@ -389,7 +399,8 @@ async function waitForIdleDatabase(database: Database): Promise<void> {
   });
 }
 
-const notDigested = ['counted_requests', 'file_uploads'];
+/** A refused call stands in the audit log. */
+const notDigested = ['actions', 'counted_requests', 'file_uploads'];
 
 async function takeSnapshot(database: Database): Promise<Pick<FuzzFixture, 'digest' | 'restore'>> {
   const tables = (

@@ -41,7 +41,6 @@ test('passes the requests that the model passes, with the same remaining quota a
         const passes = within(now).every((used, index) => used < (quotas[index] ?? 0));
         const answer = await count(
           {
-            organisationId: randomUUID(),
             apiKeyId,
             limits: { suppliers: { burst: quotas[0] ?? 0, sustained: quotas[1] ?? 0 } },
           },

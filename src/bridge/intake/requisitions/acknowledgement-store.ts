@@ -1,5 +1,6 @@
 /** The rows of `bridge.intake_acknowledgements`, and what they are to say. One operation a function. */
 import { randomUUID } from 'node:crypto';
+import { bodyJson } from '#bridge/mirror/body-json.ts';
 import { storableText } from '#bridge/storable-text.ts';
 import type { AcknowledgedStatus } from '#connector/acknowledgements.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -48,15 +49,15 @@ const dueNews = `
         when exists (
           select from bridge.intake_lots l
           join bridge.mirror a on a.source = $2 and a.feed = 'awards' and a.sourcing_event = p.entity and a.gone is null
-          where l.event = p.id and l.erp_key = p.erp_key and a.body::json ->> 'lot_name' = l.lot
-            and json_array_length(a.body::json -> 'awards') > 0) then 'awarded'
+          where l.event = p.id and l.erp_key = p.erp_key and ${bodyJson('a.body')} ->> 'lot_name' = l.lot
+            and json_array_length(${bodyJson('a.body')} -> 'awards') > 0) then 'awarded'
         when s.status = 'CLOSED' then 'closed'
         when coalesce(s.status, 'DRAFT') = 'DRAFT' then 'created'
         else 'published' end,
       'make', p.make, 'entity', p.entity, 'name', p.name, 'reference', p.reference_id)::text
     from placed p
     left join lateral (
-      select v.body::json ->> 'status' as status from bridge.mirror v
+      select ${bodyJson('v.body')} ->> 'status' as status from bridge.mirror v
       where v.source = $2 and v.feed = 'sourcing-events' and v.record_id = p.entity) s on true
     where not exists (select from failed f where f.erp_key = p.erp_key))
   select r.erp_key as "erpKey", coalesce(n.wanted, a.wanted) as wanted, a.wanted as before, a.id,
@@ -68,7 +69,7 @@ const dueNews = `
     when a.erp_key is null then true
     when a.state in ('intent', 'waiting') then coalesce(a.next_try, $3) <= $3
     when n.wanted is null then false
-    else n.wanted <> a.wanted or (a.state = 'dead' and r.dead_since is null) end
+    else n.wanted <> a.wanted or (a.state = 'dead' and r.dead_since is null and r.missing_since is null) end
   order by a.next_try nulls last, r.erp_key limit $4`;
 
 /**
@@ -149,8 +150,8 @@ export async function storeNewsWaiting(
 }
 
 /**
- * The ERP refuses it: the requisition is a dead letter, unless it is one already. While it is being compared or sent, it
- * cannot be one; the ERP is then told again from `next` on.
+ * The ERP refuses it: the requisition is a dead letter, unless it is one already, or is missing in the ERP. While it is
+ * being compared or sent, it cannot be one; the ERP is then told again from `next` on.
  */
 export async function storeNewsRefused(
   tx: Sql,
@@ -159,13 +160,14 @@ export async function storeNewsRefused(
 ): Promise<void> {
   await tx.query(
     `update bridge.intake_records set dead_since = $3, error_type = 'not-told', last_error = $4
-     where intake = $1 and erp_key = $2 and dead_since is null and due is null and submission is null`,
+     where intake = $1 and erp_key = $2 and dead_since is null and due is null and submission is null
+       and missing_since is null`,
     [intake, erpKey, now, storableText(`the ERP was not told what became of it: ${why}`)],
   );
   await tx.query(
     `update bridge.intake_acknowledgements a
-     set state = case when r.dead_since is null then 'waiting' else 'dead' end,
-       next_try = case when r.dead_since is null then $3::timestamptz end, failures = failures + 1, last_error = $4
+     set state = case when r.dead_since is null and r.missing_since is null then 'waiting' else 'dead' end,
+       next_try = case when r.dead_since is null and r.missing_since is null then $3::timestamptz end, failures = failures + 1, last_error = $4
      from bridge.intake_records r
      where a.intake = $1 and a.erp_key = $2 and r.intake = a.intake and r.erp_key = a.erp_key`,
     [intake, erpKey, next, storableText(why)],

@@ -6,12 +6,13 @@
  */
 import { z } from 'zod';
 import { compareText } from '#bridge/documents/text-order.ts';
+import { bodyJson } from '#bridge/mirror/body-json.ts';
 import { AnswerError } from '#client/read-answer.ts';
 import { msFromTimestamp, parseTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { IntakeWork } from '../intake-deps.ts';
 import { readClaimed } from './event-store.ts';
 import { jobTypeOf } from './job-intent.ts';
-import { knownJobs, type OpenJob } from './job-store.ts';
+import { knownJobs, type MadeOf, type OpenJob } from './job-store.ts';
 import { readEventsFeed } from './read-events.ts';
 
 export type Trace =
@@ -27,7 +28,7 @@ export type Trace =
   | { readonly is: 'unclear'; readonly why: string };
 
 /** The source's clock may be off by so much. */
-const clockSkewMs = 120_000;
+export const clockSkewMs = 120_000;
 const listPageSize = 100;
 const listPagesMost = 20;
 
@@ -42,6 +43,8 @@ export async function findCreated(work: IntakeWork, job: OpenJob): Promise<Trace
       : await eventsByReference(work, job, sinceMs);
   const claimed = await readClaimed(work.database, work.source.name, byReference.ids);
   const [only, ...more] = byReference.ids.filter((id) => !claimed.has(id));
+  const part = job.posts === 0 ? await madeOfParts(work, job, byReference) : undefined;
+  if (part !== undefined) return { is: 'unclear', why: `the service has made something of "${part}" since the backup` };
   if (more.length > 0) return { is: 'unclear', why: `the service has several with the reference "${job.reference}"` };
   if (only !== undefined) return { is: 'entity', entity: only };
   if (list === undefined) return { is: 'unclear', why: 'the service does not list its jobs' };
@@ -70,29 +73,32 @@ const listForm = z.looseObject({
     }),
   ),
 });
-type ListedJob = z.output<typeof listForm>['result'][number];
+type ListedJob = z.output<typeof listForm>['result'][number] & { readonly createdMs: number | undefined };
 
 /** Jobs of the type since the intent that are not known here; undefined where the service does not list them. */
-async function readJobs(work: IntakeWork, job: OpenJob): Promise<{ jobs: ListedJob[]; complete: boolean } | undefined> {
+export async function readJobs(
+  work: IntakeWork,
+  job: OpenJob,
+): Promise<{ jobs: ListedJob[]; complete: boolean } | undefined> {
   const { client, database, source, signal } = work;
   const type = jobTypeOf(job);
   const sinceMs = msFromTimestamp(job.created) - clockSkewMs;
-  const isRecent = ({ created }: ListedJob) => {
-    const time = created === undefined ? undefined : parseTimestamp(created);
-    return time === undefined || msFromTimestamp(time) >= sinceMs;
+  const timed = (each: z.output<typeof listForm>['result'][number]): ListedJob => {
+    const time = each.created === undefined ? undefined : parseTimestamp(each.created);
+    return { ...each, createdMs: time === undefined ? undefined : msFromTimestamp(time) };
   };
   const jobs: ListedJob[] = [];
   let complete = false;
   for (let page = 1; page <= listPagesMost && !complete; page += 1) {
     const path = `/api/jobs/?page_number=${page}&page_size=${listPageSize}`;
-    let result: ListedJob[];
+    let result: z.output<typeof listForm>['result'];
     try {
       ({ result } = await client.call({ method: 'GET', path }, listForm, signal));
     } catch (error) {
       if (error instanceof AnswerError && missing.has(error.status) && page === 1) return undefined;
       throw error;
     }
-    const recent = result.filter(isRecent);
+    const recent = result.map(timed).filter(({ createdMs }) => createdMs === undefined || createdMs >= sinceMs);
     jobs.push(...recent.filter((each) => each.type === undefined || each.type === type));
     complete = result.length < listPageSize || recent.length === 0;
   }
@@ -109,12 +115,30 @@ interface ByReference {
   readonly ids: string[];
   /** With another one. */
   readonly others: string[];
+  /** Those of them that have one, with it. */
+  readonly references: ReadonlyMap<string, string>;
   readonly complete: boolean;
+}
+
+/**
+ * The reference of what the lost bridge may have made of some of these requisitions, in another group; undefined if there
+ * is none.
+ */
+async function madeOfParts(work: IntakeWork, job: OpenJob, found: ByReference): Promise<string | undefined> {
+  const { members } = JSON.parse(job.madeOf) as MadeOf;
+  const keys = new Set(members.map(({ erpKey }) => erpKey));
+  const parts = [...found.references].filter(([, text]) => text.split(/, | and /).some((part) => keys.has(part)));
+  const claimed = await readClaimed(
+    work.database,
+    work.source.name,
+    parts.map(([id]) => id),
+  );
+  return parts.find(([id]) => !claimed.has(id))?.[1];
 }
 
 async function eventsByReference(work: IntakeWork, job: OpenJob, sinceMs: number): Promise<ByReference> {
   const mirrored = await work.database.query<Made & { id: string }>(
-    `select record_id as id, body::json ->> 'reference_id' as reference, body::json ->> 'created' as created
+    `select record_id as id, ${bodyJson('body')} ->> 'reference_id' as reference, ${bodyJson('body')} ->> 'created' as created
      from bridge.mirror
      where source = $1 and feed = 'sourcing-events' and modified >= $2`,
     [work.source.name, timestampFromMs(sinceMs)],
@@ -148,7 +172,8 @@ async function requestsByReference(work: IntakeWork, job: OpenJob, sinceMs: numb
     return split(all, { job, sinceMs, complete: !next });
   } catch (error) {
     // Then only the jobs tell.
-    if (error instanceof AnswerError && missing.has(error.status)) return { ids: [], others: [], complete: true };
+    if (error instanceof AnswerError && missing.has(error.status))
+      return { ids: [], others: [], references: new Map(), complete: true };
     throw error;
   }
 }
@@ -163,7 +188,9 @@ function split(
     return reference === job.reference && (time === undefined || msFromTimestamp(time) >= sinceMs);
   };
   const ids = [...all].filter(([, made]) => isOurs(made)).map(([id]) => id);
-  return { ids, others: [...all].filter(([, made]) => !isOurs(made)).map(([id]) => id), complete };
+  const others = [...all].filter(([, made]) => !isOurs(made));
+  const references = new Map(others.flatMap(([id, { reference }]) => (reference === null ? [] : [[id, reference]])));
+  return { ids, others: others.map(([id]) => id), references, complete };
 }
 
 /** A job that attaches files shows their names; another job with the same files may be a person's. */

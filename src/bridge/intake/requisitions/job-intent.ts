@@ -18,6 +18,8 @@ export interface Pending {
   readonly event: string;
   /** JSON: the same text at each POST. */
   readonly payload: string;
+  /** An earlier POST of it may have taken effect, or still may. */
+  readonly mayBeDone: boolean;
 }
 
 /** Which type of job makes, updates and completes what the settings make. */
@@ -76,7 +78,7 @@ export async function commitIntent(
     now: timestampNow(clock),
     ...endsOf(clock.nowMs(), source.timeout_seconds),
   });
-  return { id, kind, make: event.make, event: event.id, payload };
+  return { id, kind, make: event.make, event: event.id, payload, mayBeDone: false };
 }
 
 /** When a POST that begins now has ended, and when it can no longer take effect. */

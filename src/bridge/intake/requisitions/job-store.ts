@@ -24,6 +24,8 @@ export interface OpenJob {
   readonly payload: string;
   readonly madeOf: string;
   readonly created: Timestamp;
+  /** When the last POST ends at the latest. */
+  readonly ends: Timestamp;
   readonly posts: number;
   readonly uuid: string | null;
   readonly looks: number;
@@ -38,7 +40,7 @@ const isOpen = "j.state in ('intent', 'sent', 'uncertain')";
 /** Returns the jobs that have not ended, the oldest first. */
 export async function readOpenJobs(sql: Sql, intake: string): Promise<OpenJob[]> {
   return sql.query<OpenJob>(
-    `select j.id, j.event, j.kind, j.state, j.payload, j.made_of as "madeOf", j.created, j.posts, j.uuid, j.looks,
+    `select j.id, j.event, j.kind, j.state, j.payload, j.made_of as "madeOf", j.created, j.ends, j.posts, j.uuid, j.looks,
        j.next_look as "nextLook", e.make, e.reference_id as reference, e.entity
      from bridge.intake_jobs j join bridge.intake_events e on e.id = j.event
      where j.intake = $1 and ${isOpen} order by j.created, j.id`,
@@ -102,6 +104,24 @@ export async function storeJobUncertain(tx: Sql, id: string, error: string, next
   ]);
 }
 
+/**
+ * SQL for the time since when a bridge that was lost may have made something of the requisitions of the event `e`; null
+ * where that cannot be. It can be for those that were first read before a restore was over.
+ */
+export const lostSince = `(select min(coalesce(r.backup_made, 'epoch')) from bridge.restores r
+  where exists (select from bridge.intake_members m
+    join bridge.intake_records x on x.intake = m.intake and x.erp_key = m.erp_key
+    where m.event = e.id and m.live and x.first_seen <= coalesce(r.ended, 'infinity')))`;
+
+/** Makes an intent whose POST was not made one to be searched for first: it may be at the source since then. */
+export async function storeJobToSearch(tx: Sql, id: string, since: Timestamp, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.intake_jobs set state = 'uncertain', posts = 0, created = $2, next_look = $3,
+       last_error = 'the database was restored from a backup' where id = $1`,
+    [id, since, now],
+  );
+}
+
 /** Stores that the outcome is not known yet, and when to look again. */
 export async function storeJobLook(tx: Sql, id: string, nextLook: Timestamp, error?: string): Promise<void> {
   await tx.query(
@@ -160,6 +180,22 @@ export async function freeRecords(
       textArray(records.map((record) => (record.is === 'told' ? storableText(record.why) : null))),
     ],
   );
+}
+
+/** Whether another update of the source may have a job there that is not known here, sent since this one's intent. */
+export async function hasOtherUncertainUpdate(
+  sql: Sql,
+  source: string,
+  { id, created }: Pick<OpenJob, 'id' | 'created'>,
+  until: Timestamp,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `select from bridge.intake_jobs
+     where source = $1 and kind = 'update' and id <> $2 and uuid is null and created <= $4
+       and (ended is null or ended >= $3) limit 1`,
+    [source, id, created, until],
+  );
+  return rows.length > 0;
 }
 
 /** Returns those of the source's ids of jobs that are known here. */

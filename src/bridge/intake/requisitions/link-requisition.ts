@@ -2,6 +2,7 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
+import { markAwards } from './mark-awards.ts';
 
 /**
  * `entity`: the event of the service that the requisition is in; all requisitions that were sent together are. Without
@@ -53,6 +54,7 @@ export async function linkRequisition(
          on conflict do nothing`,
         [event],
       );
+      await markAwards(tx, event, now);
     }
     await tx.query(
       `update bridge.intake_records

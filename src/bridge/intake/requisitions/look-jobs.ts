@@ -14,13 +14,15 @@ import { findCreated, type Trace } from './find-created.ts';
 import { endsOf } from './job-intent.ts';
 import { type OpenJob, readOpenJobs, repeatJob, storeJobLook, storeJobSent, storeJobUncertain } from './job-store.ts';
 import { readEventStatus } from './read-events.ts';
+import { settleRefusal } from './refused-update.ts';
 import { postJob } from './send-jobs.ts';
-import { holdJob, type JobFault, jobCompleted, jobFailed, releaseJob } from './settle-job.ts';
+import { holdJob, type JobFault, jobCompleted, releaseJob } from './settle-job.ts';
 
 /** A job that is found nowhere is sent again so often, each time after a search. */
 const postsMost = 3;
 /** So long a job that may be ours is waited for, until it says what it has made. */
 const namelessMs = 15 * 60_000;
+const looksOfUnsentMost = 8;
 
 /** Looks after those open jobs whose time has come. Rejects with LeaseLost. */
 export async function lookJobs(work: IntakeWork): Promise<void> {
@@ -64,7 +66,7 @@ async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
     const faults = faultsOf(answer.errors);
     const why = faults.length === 0 ? 'the service gives no reason' : faultText(faults);
     log.warn({ intake: intake.name, job: job.uuid }, why);
-    await lease.transaction((tx) => jobFailed(tx, work, job.id, why, faults));
+    await refusedBy(work, job, { why, faults });
     return;
   }
   if (answer.status !== 'COMPLETED') {
@@ -83,6 +85,21 @@ async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
     await lease.transaction((tx) =>
       storeJobUncertain(tx, job.id, 'the job does not name what it has made', timestampNow(clock)),
     );
+}
+
+/** A repeated update may fail because its first POST took effect. */
+async function refusedBy(work: IntakeWork, job: OpenJob, refusal: { why: string; faults: readonly JobFault[] }) {
+  const { lease, clock, signal } = work;
+  let unknown: string | undefined;
+  try {
+    unknown = await settleRefusal(work, { id: job.id, mayBeDone: job.kind === 'update' && job.posts > 1 }, refusal);
+  } catch (error) {
+    signal.throwIfAborted();
+    await lookAgain(work, job, error);
+    return;
+  }
+  if (unknown !== undefined)
+    await lease.transaction((tx) => storeJobLook(tx, job.id, nextLook(job, clock.nowMs(), 0), unknown));
 }
 
 /** An event that another row has already is not this one: then a person has to look. */
@@ -122,13 +139,17 @@ async function search(work: IntakeWork, job: OpenJob): Promise<void> {
     await lease.transaction((tx) => storeJobSent(tx, job.id, trace.uuid, timestampFromMs(nowMs)));
     return;
   }
-  if (trace.is === 'perhaps' && nowMs - msFromTimestamp(job.created) < namelessMs) {
+  // A job that was never sent is as old as the backup: there the looks are counted.
+  const mayBecomeClear =
+    job.posts === 0 ? job.looks < looksOfUnsentMost : nowMs - msFromTimestamp(job.ends) < namelessMs;
+  if (trace.is === 'perhaps' && mayBecomeClear) {
     await lease.transaction((tx) => storeJobLook(tx, job.id, nextLook(job, nowMs, 0), trace.why));
     return;
   }
   if (trace.is === 'none' && (job.posts < postsMost || job.kind === 'update')) {
     await lease.transaction((tx) => repeatJob(tx, job.id, endsOf(nowMs, work.source.timeout_seconds)));
-    await postJob(work, job);
+    // That nothing was made is certain of other kinds.
+    await postJob(work, { ...job, mayBeDone: job.kind === 'update' });
     return;
   }
   await lease.transaction((tx) =>

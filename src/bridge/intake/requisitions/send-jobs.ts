@@ -12,14 +12,17 @@
  *     killed before the id        once its POST can no longer run, jobs since 12:00:00 and the feed are searched for
  *                                 "PR-1, PR-2"
  *     killed after the id         the next process looks at 7c..
+ *     restored from a backup      what may have been made since is searched for before its first POST
  */
 import { z } from 'zod';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
-import { recordSchemas } from '#connector/records.ts';
+import { type RequisitionRecord, recordSchemas } from '#connector/records.ts';
+import { attachedFile, filesPerAttachMax } from '#contract/file.ts';
 import { jobTypes } from '#contract/job.ts';
-import { timestampFromMs } from '#contract/timestamp.ts';
+import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { errorText } from '#platform/errors.ts';
 import type { IntakeDeps, IntakeWork } from '../intake-deps.ts';
 import { holdSending, noteSent, pauseIntakeFor, readIntake } from '../intake-store.ts';
 import { type Posted, postOnce } from '../post-submission.ts';
@@ -28,8 +31,9 @@ import { wishOfBody } from './compare-requisitions.ts';
 import { bodyOf } from './event-payload.ts';
 import { leaveGroup, readEventWithFiles, readMembers, readReadyEvent, storeNeedHashes } from './event-store.ts';
 import { commitIntent, jobTypeOf, maySendJobs, type Pending } from './job-intent.ts';
-import { storeJobSent, storeJobUncertain } from './job-store.ts';
-import { jobFailed, releaseJob } from './settle-job.ts';
+import { lostSince, storeJobSent, storeJobToSearch, storeJobUncertain } from './job-store.ts';
+import { settleRefusal } from './refused-update.ts';
+import { releaseJob, tellOfFiles } from './settle-job.ts';
 import { nextUpdate } from './update-event.ts';
 
 const receipt = z.looseObject({ id: z.string().min(1).max(200) }).transform(({ id }) => id);
@@ -42,6 +46,7 @@ export async function sendJobs(work: IntakeWork): Promise<void> {
     const next = (await lease.transaction((tx) => nextCreate(tx, work))) ?? (await nextUpdate(work));
     if (next === 'again') continue;
     const job = next ?? (await lease.transaction((tx) => nextAttach(tx, work)));
+    if (job === 'again') continue;
     if (job === undefined || !(await postJob(work, job))) return;
   }
 }
@@ -77,12 +82,11 @@ async function settlePosted(work: IntakeWork, job: Pending, posted: Posted): Pro
     return true;
   }
   if (posted.is === 'refused') {
-    await lease.transaction((tx) => jobFailed(tx, work, job.id, posted.why, []));
+    await settleRefused(work, job, posted.why);
     return true;
   }
   await lease.transaction(async (tx) => {
     const state = await readIntake(tx, intake);
-    await releaseJob(tx, work, job.id, posted.why);
     if (posted.is === 'not-taken' && posted.pause)
       await pauseIntakeFor(tx, intake.name, { kind: posted.pause, reason: posted.why }, now);
     const waitMs =
@@ -90,9 +94,24 @@ async function settlePosted(work: IntakeWork, job: Pending, posted: Posted): Pro
         ? posted.waitMs
         : retryWaitMs(retrySchedules.submission, state?.sendFailures ?? 0, { floorMs: posted.waitMs });
     const until = timestampFromMs(nowMs + waitMs);
+    // That this POST did nothing says nothing of the one before: the event is looked at again.
+    if (job.mayBeDone) await storeJobUncertain(tx, job.id, posted.why, until);
+    else await releaseJob(tx, work, job.id, posted.why);
     await holdSending(tx, intake.name, { until, error: posted.why, failed: posted.is !== 'limited' });
   });
   return false;
+}
+
+/** Where it is not known yet whether an earlier POST took effect, the job is looked after again. */
+async function settleRefused(work: IntakeWork, job: Pending, why: string): Promise<void> {
+  const { lease, clock, signal } = work;
+  const unknown = await settleRefusal(work, job, { why, faults: [] }).catch((error: unknown) => {
+    signal.throwIfAborted();
+    return errorText(error);
+  });
+  if (unknown === undefined) return;
+  const look = timestampFromMs(clock.nowMs() + retryWaitMs(retrySchedules.submissionLook, 1));
+  await lease.transaction((tx) => storeJobUncertain(tx, job.id, `${why} (${unknown})`, look));
 }
 
 async function nextCreate(tx: Sql, work: IntakeDeps): Promise<Pending | 'again' | undefined> {
@@ -119,30 +138,45 @@ async function nextCreate(tx: Sql, work: IntakeDeps): Promise<Pending | 'again' 
   const { body, content } = bodyOf(work, wanted);
   const payload = JSON.stringify(body);
   await storeNeedHashes(tx, event.id, wanted);
-  await tx.query(`update bridge.intake_events set state = 'making', name = $2, reference_id = $3 where id = $1`, [
-    event.id,
-    content.name,
-    content.reference,
-  ]);
+  const [making] = await tx.query<{ since: Timestamp | null }>(
+    `update bridge.intake_events e set state = 'making', name = $2, reference_id = $3 where id = $1
+     returning ${lostSince} as since`,
+    [event.id, content.name, content.reference],
+  );
   const hashes = wanted.map(({ erpKey, hash }) => ({ erpKey, hash: hash.toString('hex') }));
-  return commitIntent(tx, work, { event, kind: 'create', payload, madeOf: { ...content, members: hashes } });
+  const job = await commitIntent(tx, work, { event, kind: 'create', payload, madeOf: { ...content, members: hashes } });
+  if (!making?.since) return job;
+  await storeJobToSearch(tx, job.id, making.since, timestampNow(clock));
+  return 'again';
 }
 
-/** The files of an event's requisitions go in one job; each by name, so that it can be found again. */
-async function nextAttach(tx: Sql, work: IntakeDeps): Promise<Pending | undefined> {
+/**
+ * The files of an event's requisitions go in one job; each by name, so that it can be found again. Of those that the API
+ * does not take a person is told.
+ */
+async function nextAttach(tx: Sql, work: IntakeDeps): Promise<Pending | 'again' | undefined> {
   if (!(await maySendJobs(tx, work))) return undefined;
   const { intake, clock } = work;
-  const event = await readEventWithFiles(tx, intake.name, timestampNow(clock));
+  const now = timestampNow(clock);
+  const event = await readEventWithFiles(tx, intake.name, now);
   if (!event) return undefined;
   const files = (await readMembers(tx, event.id)).flatMap(({ erpKey, body }) =>
     (recordSchemas.requisition.safeParse(JSON.parse(body)).data?.files ?? []).map((file) => ({ erpKey, file })),
   );
   await tx.query('update bridge.intake_events set files_due = null where id = $1', [event.id]);
-  const kept = fitting(files);
-  if (kept.length === 0) return undefined;
+  const { kept, left } = fitting(files);
+  const members = [...Map.groupBy([...kept, ...left], ({ erpKey }) => erpKey)].map(([erpKey, own]) => {
+    const why = own
+      .flatMap(({ file, why: reason }) => (reason === undefined ? [] : [`${file.file_name}: ${reason}`]))
+      .join('; ');
+    return { erpKey, hash: null, ...(why === '' ? {} : { why }) };
+  });
+  if (kept.length === 0) {
+    await tellOfFiles(tx, intake, { event, members, now });
+    return 'again';
+  }
   const target = event.make === 'request' ? 'sourcing_request' : 'sourcing_event';
   const payload = JSON.stringify({ [target]: event.entity, files: kept.map(({ file }) => file) });
-  const members = [...new Set(kept.map(({ erpKey }) => erpKey))].map((erpKey) => ({ erpKey, hash: null }));
   return commitIntent(tx, work, {
     event,
     kind: 'attach',
@@ -151,11 +185,30 @@ async function nextAttach(tx: Sql, work: IntakeDeps): Promise<Pending | undefine
   });
 }
 
-/** The API takes 50 files and 10 MB in one job. */
-function fitting<File extends { file: { content?: string | undefined } }>(files: readonly File[]): File[] {
+type File = NonNullable<RequisitionRecord['files']>[number];
+
+const filesLengthMax = 9_000_000;
+
+/** The API takes 50 files and 10 MB in one job, and each in a certain form. */
+function fitting(files: readonly { readonly erpKey: string; readonly file: File }[]) {
   let length = 0;
-  return files.slice(0, 50).filter(({ file: { content = '' } }) => {
-    length += content.length;
-    return length <= 9_000_000;
-  });
+  const kept: { erpKey: string; file: File; why?: string }[] = [];
+  const left: typeof kept = [];
+  for (const { erpKey, file } of files) {
+    const { content = '' } = file;
+    const [issue] = attachedFile.safeParse(file).error?.issues ?? [];
+    const why = issue
+      ? [...issue.path, issue.message].join(' ')
+      : kept.length >= filesPerAttachMax
+        ? `its event has more than ${filesPerAttachMax} files`
+        : length + content.length > filesLengthMax
+          ? 'the files of its event are too large together'
+          : undefined;
+    if (why !== undefined) left.push({ erpKey, file, why });
+    else {
+      kept.push({ erpKey, file });
+      length += content.length;
+    }
+  }
+  return { kept, left };
 }

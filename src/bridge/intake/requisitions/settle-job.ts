@@ -1,6 +1,7 @@
 /** Writes down what became of a job, requisition by requisition, in the transaction of its caller. */
 
 import { storableText } from '#bridge/storable-text.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
@@ -8,6 +9,7 @@ import type { IntakeDeps } from '../intake-deps.ts';
 import { withdrawnHash } from './compare-requisitions.ts';
 import {
   endMembers,
+  type IntakeEvent,
   insertIntakeEvent,
   readIntakeEvent,
   storeLots,
@@ -16,6 +18,7 @@ import {
 } from './event-store.ts';
 import { intakeEventText } from './event-texts.ts';
 import { endJob, type FreedRecord, freeRecords, type JobKind, type MadeOf } from './job-store.ts';
+import { markAwards } from './mark-awards.ts';
 
 type Deps = Pick<IntakeDeps, 'intake' | 'clock' | 'source' | 'count'>;
 
@@ -52,22 +55,24 @@ export async function jobCompleted(
       [event, entity, now],
     );
     await storeLots(tx, event, made.lots);
+    await markAwards(tx, event, now);
     await freeRecords(tx, { intake: intake.name, job }, all(made, 'done'), now);
     deps.count('taken', made.members.length);
     return;
   }
   const about = (await readIntakeEvent(tx, event)) ?? { name: made.name, entity: null, make: 'event' };
   if (kind === 'attach') {
-    const why = `files were not attached to ${intakeEventText(intake, about)}: ${textOf(faults)}`;
-    const freed = made.members.map(
-      ({ erpKey }): FreedRecord =>
-        faults.length === 0 ? { is: 'done', erpKey } : { is: 'told', erpKey, type: 'files', why },
-    );
+    const freed = made.members.map(({ erpKey, why }): FreedRecord => {
+      const reasons = [textOf(faults), why ?? ''].filter((text) => text !== '');
+      if (reasons.length === 0) return { is: 'done', erpKey };
+      return { is: 'told', erpKey, type: 'files', why: filesText(intake, about, reasons.join('; ')) };
+    });
     await freeRecords(tx, { intake: intake.name, job }, freed, now);
     return;
   }
   await tx.query('update bridge.intake_events set name = $2 where id = $1', [event, made.name]);
   await storeLots(tx, event, made.lots);
+  await markAwards(tx, event, now);
   await storeNeedHashes(
     tx,
     event,
@@ -86,6 +91,24 @@ export async function jobCompleted(
     return { is: 'told', erpKey, type: 'withdrawn', why: text };
   });
   await freeRecords(tx, { intake: intake.name, job }, freed, now);
+}
+
+function filesText(intake: Deps['intake'], event: Parameters<typeof intakeEventText>[1], why: string): string {
+  return `files were not attached to ${intakeEventText(intake, event)}: ${why}`;
+}
+
+/** Makes dead letters of requisitions none of whose files can be sent. */
+export async function tellOfFiles(
+  tx: Sql,
+  intake: Deps['intake'],
+  { event, members, now }: { event: IntakeEvent; members: MadeOf['members']; now: Timestamp },
+): Promise<void> {
+  for (const { erpKey, why } of members)
+    await tx.query(
+      `update bridge.intake_records set error_type = 'files', last_error = $3, dead_since = $4
+       where intake = $1 and erp_key = $2 and submission is null and due is null`,
+      [intake.name, erpKey, storableText(filesText(intake, event, why ?? '')), now],
+    );
 }
 
 /**
@@ -109,20 +132,9 @@ export async function jobFailed(
     const what = about ? intakeEventText(intake, about) : 'its event';
     const doing = kind === 'update' ? 'an update of' : 'files for';
     const text = `the service refused ${doing} ${what}: ${why}`;
-    await freeRecords(
-      tx,
-      { intake: intake.name, job },
-      all(made, { type: kind === 'update' ? 'changed' : 'files', why: text }),
-      now,
-    );
-    await storeTold(
-      tx,
-      event,
-      made.members.map(({ erpKey, hash }) => ({
-        erpKey,
-        hash: hash === null ? withdrawnHash : Buffer.from(hash, 'hex'),
-      })),
-    );
+    const type = kind === 'update' ? 'changed' : 'files';
+    // Not stored as told: what a person was told of is put away by a replay, and what was refused is tried again.
+    await freeRecords(tx, { intake: intake.name, job }, all(made, { type, why: text }), now);
     return;
   }
   const keys = made.members.map(({ erpKey }) => erpKey);
@@ -190,6 +202,7 @@ export async function holdJob(tx: Sql, { intake, clock }: Deps, job: string, why
   await freeRecords(tx, { intake: intake.name, job }, all(made, { type: 'uncertain', why: text }), now);
   if (kind !== 'update') return;
   await keepCertainLots(tx, event, made.lots);
+  await markAwards(tx, event, now);
   await storeTold(
     tx,
     event,

@@ -8,6 +8,7 @@
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
+import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
 import { type Backfill, insertBackfill } from './backfill-store.ts';
@@ -19,13 +20,21 @@ const beginning: Timestamp = '1970-01-01T00:00:00.000000Z';
 
 type AuditSettings = Pick<SourceSettings, 'name' | 'audit_hours' | 'audit_window_hours' | 'audit_full_days'>;
 
+/** SQL: feeds with the times at which an interval ends that is over now, as `auditTimes` gives them; null: none is made. */
+const withTimes = `unnest($2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[]) as own (source, feed, audit, full_audit)
+  where c.source = own.source and c.feed = own.feed`;
+
 /**
  * SQL: the interval that began at the column's time has passed. A time that is still to come was stored before the
  * clock was set back: that interval counts as passed, too.
  */
 function isOver(column: string, since: string): string {
-  return `(${since}::timestamptz is not null
-    and (${column} <= ${since} or ${column} > $3::timestamptz + interval '1 minute'))`;
+  return `(${since} is not null and (${column} <= ${since} or ${column} > $1::timestamptz + interval '1 minute'))`;
+}
+
+/** SQL: no such audit of `bridge.checkpoints c` is open. */
+function isNotOpen(which: string): string {
+  return `not exists (select from bridge.backfills b where b.source = c.source and b.feed = c.feed and ${which})`;
 }
 
 /**
@@ -37,6 +46,42 @@ const isOpen = {
   audit: `b.finished is null and b.cancelled is null and (b.kind = 'audit' or b.kind = 'full' and b.failures = 0)`,
 };
 
+/** SQL: such an audit of `bridge.checkpoints c` is due and not open yet. */
+const isDue = {
+  full: `((c.audit_asked is not null or ${isOver('c.fully_audited', 'own.full_audit')}) and ${isNotOpen(isOpen.full)})`,
+  audit: `(${isOver('c.audited', 'own.audit')} and ${isNotOpen(isOpen.audit)})`,
+};
+const isAnyDue = `(c.watermark is not null or c.audit_asked is not null and c.last_pull is not null)
+  and (c.audited is null or ${isDue.full} or ${isDue.audit})`;
+
+/** The values of $1 to $5 of the statements above. */
+function auditTimes(feeds: readonly { source: AuditSettings; feed: FeedName }[], now: Timestamp): unknown[] {
+  const before = (hours: number) => (hours > 0 ? addMicros(now, -hours * hourMicros) : null);
+  return [
+    now,
+    feeds.map(({ source }) => source.name),
+    feeds.map(({ feed }) => feed),
+    feeds.map(({ source }) => before(source.audit_hours)),
+    feeds.map(({ source }) => before(source.audit_full_days * 24)),
+  ];
+}
+
+/** Opens the audits that are due of these sources' feeds. Costs one statement while none is. */
+export async function openDueAudits(
+  database: Database,
+  sources: readonly (AuditSettings & Pick<SourceSettings, 'feeds'>)[],
+  now: Timestamp,
+): Promise<void> {
+  const feeds = sources.flatMap((source) => source.feeds.map((feed) => ({ source, feed })));
+  const due = await database.query<FeedId>(
+    `select c.source, c.feed from bridge.checkpoints c, ${withTimes} and ${isAnyDue}`,
+    auditTimes(feeds, now),
+  );
+  const names = new Set(due.map(({ source, feed }) => `${source}/${feed}`));
+  for (const { source, feed } of feeds)
+    if (names.has(`${source.name}/${feed}`)) await database.transaction((tx) => openDueAudit(tx, source, feed, now));
+}
+
 /**
  * Opens the audit of the feed that is due, unless one is open already. The whole feed is audited when that was
  * requested or its interval has passed; otherwise the window before the watermark, or before now where the source's
@@ -44,26 +89,13 @@ const isOpen = {
  * none of its records has a time, only a requested audit is made. Several processes may call it at once: it opens one
  * audit.
  */
-export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedName, now: Timestamp): Promise<void> {
+async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedName, now: Timestamp): Promise<void> {
   const id: FeedId = { source: source.name, feed };
-  const isNotOpen = (kind: 'full' | 'audit') =>
-    `not exists (select from bridge.backfills b where b.source = $1 and b.feed = $2 and ${isOpen[kind]})`;
-  const full = `((audit_asked is not null or ${isOver('fully_audited', '$5')}) and ${isNotOpen('full')})`;
-  const window = `(${isOver('audited', '$4')} and ${isNotOpen('audit')})`;
   const [row] = await tx.query<{ end: Timestamp; full: boolean; window: boolean }>(
-    // The condition keeps it from writing while no audit is due, or while the due one is open already.
-    `update bridge.checkpoints set audited = coalesce(audited, $3), fully_audited = coalesce(fully_audited, $3)
-     where source = $1 and feed = $2
-       and (watermark is not null or audit_asked is not null and last_pull is not null)
-       and (audited is null or ${full} or ${window})
-     returning least(watermark, $3) as "end", ${full} as full, ${window} as window`,
-    [
-      source.name,
-      feed,
-      now,
-      source.audit_hours > 0 ? addMicros(now, -source.audit_hours * hourMicros) : null,
-      source.audit_full_days > 0 ? addMicros(now, -source.audit_full_days * 24 * hourMicros) : null,
-    ],
+    `update bridge.checkpoints c set audited = coalesce(c.audited, $1), fully_audited = coalesce(c.fully_audited, $1)
+     from ${withTimes} and ${isAnyDue}
+     returning least(c.watermark, $1) as "end", ${isDue.full} as full, ${isDue.audit} as window`,
+    auditTimes([{ source, feed }], now),
   );
   if (!row || (!row.full && !row.window)) return;
   const kind = row.full ? 'full' : 'audit';

@@ -81,16 +81,23 @@ export async function finishUnfilteredPass(
   );
 }
 
-/** The pages broke off: a later pass tries again from the beginning. Windows read all records that have a time. */
+/** A pass whose pages broke off twice in a row is tried again after this. */
+const brokenPassWait = '1 hour';
+
+/**
+ * The pages broke off: another pass tries again from the beginning, at once where the one before came to its end, as the
+ * service may only have changed how it pages. Windows read all records that have a time.
+ */
 export async function breakUnfilteredPass(
   tx: Sql,
   { source, feed }: FeedId,
-  { why, due }: { why: string; due: Timestamp },
+  { why, now }: { why: string; now: Timestamp },
 ): Promise<void> {
   await tx.query(
     `update bridge.checkpoints set unfiltered_pass = greatest(unfiltered_pass, 1), unfiltered_found = 0,
-       unfiltered_next = null, unfiltered_due = $3, unfiltered_why = $4
+       unfiltered_next = null, unfiltered_why = $4,
+       unfiltered_due = $3::timestamptz + case when unfiltered_why is null then interval '0' else $5::interval end
      where source = $1 and feed = $2`,
-    [source, feed, due, storableText(why)],
+    [source, feed, now, storableText(why), brokenPassWait],
   );
 }

@@ -10,7 +10,7 @@
  * | 10:00:05.300251 .. 10:00:05.300252  | no A     | nor are they widened: a microsecond decides                 |
  */
 import { addMicros, microsFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { isTimed, type ScannedRow, type WindowScan } from './scan-types.ts';
+import { at, isTimed, type ScannedRow, type WindowScan } from './scan-types.ts';
 
 export const secondMicros = 1_000_000;
 
@@ -60,4 +60,29 @@ export async function proveFinerGranularity<Row extends ScannedRow>(
   if (!around.includes(stamp)) return undefined;
   const beyond = await timesBetween(1, 2);
   return isKeptToTheMicrosecond({ around, beyond }, stamp) ? provenBy(stamp) : undefined;
+}
+
+/** Rows that lie closer together than this are not looked for one by one. */
+const lookedForMicros = 1_000;
+
+/**
+ * Looks for rows to prove it by where the pages show none: a service that hides rows after it has cut its pages shows
+ * some only to a request that begins close before them. Returns the rows of the first page that shows any, asked for
+ * from a time between `from` and `to` on; none when the feed shows nothing more, or names more pages to any request.
+ * Halves the range with each request, at most 42 of them. Rejects as `ask` does.
+ */
+export async function findRows<Row extends ScannedRow>(
+  scan: Pick<WindowScan<Row>, 'ask' | 'pageSize'>,
+  { from, to }: { from: number; to: number },
+): Promise<readonly Row[]> {
+  let [blocked, beyond] = [from, to];
+  for (let after = to; ; after = blocked + Math.floor((beyond - blocked) / 2)) {
+    const { records, next } = await scan.ask({ after: at(after), pageSize: scan.pageSize() });
+    const timed = records.filter(isTimed);
+    if (timed.length > 0) return timed;
+    if (next === undefined) beyond = after;
+    else if (after === to) return [];
+    else blocked = after;
+    if (beyond - blocked <= lookedForMicros) return [];
+  }
 }

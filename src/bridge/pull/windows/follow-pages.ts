@@ -1,6 +1,7 @@
 /**
  * Follows `next` from a window of a scan. Pages that show no record and yet name a next page say nothing about the end:
- * a service that hides records from a key after it has cut the page sends them. They are followed up to a limit.
+ * a service that hides records from a key after it has cut the page sends them. They are followed up to a limit. Waits for
+ * the quota do not count: where a minute's requests do not suffice for the pages, they are followed over several minutes.
  */
 import type { Bounds } from '../feed/time-range.ts';
 import { type ScannedRow, ScanStopped, type WindowAnswer, type WindowScan } from './scan-types.ts';
@@ -13,14 +14,14 @@ const repeatedPagesMax = 20;
  * too many of them are empty.
  */
 export async function* followPages<Row extends ScannedRow>(
-  scan: Pick<WindowScan<Row>, 'ask' | 'emptyPages' | 'nowMs'>,
+  scan: Pick<WindowScan<Row>, 'ask' | 'emptyPages'>,
   bounds: Bounds,
   first: WindowAnswer<Row>,
 ): AsyncGenerator<WindowAnswer<Row>> {
   const links = new Set<string>();
   const ids = new Set<string>();
   let emptyPages = 0;
-  let emptySinceMs = scan.nowMs();
+  let emptyMs = 0;
   let repeatedPages = 0;
   for (let answer = first; ; ) {
     const known = ids.size;
@@ -33,10 +34,11 @@ export async function* followPages<Row extends ScannedRow>(
       throw new ScanStopped(bounds, 'its pages loop: "next" returns nothing new');
     if (answer.records.length > 0) {
       emptyPages = 0;
-      emptySinceMs = scan.nowMs();
+      emptyMs = 0;
     } else {
       emptyPages += 1;
-      if (emptyPages >= scan.emptyPages.count || scan.nowMs() - emptySinceMs > scan.emptyPages.ms)
+      emptyMs += answer.tookMs;
+      if (emptyPages >= scan.emptyPages.count || emptyMs > scan.emptyPages.ms)
         throw new ScanStopped(
           bounds,
           `${emptyPages} pages in a row show no record and name a next page; empty_pages and empty_pages_seconds of ` +

@@ -5,7 +5,7 @@
 
 import { readVersionKey } from '#bridge/mirror/read-version.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
-import type { Timestamp } from '#contract/timestamp.ts';
+import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { type FeedId, rememberGranularity } from '../feed/checkpoint-store.ts';
@@ -52,7 +52,7 @@ const knownIdsMax = 2_000;
 
 /** Scans (from, to] of the feed; see `scanWindows`. */
 export async function* scanFeed(
-  deps: ScanDeps,
+  deps: Omit<ScanDeps, 'store' | 'latenessMs'>,
   range: { from: Timestamp | undefined; to: Timestamp },
 ): AsyncGenerator<ScanStep> {
   const { feed, reader } = deps;
@@ -63,7 +63,6 @@ export async function* scanFeed(
     ...range,
     granularityMicros: deps.granularityMicros,
     emptyPages: deps.emptyPages,
-    nowMs: () => deps.clock.nowMs(),
     pageSize: () => reader.pageSize(),
     onFinerGranularity: (micros) => {
       finerGranularity = micros;
@@ -85,7 +84,7 @@ export async function* scanFeed(
         ...readVersionKey(record, feed.feed, index),
         record,
       }));
-      return { records, next: page.next };
+      return { records, next: page.next, tookMs: deps.clock.nowMs() - msFromTimestamp(page.observed) };
     },
   });
   for await (const window of scan) {

@@ -16,6 +16,8 @@ export interface WindowAnswer<Row extends ScannedRow> {
   readonly records: readonly Row[];
   /** The query of the next page; undefined on the last one. */
   readonly next: string | undefined;
+  /** How long the source took to answer, without waits for the quota. */
+  readonly tookMs: number;
 }
 
 /** One request: a window, or the next page of an earlier answer. */
@@ -36,7 +38,7 @@ export interface ScannedWindow<Row> {
   readonly crowded: boolean;
 }
 
-/** How many pages in a row may show no record and yet name a next page, and for how long. */
+/** How many pages in a row may show no record and yet name a next page, and how long they may take together. */
 export interface EmptyPages {
   readonly count: number;
   readonly ms: number;
@@ -51,7 +53,6 @@ export interface WindowScan<Row extends ScannedRow> {
   /** Called before each request, as the page size may shrink. */
   readonly pageSize: () => number;
   readonly emptyPages: EmptyPages;
-  readonly nowMs: () => number;
   /** The step that the source may round stamps and bounds to. A second, unless it is known to be less or more. */
   readonly granularityMicros?: number | undefined;
   /** Called when the scan has proved that the source keeps its bounds to a finer step. */

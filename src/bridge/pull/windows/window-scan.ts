@@ -30,7 +30,7 @@
 import { laterOf, microsFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import type { Bounds, Range } from '../feed/time-range.ts';
 import { readCrowdedStamp } from './crowded-stamp.ts';
-import { proveFinerGranularity } from './finer-granularity.ts';
+import { findRows, proveFinerGranularity } from './finer-granularity.ts';
 import {
   at,
   defaultGranularityMicros,
@@ -150,7 +150,7 @@ async function* readWindow<Row extends ScannedRow>(
     // These rows are worth storing; but the feed may hold more rows between them than the page shows.
     yield { records: answer.records, complete: undefined, crowded: false };
     shown = answer.records;
-    if (isShortest && !(await provesFiner(scan, learned, answer.records))) {
+    if (isShortest && !(await provesFiner(scan, learned, answer.records, end))) {
       for await (const step of readCrowdedStamp(scan, answer, bounds, range)) {
         yield step;
         learned.anchor = laterOf(learned.anchor, newestWithin(step.records, range));
@@ -168,12 +168,14 @@ async function provesFiner<Row extends ScannedRow>(
   scan: WindowScan<Row>,
   learned: Learned,
   rows: readonly Row[],
+  end: number,
 ): Promise<boolean> {
   // Where all rows of a full page share one stamp, no shorter window holds fewer of them.
   const isTie = rows.length >= scan.pageSize() && new Set(rows.map(({ modified }) => modified)).size < 2;
-  const samples = [...rows, ...learned.rows];
-  if (learned.triedFiner || isTie || samples.length === 0) return false;
+  if (learned.triedFiner || isTie) return false;
   learned.triedFiner = true;
+  const seen = [...rows, ...learned.rows];
+  const samples = seen.length > 0 ? seen : await findRows(scan, { from: end, to: microsFromTimestamp(scan.to) });
   const finer = await proveFinerGranularity(scan, samples, learned.granularity);
   if (finer === undefined) return false;
   learned.granularity = finer;

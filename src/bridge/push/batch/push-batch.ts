@@ -18,7 +18,8 @@ import type { Counter } from '#platform/metrics.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
 import { abortGraceMs, type ConnectorCalls } from '../calls/connector-calls.ts';
 import { type Claimed, commitIntents } from '../claim/claim-documents.ts';
-import { markUncertain } from '../claim/flow-document-store.ts';
+import { isUntried } from '../claim/decide-operation.ts';
+import { forgetUntried, markFound, markUncertain } from '../claim/flow-document-store.ts';
 import { type Settled, settleOutcomes } from '../settle/settle-outcomes.ts';
 import { attachFiles, type LoadFiles } from './attach-files.ts';
 import { lookUpDocuments } from './look-up-documents.ts';
@@ -52,8 +53,9 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
   const { timeoutMs, lateEffectMs, visibleAfterMs = lateEffectMs } = connector.capabilities;
 
   /**
-   * Asks the ERP about these documents, settles those that need no call, and returns the others. Must not run while a
-   * call is in flight.
+   * Asks the ERP about these documents, settles those that need no call, and returns the others. A withdrawal of what
+   * nothing says was ever sent is forgotten where the ERP does not hold it; else it is counted first. Must not run while
+   * a call is in flight.
    */
   async function lookUp(claimed: readonly Claimed[], signal: AbortSignal): Promise<Claimed[]> {
     const startedMs = clock.nowMs();
@@ -62,8 +64,33 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
       const ask = () => lookUpDocuments({ connector, calls, processIdentity }, claimed, startedMs, limit);
       return traceDocuments({ database, flow: flow.name }, 'lookup', claimed, ask, (found) => found.settled);
     });
-    await settle(settled, startedMs, signal);
-    return remaining;
+    const untried = new Set(
+      claimed
+        .filter(({ document, operation }) => operation.action === 'cancel' && isUntried(document))
+        .map(({ document }) => document.key),
+    );
+    const isFound = ({ document }: Claimed) => untried.has(document.key);
+    const isAbsent = ({ document, outcome }: Settled) => untried.has(document.key) && outcome.status === 'cancelled';
+    if (untried.size > 0)
+      await lease.transaction(async (tx) => {
+        await forgetUntried(
+          tx,
+          flow.name,
+          settled.filter(isAbsent).map(({ document }) => document),
+        );
+        await markFound(
+          tx,
+          flow.name,
+          remaining.filter(isFound).map(({ document }) => document),
+          timestampNow(clock),
+        );
+      });
+    await settle(
+      settled.filter((entry) => !isAbsent(entry)),
+      startedMs,
+      signal,
+    );
+    return remaining.filter((entry) => !isFound(entry));
   }
 
   /**

@@ -10,6 +10,8 @@ import { storableText } from '#bridge/storable-text.ts';
 import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Found, Operation, Outcome, PlannedOperation, Session, Unclear } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
+import { RateLimited } from '#connector/errors.ts';
+import { type ReadBack, readBackForm, type TakenDocument } from '#connector/read-back.ts';
 import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
 import { createDeadline } from './deadline.ts';
@@ -29,6 +31,11 @@ export interface ConnectorCalls {
   acknowledge(acknowledgements: readonly Acknowledgement[], limit: CallLimit): Promise<Outcome[]>;
   /** Returns what the ERP holds, by document key. Rejects when the connector could not tell that of any document. */
   lookup(documents: readonly Document[], limit: CallLimit): Promise<ReadonlyMap<string, Found | Unclear>>;
+  /**
+   * Returns what the ERP holds of these deliveries, one answer for each, in their order. An answer that cannot be read is
+   * `unclear`. Rejects when the connector could not tell that of any of them; with RateLimited where it threw that.
+   */
+  readBack(deliveries: readonly TakenDocument[], limit: CallLimit): Promise<ReadBack[]>;
   /** Returns what the connector would do, by document key; undefined when it has no `plan`. Rejects when that fails. */
   plan(operations: readonly Operation[], limit: CallLimit): Promise<ReadonlyMap<string, PlannedOperation> | undefined>;
 }
@@ -39,7 +46,7 @@ export interface CallLimit {
   readonly signal: AbortSignal;
 }
 
-type Secrets = Pick<SecretRedactor, 'redact' | 'holdsSecret'>;
+type Secrets = Pick<SecretRedactor, 'redact' | 'removeSecrets' | 'holdsSecret'>;
 
 /**
  * Secrets are removed from each text of the connector, so that it may be stored and shown. A reference with a secret in
@@ -83,6 +90,8 @@ export function createConnectorCalls(
     try {
       return await Promise.race([running, abandonment]);
     } catch (error) {
+      if (error instanceof RateLimited)
+        throw new RateLimited(redact(errorText(error)), { retryAfterMs: error.retryAfterMs });
       // Without its cause, which may hold the secrets that are redacted from the text.
       // oxlint-disable-next-line preserve-caught-error
       throw new Error(redact(errorText(error)));
@@ -125,6 +134,14 @@ export function createConnectorCalls(
       const answer: unknown = await call(limit, (signal) => session.lookup(documents, signal));
       if (!Array.isArray(answer)) throw new Error('the connector returned no list of what it found');
       return readFound(answer, secrets);
+    },
+    readBack: async (deliveries, limit) => {
+      const answer: unknown = await call(limit, async (signal) => session.readBack?.(deliveries, signal));
+      if (!Array.isArray(answer) || answer.length !== deliveries.length)
+        throw new Error(
+          `the connector returned ${Array.isArray(answer) ? answer.length : 'no list of'} answers for ${deliveries.length} documents`,
+        );
+      return deliveries.map(({ document }, index) => readReadBack(document.key, answer[index], secrets));
     },
     plan: async (operations, limit) => {
       if (!session.plan) return undefined;
@@ -229,6 +246,32 @@ function readFoundEntry(key: string, item: unknown, { redact, holdsSecret }: Sec
   if (read.success && holdsSecret(read.data.reference)) return { key, unclear: secretReference };
   if (read.success) return { ...read.data, contentHash: read.data.contentHash };
   return { key, unclear: `the connector returned an answer that cannot be read${faultOf(read.error)}` };
+}
+
+/** An answer of another document is not this one's; nor is one with a secret in it, which must not be stored. */
+function readReadBack(key: string, answered: unknown, { redact, removeSecrets, holdsSecret }: Secrets): ReadBack {
+  const unclear = (reason: string): ReadBack => ({ key, status: 'unclear', reason });
+  const read = readBackForm.safeParse(answered);
+  if (!read.success) return unclear(`the connector returned an answer that cannot be read${faultOf(read.error)}`);
+  const answer = read.data as ReadBack;
+  if (answer.key !== key) return unclear('the connector answered for another document');
+  if (answer.status === 'unclear') return { ...answer, reason: redact(answer.reason) };
+  if ('reference' in answer && holdsSecret(answer.reference)) return unclear(secretReference);
+  if (answer.status !== 'held') return answer;
+  const { notCompared, changed } = answer;
+  // `redact` would also cut long texts off, and two that differ only at their ends would be the same.
+  const without = (text: string | undefined) => (text === undefined ? undefined : removeSecrets(text));
+  return {
+    ...answer,
+    // Most are equal: they are counted, and not one character of them is kept.
+    fields: answer.fields.map(({ name, expected, held }) =>
+      expected === held
+        ? { name: '', expected: undefined, held: undefined }
+        : { name: redact(name), expected: without(expected), held: without(held) },
+    ),
+    ...(notCompared ? { notCompared: notCompared.map(redact) } : {}),
+    ...(changed ? { changed: { by: without(changed.by), at: without(changed.at) } } : {}),
+  };
 }
 
 /**

@@ -46,6 +46,11 @@ export function operationFor(
   };
 }
 
+/** Whether nothing says that this document was ever sent: after a restore the ERP may hold it all the same. */
+export function isUntried({ deliveredHash, delivered, intentId, reference, attempts }: FlowDocument): boolean {
+  return deliveredHash === null && delivered === null && intentId === null && reference === null && attempts === 0;
+}
+
 /** Whether the operation cancels an object that the ERP holds, or may hold after an interrupted call. */
 export function isWithdrawal({ deliveredHash, intentId }: FlowDocument, { action }: Operation): boolean {
   return action === 'cancel' && (deliveredHash !== null || intentId !== null);

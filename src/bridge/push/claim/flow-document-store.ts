@@ -244,6 +244,36 @@ export async function markDelivered(
 }
 
 /**
+ * Writes down that the ERP was found to hold documents that nothing says were ever sent. They are due at once, and still
+ * uncertain: from now on their withdrawals are counted like any other.
+ */
+export async function markFound(tx: Sql, flow: string, found: readonly FlowDocument[], now: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.flow_documents d
+     set delivered_hash = f.hash, reference = f.reference, due = $2, waiting_since = coalesce(d.waiting_since, $2)
+     from unnest($3::text[], $4::text[], $5::text[], $6::text[]) as f (kind, key, hash, reference)
+     where d.flow = $1 and d.kind = f.kind and d.key = f.key`,
+    [
+      flow,
+      now,
+      found.map(({ kind }) => kind),
+      found.map(({ key }) => key),
+      found.map(({ deliveredHash }) => deliveredHash),
+      found.map(({ reference }) => reference),
+    ],
+  );
+}
+
+/** Forgets documents that nothing says were ever sent, and that the ERP does not hold; not those that have changed. */
+export async function forgetUntried(tx: Sql, flow: string, documents: readonly FlowDocument[]): Promise<void> {
+  await tx.query(
+    `delete from bridge.flow_documents d using unnest($2::text[], $3::text[], $4::bigint[]) as f (kind, key, wanted)
+     where d.flow = $1 and d.kind = f.kind and d.key = f.key and d.wanted = f.wanted and d.intent_id is null`,
+    [flow, documents.map(({ kind }) => kind), documents.map(({ key }) => key), documents.map(({ wanted }) => wanted)],
+  );
+}
+
+/**
  * Writes down that the ERP holds these documents already, without a call. Their rows have been locked since they were
  * read, so they cannot have changed meanwhile.
  */

@@ -18,6 +18,12 @@ export function ActionsPage() {
         <TextFilter filters={filters} name="what" label="What, like flow or flow.pause" />
         <ChoiceFilter
           filters={filters}
+          name="program"
+          label="In"
+          choices={['service', 'bridge'].map((program) => [program, program])}
+        />
+        <ChoiceFilter
+          filters={filters}
           name="outcome"
           label="Outcome"
           choices={['allowed', 'failed', 'refused'].map((outcome) => [outcome, outcome])}
@@ -31,7 +37,7 @@ export function ActionsPage() {
       >
         {(rows, { busy }) =>
           rows.length === 0 ? (
-            <Empty>Nothing was done yet, here or by the command line.</Empty>
+            <Empty>Nothing was done yet, here, by the command line or at the service.</Empty>
           ) : (
             <Table
               label="Actions"
@@ -41,6 +47,7 @@ export function ActionsPage() {
               columns={[
                 { name: 'When', kind: 'time', cell: ({ when }) => <Time at={when} /> },
                 { name: 'Who', cell: ({ who }) => (who.kind === 'user' ? who.name : `${who.name} (${who.kind})`) },
+                { name: 'In', cell: ({ program }) => program },
                 { name: 'What', cell: ({ what }) => what },
                 { name: 'On', kind: 'wide', cell: ({ object }) => object ?? '' },
                 { name: 'Details', kind: 'wide', cell: ({ details }) => detailsText(details) },
@@ -60,6 +67,15 @@ export function ActionsPage() {
 
 function detailsText(details: Readonly<Record<string, unknown>>): string {
   return Object.entries(details)
-    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .map(([name, value]) => `${name}: ${plainText(value)}`)
     .join(' · ');
+}
+
+/** `{"a": 1, "b": ["c", "d"]}` is `a 1, b c, d`. */
+function plainText(value: unknown): string {
+  if (Array.isArray(value)) return value.map(plainText).join(', ');
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map(([name, member]) => `${name} ${plainText(member)}`)
+    .join(', ');
 }

@@ -9,6 +9,7 @@ import { postCall } from '../state/api.ts';
 import { numberText } from '../state/numbers.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
+import { Requisitions } from './requisitions.tsx';
 
 type Intake = IntakeAnswer['intake'];
 type DeadLetter = IntakeAnswer['deadLetters'][number];
@@ -34,8 +35,12 @@ export function IntakePage({ intake: name }: { intake: string }) {
         {[
           ['From', intake.connector],
           ['To', intake.source],
-          ['The ERP is master of', settings.owns.join(', ') || 'nothing'],
-          ['Contacts', { add: 'added', replace: 'replaced', leave: 'left alone' }[settings.contacts]],
+          ...(intake.stream === 'supplier'
+            ? [
+                ['The ERP is master of', settings.owns.join(', ') || 'nothing'],
+                ['Contacts', { add: 'added', replace: 'replaced', leave: 'left alone' }[settings.contacts]],
+              ]
+            : []),
         ].map(([label, value]) => (
           <div key={label}>
             <dt>{label}</dt>
@@ -66,6 +71,7 @@ export function IntakePage({ intake: name }: { intake: string }) {
       </p>
       {mayOperate() ? <Steering intake={intake} reload={reload} /> : null}
       <Backlog intake={intake} />
+      {intake.stream === 'requisition' ? <Requisitions intake={intake.intake} /> : null}
       <DeadLetters answer={answer} reload={reload} />
     </>
   );
@@ -91,6 +97,10 @@ function Steering({ intake, reload }: { intake: Intake; reload: () => void }) {
         <button type="button" class="primary" onClick={() => setAsks('archives')}>
           Look at the archivings
         </button>
+      ) : intake.pausedKind === 'withdrawals' ? (
+        <ActionButton kind="danger" action={() => resume(true)}>
+          They were deleted in the ERP: agree and resume
+        </ActionButton>
       ) : (
         <ActionButton kind="primary" action={() => resume(false)}>
           {intake.pausedKind === 'first-run' || intake.pausedKind === 'attributes' ? 'Agree and resume' : 'Resume'}
@@ -133,7 +143,21 @@ const actionWords: Readonly<Record<Planned['action'], string>> = {
   archive: 'would be archived',
 };
 
-function Plan({ plan: { changes, unseen } }: { plan: IntakePlanAnswer }) {
+function Plan({ plan: { changes, unseen, events } }: { plan: IntakePlanAnswer }) {
+  if (events.length > 0)
+    return (
+      <ul class="plan" role="status">
+        {events.map(({ action, name, lots, requisitions, ready }) => (
+          <li key={`${name} ${requisitions.join(' ')}`}>
+            <Mark tone="busy">{actionWords[action]}</Mark>
+            <strong class="planned-name">{name}</strong>
+            <span class="what">
+              {numberText(lots)} {lots === 1 ? 'lot' : 'lots'} of {requisitions.join(', ')}, from <Time at={ready} /> on
+            </span>
+          </li>
+        ))}
+      </ul>
+    );
   if (changes.length === 0) return <Empty>Nothing would be sent.</Empty>;
   return (
     <div class="plan" role="status">
@@ -250,11 +274,16 @@ const errorWords: Readonly<Record<string, string>> = {
   ambiguous: 'several fit',
   overlap: 'belongs to another intake',
   'not-kept': 'not kept by the service',
+  uncertain: 'may have been made',
+  withdrawn: 'withdrawn in the ERP',
+  changed: 'changed in the ERP',
+  files: 'files were refused',
+  'not-told': 'not told to the ERP',
 };
 
 function DeadLetters({
   answer: {
-    intake: { intake, deadLetters: count },
+    intake: { intake, stream, deadLetters: count },
     deadLetters,
   },
   reload,
@@ -276,7 +305,9 @@ function DeadLetters({
         ) : null}
       </div>
       {deadLetters.length === 0 ? (
-        <Empty>None: the service has refused no supplier.</Empty>
+        <Empty>
+          {stream === 'supplier' ? 'None: the service has refused no supplier.' : 'None: nothing was refused.'}
+        </Empty>
       ) : (
         <Table
           label="Dead letters"
@@ -284,7 +315,7 @@ function DeadLetters({
           keyOf={({ erpKey }) => erpKey}
           columns={[
             {
-              name: 'Supplier',
+              name: stream === 'supplier' ? 'Supplier' : 'Requisition',
               kind: 'wide',
               cell: ({ name, erpKey, key }) => (
                 <span>
@@ -304,7 +335,7 @@ function DeadLetters({
                   {
                     name: 'Actions',
                     cell: (letter: DeadLetter) =>
-                      letter.errorType === 'ambiguous' ? (
+                      letter.errorType === 'ambiguous' || letter.errorType === 'uncertain' ? (
                         <button type="button" class="plain" onClick={() => setLinked(letter)}>
                           Say which it is
                         </button>
@@ -338,9 +369,9 @@ function DeadLetters({
   );
 }
 
-/** Asks which supplier of the service it is, where several fit. */
+/** Asks which supplier of the service it is, where several fit; or which event was made of a requisition. */
 function LinkDialog({
-  letter: { intake, erpKey, name, lastError },
+  letter: { intake, erpKey, name, lastError, errorType },
   close,
   done,
 }: {
@@ -349,22 +380,23 @@ function LinkDialog({
   done: () => void;
 }) {
   const [key, setKey] = useState('');
+  const isEvent = errorType === 'uncertain';
   const link = async (chosen: object) => {
     await postCall('/api/intakes/link', { intake, erpKey, ...chosen });
     done();
   };
   return (
-    <Dialog title={`Which supplier is ${name ?? erpKey}?`} close={close}>
+    <Dialog title={isEvent ? `What became of ${erpKey}?` : `Which supplier is ${name ?? erpKey}?`} close={close}>
       <p>{lastError}</p>
       <label class="field">
-        <span>External id of the supplier at the service</span>
+        <span>{isEvent ? 'Id of the event at the service' : 'External id of the supplier at the service'}</span>
         <input value={key} onInput={({ currentTarget }) => setKey(currentTarget.value)} />
       </label>
       <div class="actions end">
         <button type="button" class="plain" onClick={close}>
           Cancel
         </button>
-        <ActionButton action={() => link({})}>It is a new one</ActionButton>
+        <ActionButton action={() => link({})}>{isEvent ? 'It was not made: make it' : 'It is a new one'}</ActionButton>
         <ActionButton kind="primary" disabled={key.trim() === ''} action={() => link({ key })}>
           It is this one
         </ActionButton>

@@ -17,6 +17,14 @@ export function flowPath(flow: string): string {
   return `/flows/${encodeURIComponent(flow)}`;
 }
 
+export function shadowPath(flow: string): string {
+  return `/shadows/${encodeURIComponent(flow)}`;
+}
+
+export function comparisonPath(run: number): string {
+  return `/comparisons/${run}`;
+}
+
 export function intakePath(intake: string): string {
   return `/intakes/${encodeURIComponent(intake)}`;
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
-import { openDueAudit } from '#bridge/pull/backfill/audit-store.ts';
+import { openDueAudits } from '#bridge/pull/backfill/audit-store.ts';
 import { failBackfill } from '#bridge/pull/backfill/backfill-store.ts';
 import { cancelBackfill, readBackfills, requestAudit, startBackfill } from '#bridge/pull/control-feeds.ts';
 import { addMicros, timestampFromMs } from '#contract/timestamp.ts';
@@ -238,7 +238,7 @@ describe('an audit', () => {
 
   test('that is due is opened once, by several processes at once, and writes nothing while it is open', async () => {
     const { clock, reader } = await start(20, { audit_hours: 24 });
-    const open = () => db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
+    const open = () => openDueAudits(db.database, [reader.source], timestampNow(clock));
     const state = () =>
       reader.readRow<{ xmin: string; xmax: string; audits: number }>(
         `select xmin::text, xmax::text,
@@ -267,7 +267,7 @@ describe('an audit', () => {
       await reader.audit();
       clock.advance(25 * hourMs);
       if (kind === 'full') await requestAudit(db.database, reader.feed, timestampNow(clock));
-      await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
+      await openDueAudits(db.database, [reader.source], timestampNow(clock));
       const [audit] = (await readBackfills(db.database)).filter((backfill) => backfill.source === reader.feed.source);
       expect(audit).toMatchObject({ kind, finished: null });
       await cancelBackfill(db.database, audit?.id ?? 0, timestampNow(clock));
@@ -422,7 +422,7 @@ describe('an audit', () => {
     };
     await reader.pullFor(80);
     await requestAudit(db.database, reader.feed, timestampNow(started.clock));
-    await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(started.clock)));
+    await openDueAudits(db.database, [reader.source], timestampNow(started.clock));
     await reader.backfill(killed.signal);
     expect(killed.signal.aborted).toBe(true);
     source.answer = () => undefined;

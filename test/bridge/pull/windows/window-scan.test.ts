@@ -23,7 +23,9 @@ interface Row extends ScannedRow {
 
 type Ask<Answer extends ScannedRow> = (
   at: { after?: Timestamp; before?: Timestamp } | { next: string },
-) => Promise<WindowAnswer<Answer>>;
+) => Promise<Shown<Answer>>;
+
+type Shown<Each extends ScannedRow> = Omit<WindowAnswer<Each>, 'tookMs'> & { tookMs?: number };
 
 /** The live read: page after page from the newest stamp seen, as any reader would. */
 async function* readLive(ask: Ask<Row>, newest: Timestamp | undefined) {
@@ -35,11 +37,17 @@ async function* readLive(ask: Ask<Row>, newest: Timestamp | undefined) {
   }
 }
 
-/** A scan with the limits that the settings have by default, whose clock stands still. */
+/** A scan with the limits that the settings have by default, of a source that answers at once. */
 function scanOf<Each extends ScannedRow>(
-  scan: Omit<WindowScan<Each>, 'emptyPages' | 'nowMs'>,
+  scan: Omit<WindowScan<Each>, 'emptyPages' | 'ask'> & {
+    ask: (at: Parameters<WindowScan<Each>['ask']>[0]) => Promise<Shown<Each>>;
+  },
 ): AsyncGenerator<ScannedWindow<Each>> {
-  return scanWindows({ emptyPages: { count: 50, ms: 60_000 }, nowMs: () => 0, ...scan });
+  return scanWindows({
+    emptyPages: { count: 50, ms: 60_000 },
+    ...scan,
+    ask: async (at) => ({ tookMs: 0, ...(await scan.ask(at)) }),
+  });
 }
 
 const second = 1_000_000;
@@ -334,7 +342,7 @@ test('a range that fits a page costs one request', async () => {
 /**
  * Scans twelve rows of one second in pages of five; `answerOf` answers. Returns how many rows each complete window has.
  */
-function scanCrowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => WindowAnswer<Row>) {
+function scanCrowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => Shown<Row>) {
   const rows: Row[] = Array.from({ length: 12 }, (_, index) => ({
     id: `r${index}`,
     version: 0,
@@ -343,7 +351,7 @@ function scanCrowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[
   let asked = 0;
   const ask: Ask<Row> = async (at) => {
     asked += 1;
-    expect(asked, 'the scan ends').toBeLessThan(500);
+    expect(asked, 'the scan ends').toBeLessThan(1_000);
     return answerOf(rows, at);
   };
   return async () => {
@@ -361,12 +369,12 @@ function scanCrowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[
   };
 }
 
-const pageFrom = (records: readonly Row[], skip: number): WindowAnswer<Row> => ({
+const pageFrom = (records: readonly Row[], skip: number): Shown<Row> => ({
   records: records.slice(skip, skip + 5),
   next: skip + 5 < records.length ? String(skip + 5) : undefined,
 });
 
-test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => WindowAnswer<Row>]>([
+test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => Shown<Row>]>([
   ['returns to the same page', 'its pages loop', (rows) => ({ records: rows.slice(0, 5), next: 'again' })],
   [
     'is new each time and shows nothing new',
@@ -401,6 +409,67 @@ test('a crowded second is read whole, even when a page in between is empty', asy
     return at.next === '5' ? { records: [], next: '5b' } : pageFrom(rows, Number.parseInt(at.next, 10));
   })();
   expect(Math.max(...completed)).toBe(12);
+});
+
+/**
+ * A feed in order that hides rows after it has cut its pages of three, and whose next pages cannot be read. Four hidden
+ * rows lie closer together than the shortest window is long.
+ */
+function hidingFeed(hidden: readonly number[], visible: readonly number[]) {
+  const begin = microsFromTimestamp('2026-01-01T00:00:00.000000Z');
+  const rows = [...hidden, ...visible]
+    .toSorted((a, b) => a - b)
+    .map((micros) => ({
+      id: `r${micros}`,
+      version: 0,
+      modified: timestampFromMicros(begin + micros),
+      isHidden: hidden.includes(micros),
+    }));
+  let asked = 0;
+  const ask: Ask<Row> = async (at) => {
+    asked += 1;
+    expect(asked, 'the scan ends').toBeLessThan(500);
+    if ('next' in at) throw new AppError('not-found', 'The cursor has expired.', { recovery: { do: 'halt' } });
+    const { after = '', before = '9' } = at;
+    const all = rows.filter(({ modified }) => modified > after && modified < before);
+    const page = all.slice(0, 3);
+    return { records: page.filter(({ isHidden }) => !isHidden), next: all.length > 3 ? 'expired' : undefined };
+  };
+  return async () => {
+    const read = new Set<string>();
+    const range = { from: undefined, to: timestampFromMicros(begin + 600 * second) };
+    let end = '';
+    for await (const { records, complete } of scanOf({ ask, pageSize: () => 3, ...range })) {
+      for (const { id } of records) read.add(id);
+      end = complete?.to ?? end;
+    }
+    return { read: [...read], end };
+  };
+}
+
+test('rows that are hidden close together are passed, with a row of later on to prove that short windows work', async () => {
+  const hidden = [5_100_017, 5_200_017, 5_300_017, 5_400_017];
+  const { read, end } = await hidingFeed(hidden, [300_123_457, 300_223_459])();
+  expect([read, end]).toEqual([['r300123457', 'r300223459'], '2026-01-01T00:10:00.000000Z']);
+});
+
+test('rows that are hidden close together, with nothing after them to prove anything by, are said to stand still', async () => {
+  await expect(hidingFeed([5_100_017, 5_200_017, 5_300_017, 5_400_017], [])()).rejects.toThrow('its pages break off');
+});
+
+/** Forty pages without a record come before each page that shows some; each takes so long. */
+const scanBehindEmptyPages = (tookMs: number) =>
+  scanCrowd((rows, at) => {
+    if (!('next' in at)) return { ...pageFrom(rows, 0), tookMs };
+    const [place = '', empty = '0'] = at.next.split('+');
+    return Number(empty) < 40
+      ? { records: [], next: `${place}+${Number(empty) + 1}`, tookMs }
+      : { ...pageFrom(rows, Number(place)), tookMs };
+  });
+
+test('empty pages are followed until they have taken a minute together', async () => {
+  await expect(scanBehindEmptyPages(2_000)()).rejects.toThrow('31 pages in a row show no record');
+  expect(Math.max(...(await scanBehindEmptyPages(1_000)()))).toBe(12);
 });
 
 test.each(['the upper bound', 'the lower bound'])('a feed that ignores %s is refused', async (which) => {

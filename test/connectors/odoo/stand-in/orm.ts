@@ -22,6 +22,9 @@ export type Orm = ReturnType<typeof createOrm>;
 export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
   const modelOf = (model: string) => models[model] as NonNullable<(typeof models)[string]>;
 
+  /** The highest numbers of deleted records: a sequence gives none out again. */
+  const lastDeleted = new Map<string, number>();
+
   function get(model: string, id: number): Row {
     const row = rows.find(model, id);
     if (!row) throw missingError(model, id);
@@ -101,6 +104,8 @@ export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
           const needsParent = modelOf(field.relation).fields[field.inverse ?? '']?.required === true;
           if (child && needsParent) rows.remove(field.relation, child);
         }
+    const number = Number(/\d+$/.exec(textOf(row['name'] ?? ''))?.[0] ?? 0);
+    lastDeleted.set(model, Math.max(lastDeleted.get(model) ?? 0, number));
     rows.remove(model, row);
   }
 
@@ -145,7 +150,9 @@ export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
       values['company_id'] = company;
       values['user_id'] = caller.user;
       const prefix = model === 'purchase.order' ? 'P' : 'BO';
-      values['name'] = `${prefix}${String(rows.all(model).length + 1).padStart(5, '0')}`;
+      const numbers = rows.all(model).map(({ name }) => Number(/\d+$/.exec(textOf(name))?.[0] ?? 0));
+      const last = Math.max(0, lastDeleted.get(model) ?? 0, ...numbers);
+      values['name'] = `${prefix}${String(last + 1).padStart(5, '0')}`;
     }
     if (model === 'purchase.order') {
       values['date_order'] = rows.stamp().slice(0, 19);

@@ -1,0 +1,145 @@
+/**
+ * What Odoo holds of a document that became an order, field by field, beside what a write makes of it. Values that only
+ * users set are not compared: the state, taxes, notes, fields of other modules.
+ */
+import {
+  fieldsOf,
+  hasDifference,
+  type ReadBack,
+  type ReadField,
+  type TakenDocument,
+  z,
+} from 'sourcing-bridge/connector';
+import { partId } from './external-ids.ts';
+import type { HeldLine, HeldOrder } from './held-orders.ts';
+import type { WantedLine } from './lots.ts';
+import type { Odoo } from './odoo.ts';
+import type { OrderShape } from './order-shapes.ts';
+import { headCells, liveOrders, type OrderContext, type OrderTask } from './plan-order.ts';
+import { id, idIn, plainOf, referenceTo, relation, text } from './values.ts';
+
+/** What Odoo holds of one document; `found` are all orders of it, cancelled ones included. */
+export function readOrder(
+  { document, reference }: TakenDocument<'award' | 'quotation'>,
+  task: OrderTask,
+  found: readonly HeldOrder[],
+  context: OrderContext,
+): ReadBack {
+  const { key } = document;
+  const { shape } = context;
+  if (task.error) return { key, status: 'unclear', reason: task.error.message };
+  const referenceOf = ({ id: order }: HeldOrder) => referenceTo(shape.model, order);
+  const live = liveOrders(found);
+  const own = live.find((order) => referenceOf(order) === reference) ?? (live.length === 1 ? live[0] : undefined);
+  if (own) {
+    const fields = [...headFields(task, own, context), ...lineFields(task, own, context)];
+    return { key, status: 'held', reference: referenceOf(own), fields, notCompared: ['the taxes of the lines'] };
+  }
+  if (live.length > 1)
+    return { key, status: 'unclear', reason: `Odoo holds ${live.length} orders for it: cancel the wrong ones` };
+  const [cancelled] = found;
+  return cancelled ? { key, status: 'cancelled', reference: referenceOf(cancelled) } : { key, status: 'missing' };
+}
+
+interface Named {
+  readonly id: number | string | undefined;
+  readonly name: string | undefined;
+}
+
+/** Records are compared by their ids, and shown by their names. */
+function shownRecord(wanted: Named, held: Named | undefined): string | undefined {
+  if (String(wanted.id ?? '') === String(held?.id ?? '')) return wanted.name;
+  return held?.name === wanted.name && held !== undefined ? `${held.name} (${held.id})` : held?.name;
+}
+
+function headFields(task: OrderTask, held: HeldOrder, context: OrderContext): ReadField[] {
+  const { shape } = context;
+  const { vendor, operation } = task;
+  const cells = headCells(task, context);
+  const { currency } = operation.document;
+  const wantedCurrency = { id: cells['currency_id/.id'], name: currency };
+  const fields: ReadField[] = [
+    { name: 'vendor', expected: vendor.name, held: shownRecord(vendor, held.vendor) },
+    { name: 'currency', expected: currency, held: shownRecord(wantedCurrency, held.currency_id) },
+    { name: shape.sourceField, expected: cells[shape.sourceField], held: textOf(held.source) },
+  ];
+  const operationType = cells['picking_type_id/.id'];
+  if (operationType !== undefined)
+    fields.push({
+      name: 'operation type',
+      expected: operationType,
+      held: held.picking_type_id && String(held.picking_type_id.id),
+    });
+  for (const name of ['partner_ref', 'date_order', 'date_planned', 'date_start', 'date_end'] as const)
+    if (cells[name] !== undefined) fields.push({ name, expected: textOf(cells[name]), held: textOf(held[name]) });
+  return fields;
+}
+
+function textOf(value: string | undefined): string | undefined {
+  return value === '' ? undefined : value;
+}
+
+function lineFields(task: OrderTask, held: HeldOrder, { shape, linesOf }: OrderContext): ReadField[] {
+  const { key } = task.operation.document;
+  const byId = new Map(linesOf(held).map((line) => [line.externalId, line]));
+  const wantedIds = new Set(task.lines.map(({ lot }) => partId(shape.linePrefix, key, lot)));
+  // A line that was set to zero, because Odoo deletes none of a confirmed order, orders nothing.
+  const added = linesOf(held).filter((line) => !wantedIds.has(line.externalId) && line.product_qty !== 0);
+  const pairs = task.lines.map((line) => ({ line, own: byId.get(partId(shape.linePrefix, key, line.lot)) }));
+  return fieldsOf(
+    { lines: pairs.map(({ line }) => wantedTexts(line, shape)) },
+    {
+      lines: [
+        ...pairs.flatMap(({ line, own }) => (own ? [{ lot: line.lot, ...heldTexts(own, line, shape) }] : [])),
+        ...added.map((line) => ({ lot: line.text, ...heldTexts(line, undefined, shape) })),
+      ],
+    },
+    { names: ['lot'], decimals: ['quantity', 'price'] },
+  );
+}
+
+function wantedTexts(
+  { lot, product, unit, quantity, price, text: description, date }: WantedLine,
+  { hasOrderLines }: OrderShape,
+) {
+  const day = hasOrderLines && date !== undefined ? { date } : {};
+  return { lot, product: product?.name, unit: unit?.name, quantity, price, text: description, ...day };
+}
+
+function heldTexts(line: HeldLine, wanted: WantedLine | undefined, { hasOrderLines }: OrderShape) {
+  const { product, unit } = wanted ?? {};
+  return {
+    product: product ? shownRecord(product, line.product_id) : line.product_id?.name,
+    unit: unit ? shownRecord(unit, line.product_uom_id) : line.product_uom_id?.name,
+    quantity: plainOf(line.product_qty),
+    price: plainOf(line.price_unit),
+    text: line.text,
+    ...(hasOrderLines && wanted?.date !== undefined ? { date: line.date_planned } : {}),
+  };
+}
+
+const changeRows = z.array(z.object({ id, write_uid: relation, write_date: text }));
+
+/** Adds who has changed the orders last, and when, to those that differ. */
+export async function addLastChanges(
+  odoo: Odoo,
+  { model }: OrderShape,
+  answers: readonly ReadBack[],
+  signal: AbortSignal,
+): Promise<ReadBack[]> {
+  const differing = answers.filter(hasDifference).flatMap(({ reference }) => idIn(reference, model) ?? []);
+  if (differing.length === 0) return [...answers];
+  const domain = [['id', 'in', differing]];
+  const args = { domain, fields: ['write_uid', 'write_date'], order: 'id asc', context: { active_test: false } };
+  const rows = await odoo.ask(model, 'search_read', args, changeRows, signal);
+  const changes = new Map(rows.map((row) => [row.id, { by: row.write_uid?.name, at: utc(row.write_date) }]));
+  return answers.map((answer) => {
+    const changed = answer.status === 'held' ? changes.get(idIn(answer.reference, model) ?? -1) : undefined;
+    return changed ? { ...answer, changed } : answer;
+  });
+}
+
+/** Odoo's times are in UTC, without saying so. */
+function utc(time: string): string | undefined {
+  return /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/.test(time) ? `${time.slice(0, 19).replace(' ', 'T')}Z` : undefined;
+}

@@ -1,0 +1,9 @@
+/** What a person adds to `bridge resume` after a pause that needs an agreement; empty for any other pause. */
+export function agreementText(pausedKind: string | null): string {
+  const options: Readonly<Record<string, string>> = {
+    archives: '--agree-to-archive',
+    withdrawals: '--agree-to-withdrawals',
+  };
+  const option = options[pausedKind ?? ''];
+  return option === undefined ? '' : ` ${option}, if they are intended`;
+}

@@ -1,0 +1,202 @@
+/** `bridge reconcile`: compares what was delivered with what each ERP holds now. */
+import { userInfo } from 'node:os';
+import { openFlows } from '#bridge/flows/open-flows.ts';
+import type { FindingName } from '#bridge/reconcile/finding-names.ts';
+import { sourceOfFlow } from '#bridge/reconcile/reconcile-feeds.ts';
+import { reconcileFlow } from '#bridge/reconcile/reconcile-flow.ts';
+import {
+  beginReconciliation,
+  countFindings,
+  type LedgerFinding,
+  type Reconciliation,
+  readFindings,
+  readFoundKeys,
+} from '#bridge/reconcile/reconciliation-store.ts';
+import { repairedFindings, repairRun } from '#bridge/reconcile/repair-run.ts';
+import { type ReportContent, readReport } from '#bridge/reconcile/report-form.ts';
+import { type ReportHead, readReportOfRun, readStoredReport } from '#bridge/reconcile/report-store.ts';
+import { timestampNow } from '#platform/clock.ts';
+import {
+  type BridgeCommand,
+  type BridgeCommandOptions,
+  findFlow,
+  requireSource,
+  withBridge,
+} from '../bridge-command.ts';
+import { confirm } from '../confirm.ts';
+import { subjectIds } from '../named-subjects.ts';
+import { createProgress, oneLine, print, tableOf } from '../output.ts';
+
+export interface ReconcileOptions extends BridgeCommandOptions {
+  event?: string[];
+  anew?: boolean;
+  feeds: boolean;
+  limit: number;
+  repair?: boolean;
+  yes?: boolean;
+}
+
+interface Report {
+  readonly flow: string;
+  readonly run: Reconciliation;
+  /** The signed report of the run; `bridge report` prints it. */
+  readonly report: ReportHead | undefined;
+  /** The source's feeds against the mirror. */
+  readonly feeds: ReportContent['feeds'];
+  readonly counts: Record<FindingName, number>;
+  /** The differences and what was unclear; `more` is whether there are others than those that are shown. */
+  readonly findings: readonly LedgerFinding[];
+  readonly more: boolean;
+  readonly replayed: number;
+}
+
+const listed: readonly FindingName[] = [...repairedFindings, 'unclear'];
+
+/** Exit code 1 when anything differs or is unclear. What could not be compared is counted, and is no difference. */
+export function runReconcile(options: ReconcileOptions, name: string | undefined): Promise<number> {
+  return withBridge(options, async (command) => {
+    const { settings, signal } = command;
+    requireSource(settings);
+    const live = settings.flows.filter(({ shadow }) => !shadow);
+    const flows = name === undefined ? live : [findFlow(settings, name)];
+    await using opened = new AsyncDisposableStack();
+    const deps = { dataDir: command.installation.dataDir, log: command.installation.log, clock: command.clock };
+    const reports: Report[] = [];
+    for (const flow of flows)
+      for (const openFlow of await openFlows({ ...deps, settings: { ...settings, flows: [flow] } }, opened)) {
+        const run = await compare(command, openFlow, options);
+        const counts = await countFindings(command.database, run.id);
+        const findings = await readFindings(command.database, run.id, { names: listed, limit: options.limit + 1 });
+        const report = await readReportOfRun(command.database, run.id);
+        const replayed = options.repair ? await repair(command, run, counts, options) : 0;
+        reports.push({
+          flow: flow.name,
+          run,
+          report,
+          feeds: await readFeeds(command, report),
+          counts,
+          findings: findings.slice(0, options.limit),
+          more: findings.length > options.limit,
+          replayed,
+        });
+      }
+    signal.throwIfAborted();
+    print(options, { reports }, () => reports.map(textOf).join('\n\n') || 'No flow is configured.');
+    const differ = ({ counts, feeds }: Report) =>
+      listed.some((finding) => counts[finding] > 0) || feeds.some((feed) => differencesOf(feed) > 0);
+    return reports.some(differ) ? 1 : 0;
+  });
+}
+
+async function readFeeds({ database }: BridgeCommand, report: ReportHead | undefined): Promise<Report['feeds']> {
+  const stored = report && (await readStoredReport(database, { number: report.number }));
+  return typeof stored?.body === 'string' ? readReport(Buffer.from(stored.body, 'utf8')).report.feeds : [];
+}
+
+function differencesOf({ missing, different, gone }: Report['feeds'][number]): number {
+  return missing + different + gone;
+}
+
+async function compare(
+  command: BridgeCommand,
+  openFlow: Awaited<ReturnType<typeof openFlows>>[number],
+  options: ReconcileOptions,
+): Promise<Reconciliation> {
+  const { database, clock, signal, installation, settings } = command;
+  const { flow } = openFlow;
+  const { events = null } = await subjectIds(command, [flow.source], options);
+  const begun = await beginReconciliation(
+    database,
+    { flow: flow.name, events, askedBy: userInfo().username, anew: options.anew === true },
+    timestampNow(clock),
+  );
+  const feeds = options.feeds
+    ? { source: sourceOfFlow(settings, flow), client: command.clientOf(flow.source, { background: true }) }
+    : undefined;
+  const progress = createProgress(`comparing ${flow.name}`);
+  try {
+    return await reconcileFlow(
+      {
+        database,
+        openFlow,
+        clock,
+        secrets: installation.secrets,
+        feeds,
+        onPage: ({ documents }) => progress.tell(documents),
+      },
+      begun,
+      signal,
+    );
+  } finally {
+    progress.end();
+  }
+}
+
+/** Replays what differs once the operator agrees: the ERP is asked again before anything is written. */
+async function repair(
+  { database, clock, signal, perform }: BridgeCommand,
+  { id, flow }: Reconciliation,
+  counts: Report['counts'],
+  options: ReconcileOptions,
+): Promise<number> {
+  const found = await readFoundKeys(database, id, repairedFindings);
+  const count = found.reduce((sum, { keys }) => sum + keys.length, 0);
+  if (count === 0) return 0;
+  const what = repairedFindings.filter((name) => counts[name] > 0).map((name) => `${counts[name]} ${name}`);
+  const question = `Write ${count} documents of ${flow} to the ERP as the source has them now (${what.join(', ')})? What people have changed there is lost.`;
+  if (!(await confirm(question, options, signal))) return 0;
+  return perform({ what: 'documents.replay', object: `flow ${flow}`, details: { count, reconciliation: id } }, () =>
+    repairRun(database, { id, flow }, count, timestampNow(clock)),
+  );
+}
+
+function feedText({ feed, windows, missing, different, gone, notCompared }: Report['feeds'][number]): string {
+  const records = windows.reduce((sum, { source }) => sum + source.records, 0);
+  const found = [
+    missing > 0 && `${missing} missing in the mirror`,
+    different > 0 && `${different} with other content there`,
+    gone > 0 && `${gone} gone at the source`,
+  ].filter((text) => typeof text === 'string');
+  const why = notCompared === null ? [] : [`not compared to the end: ${oneLine(notCompared)}`];
+  return `feed ${feed}: ${records} records in ${windows.length} windows, ${[...(found.length === 0 && why.length === 0 ? ['the same in the mirror'] : found), ...why].join(', ')}`;
+}
+
+/** What stands in place of the table where it is empty: nothing is promised of what could not be compared. */
+function nothingText({ asDelivered }: Reconciliation, counts: Report['counts']): string {
+  if (counts['not compared'] === 0) return 'Nothing differs.';
+  return asDelivered === 0
+    ? 'Nothing could be compared: the connector reads nothing of this back, or what was delivered is not kept.'
+    : 'Of what could be compared, nothing differs.';
+}
+
+function textOf({ flow, run, report, feeds, counts, findings, more, replayed }: Report): string {
+  const named = Object.entries(counts).filter(([, count]) => count > 0);
+  const summary = `${flow}: ${run.documents} documents compared, ${run.asDelivered} as they were delivered (${run.comparedValues} values)${named
+    .map(([finding, count]) => `, ${count} ${finding}`)
+    .join('')}`;
+  const table = tableOf(
+    ['finding', 'kind', 'in the ERP as', 'field', 'delivered', 'the ERP holds', 'changed by', 'why', 'key'],
+    findings.map(({ finding, kind, reference, field, expected, held, changedBy, changedAt, reason, key }) => [
+      finding,
+      kind,
+      reference,
+      field,
+      expected,
+      held,
+      [changedBy, changedAt].filter(Boolean).join(' '),
+      reason === null ? null : oneLine(reason),
+      key,
+    ]),
+    nothingText(run, counts),
+  );
+  return [
+    summary,
+    ...feeds.map(feedText),
+    table,
+    ...(more ? ['There is more: --limit shows it.'] : []),
+    ...(report ? [`Signed as report ${report.number}: bridge report ${report.number} --out <folder> writes it.`] : []),
+    ...(replayed > 0
+      ? [`${replayed} documents are due again: a process with the role push writes them, or bridge run.`]
+      : []),
+  ].join('\n');
+}

@@ -1,0 +1,256 @@
+/** One comparison: what differs in which document, what to do about it, and its signed report. */
+import { useState } from 'preact/hooks';
+import type { ComparisonAnswer, ReportAnswer } from '#console/api/comparisons.ts';
+import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Reference, Time } from '../parts/basics.tsx';
+import { kindNames, titleOf } from '../parts/document-row.tsx';
+import { documentPath, flowPath } from '../parts/paths.ts';
+import { get, postCall } from '../state/api.ts';
+import { useAnswer } from '../state/use-answer.ts';
+import { mayOperate, viewer } from '../state/viewer.ts';
+import { RunMark, scopeOf } from './comparisons.tsx';
+
+type Document = ComparisonAnswer['documents'][number];
+type Finding = Document['findings'][number];
+
+/** What each finding means, for a person who sees it for the first time. */
+const meanings: Readonly<Record<Finding['finding'], string>> = {
+  changed: 'changed in the ERP',
+  missing: 'not in the ERP',
+  cancelled: 'cancelled in the ERP',
+  orphaned: 'withdrawn, and still in the ERP',
+  unclear: 'could not be found out',
+  'not compared': 'not compared',
+};
+
+export function ComparisonPage({ run: id }: { run: string }) {
+  const { answer, error, reload } = useAnswer<ComparisonAnswer>('/api/comparisons/one', { run: id });
+  if (!answer)
+    return (
+      <>
+        <PageHead title="Comparison" />
+        {error === undefined ? <Loading /> : <Failure error={error} />}
+      </>
+    );
+  const { run, documents, feeds, hasMore } = answer;
+  const differingFeeds = feeds.filter((feed) => feed.missing + feed.different + feed.gone > 0 || feed.notCompared);
+  return (
+    <>
+      <PageHead title={`Comparison of ${run.flow}`}>
+        <RunMark run={run} />
+      </PageHead>
+      <p class="lead">{summaryOf(answer)}</p>
+      <Failure error={run.lastError === null || run.ended !== null ? undefined : run.lastError} />
+      <Steering answer={answer} reload={reload} />
+      <dl class="facts">
+        <div>
+          <dt>Flow</dt>
+          <dd>
+            <a href={flowPath(run.flow)}>{run.flow}</a>
+          </dd>
+        </div>
+        <div>
+          <dt>Of</dt>
+          <dd>{scopeOf(run)}</dd>
+        </div>
+        <div>
+          <dt>Begun</dt>
+          <dd>
+            <Time at={run.started} /> by {run.askedBy}
+          </dd>
+        </div>
+        <div>
+          <dt>Ended</dt>
+          <dd>
+            <Time at={run.ended} />
+          </dd>
+        </div>
+        <div>
+          <dt>Report</dt>
+          <dd>{run.report === null ? '–' : `number ${run.report}`}</dd>
+        </div>
+      </dl>
+      {documents.length === 0 && run.ended !== null ? (
+        <Empty>The ERP holds every document as it was delivered.</Empty>
+      ) : null}
+      <div class="groups">
+        {documents.map((document) => (
+          <DocumentCard key={`${document.kind} ${document.key}`} document={document} />
+        ))}
+      </div>
+      {hasMore ? <p class="quiet">There are more: the report lists them, and so does bridge reconcile.</p> : null}
+      {differingFeeds.length > 0 ? <Feeds feeds={differingFeeds} /> : null}
+    </>
+  );
+}
+
+function summaryOf({ run, counts }: ComparisonAnswer): string {
+  const parts = Object.entries(counts)
+    .filter(([name, count]) => count > 0 && name !== 'not compared')
+    .map(([name, count]) => `${count} ${meanings[name as Finding['finding']]}`);
+  const compared = `${run.documents} documents compared, ${run.asDelivered} as they were delivered`;
+  const without = counts['not compared'] > 0 ? ` In ${counts['not compared']} the connector cannot compare all.` : '';
+  return `${compared}${parts.length > 0 ? `: ${parts.join(', ')}` : ''}.${without}`;
+}
+
+function Steering({ answer: { run, repairable, counts }, reload }: { answer: ComparisonAnswer; reload: () => void }) {
+  const [asks, setAsks] = useState(false);
+  const [written, setWritten] = useState<number>();
+  const download = async (name: string, type: string, of: (report: ReportAnswer) => string) => {
+    const report = await get<ReportAnswer>('/api/comparisons/report', { run: run.run });
+    const url = URL.createObjectURL(new Blob([of(report)], { type }));
+    const link = Object.assign(document.createElement('a'), { href: url, download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  };
+  const showsReport = run.report !== null && viewer.value?.role !== 'viewer-without-prices';
+  return (
+    <div class="actions">
+      {mayOperate() && repairable > 0 && run.ended !== null ? (
+        <button type="button" class="primary" onClick={() => setAsks(true)}>
+          Bring {repairable === 1 ? 'this document' : `these ${repairable} documents`} back into step
+        </button>
+      ) : null}
+      {showsReport ? (
+        <>
+          <ActionButton action={() => download(`report-${run.report}.html`, 'text/html', ({ page }) => page)}>
+            Report to print
+          </ActionButton>
+          <ActionButton action={() => download(`report-${run.report}.json`, 'application/json', ({ file }) => file)}>
+            Signed report (JSON)
+          </ActionButton>
+        </>
+      ) : null}
+      {written === undefined ? null : (
+        <p role="status">
+          {written} documents are due: the ERP is asked once more, then they are written. Compare again to see it.
+        </p>
+      )}
+      {asks ? (
+        <Dialog title={`Write ${repairable} documents again?`} close={() => setAsks(false)}>
+          <p>
+            They are written to the ERP of {run.flow} as the source has them now (
+            {(['changed', 'missing', 'cancelled', 'orphaned'] as const)
+              .filter((name) => counts[name] > 0)
+              .map((name) => `${counts[name]} ${meanings[name]}`)
+              .join(', ')}
+            ). What people have changed there is lost.
+          </p>
+          <div class="actions end">
+            <button type="button" class="plain" onClick={() => setAsks(false)}>
+              Cancel
+            </button>
+            <ActionButton
+              kind="danger"
+              action={async () => {
+                const { replayed } = await postCall<{ replayed: number }>('/api/comparisons/repair', {
+                  run: run.run,
+                  count: repairable,
+                });
+                setAsks(false);
+                setWritten(replayed);
+                reload();
+              }}
+            >
+              Write them
+            </ActionButton>
+          </div>
+        </Dialog>
+      ) : null}
+    </div>
+  );
+}
+
+function DocumentCard({ document }: { document: Document }) {
+  const { kind, supplierName, reference, url, isDue, findings } = document;
+  const [first] = findings;
+  const fields = findings.filter(({ field }) => field !== null);
+  const whole = findings.filter(({ field }) => field === null);
+  return (
+    <section class="card group">
+      <div class="difference-head">
+        <h2>
+          <a href={documentPath(document)}>{titleOf(document)}</a>
+        </h2>
+        <Mark tone={first?.finding === 'unclear' ? 'still' : 'bad'}>{first ? meanings[first.finding] : ''}</Mark>
+        {isDue ? <Mark tone="busy">due again</Mark> : null}
+      </div>
+      <p class="under">
+        {kindNames[kind] ?? kind}
+        {kind === 'supplier' || supplierName === null ? '' : ` · ${supplierName}`} ·{' '}
+        <Reference reference={reference} url={url} />
+        <ChangedBy findings={findings} />
+      </p>
+      {whole.map(({ reason }) => (reason === null ? null : <p key={reason}>{reason}</p>))}
+      {fields.length > 0 ? (
+        <div class="scroll" tabindex={0} role="region" aria-label={`Values of ${titleOf(document)}`}>
+          <table class="values">
+            <thead>
+              <tr>
+                <th scope="col">Field</th>
+                <th scope="col">Delivered</th>
+                <th scope="col">In the ERP</th>
+              </tr>
+            </thead>
+            <tbody>
+              {fields.map((finding) => (
+                <tr key={finding.field}>
+                  <td data-name="Field">
+                    <code>{finding.field}</code>
+                  </td>
+                  <td data-name="Delivered">
+                    <Value text={finding.deliveredValue} />
+                  </td>
+                  <td data-name="In the ERP">
+                    <strong>
+                      <Value text={finding.erpValue} />
+                    </strong>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : null}
+    </section>
+  );
+}
+
+/** A viewer without prices gets no values. */
+function Value({ text }: { text: string | null | undefined }) {
+  if (text === undefined) return <span class="quiet">not shown</span>;
+  return text === null ? <span class="quiet">nothing</span> : <span>{text}</span>;
+}
+
+function ChangedBy({ findings }: { findings: readonly Finding[] }) {
+  const known = findings.find(({ changedBy, changedAt }) => changedBy !== null || changedAt !== null);
+  if (!known) return null;
+  return (
+    <>
+      {' '}
+      · changed{known.changedBy === null ? '' : ` by ${known.changedBy}`}
+      {known.changedAt === null ? '' : `, ${known.changedAt}`}
+    </>
+  );
+}
+
+function Feeds({ feeds }: { feeds: ComparisonAnswer['feeds'] }) {
+  return (
+    <section>
+      <h2>Feeds of the source against the mirror</h2>
+      <ul class="members">
+        {feeds.map(({ feed, missing, different, gone, notCompared }) => (
+          <li key={feed}>
+            <strong>{feed}</strong>
+            <span>
+              {missing} missing in the mirror, {different} with other content there, {gone} gone at the source
+            </span>
+            {notCompared === null ? null : <span class="under">not compared to the end: {notCompared}</span>}
+          </li>
+        ))}
+      </ul>
+      <p class="quiet">
+        Records that are missing or differ are read by an audit: <a href="/feeds">Feeds</a>, “Audit”.
+      </p>
+    </section>
+  );
+}

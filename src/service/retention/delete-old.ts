@@ -1,0 +1,132 @@
+/**
+ * Deletes what an organisation's time is over for: processed submissions, the payloads of jobs that have ended, finished
+ * deliveries with their attempts; and where the operator has set it, the workings of events that closed long ago, and old
+ * files. What waits, runs or is shown by a feed is never touched. Each batch is a statement of its own that waits for no
+ * other one, so a request never waits for it for long.
+ */
+import { timestampFromMs } from '#contract/timestamp.ts';
+import type { Clock } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/sql.ts';
+
+/** How long things are kept, in days, where the operator has set nothing else for the organisation. */
+export interface RetentionDefaults {
+  readonly submissionDays: number;
+  readonly jobPayloadDays: number;
+  readonly deliveryLogDays: number;
+  /** Null: for ever. */
+  readonly eventDays: number | null;
+  readonly fileDays: number | null;
+}
+
+const batchSize = 1_000;
+/** An event may have hundreds of thousands of bids. */
+const eventsAtOnce = 5;
+const hourMs = 3_600_000;
+
+/** `$1`: now; `$2`: the days of the setting; `o`: the organisation. */
+const before = (member: string) =>
+  `$1::timestamptz - make_interval(days => coalesce((o.retention ->> '${member}')::int, $2::int))`;
+
+/** Of an event `e` that may still need its files. */
+const isAlive = "e.status not in ('CLOSED', 'DELETED')";
+
+const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: string; readonly size?: number }[] = [
+  {
+    days: 'submissionDays',
+    sql: `delete from service.supplier_submissions where id = any(array(
+      select due.id from service.organisations o cross join lateral (
+        select s.id from service.supplier_submissions s
+        where s.organisation_id = o.id and s.state = 'PROCESSED' and s.last_changed < ${before('submission_days')}
+        order by s.last_changed limit ${batchSize}) as due
+      limit ${batchSize})) returning 1`,
+  },
+  {
+    // The job itself stays: lists show it, and what it has made.
+    days: 'jobPayloadDays',
+    sql: `update service.jobs set payload = '{}' where id = any(array(
+      select due.id from service.organisations o cross join lateral (
+        select j.id from service.jobs j
+        where j.organisation_id = o.id and j.status <> 'PENDING' and j.payload <> '{}'::jsonb
+          and j.created < ${before('job_payload_days')}
+        order by j.created limit ${batchSize}) as due
+      limit ${batchSize})) returning 1`,
+  },
+  {
+    days: 'deliveryLogDays',
+    sql: `delete from service.deliveries where finished is not null and id = any(array(
+      select due.id from service.organisations o cross join lateral (
+        select d.id from service.deliveries d
+        where d.organisation_id = o.id and d.finished < ${before('delivery_log_days')}
+        order by d.finished limit ${batchSize}) as due
+      limit ${batchSize})) returning 1`,
+  },
+  {
+    // The event, its lots, its questions and its records in the feeds stay.
+    days: 'eventDays',
+    size: eventsAtOnce,
+    sql: `with due as (
+        select e.id from service.organisations o cross join lateral (
+          select id from service.sourcing_events e
+          where e.organisation_id = o.id and e.status = 'CLOSED' and e.emptied is null and e.closed < ${before('event_days')}
+          order by e.closed limit ${eventsAtOnce} for update skip locked) as e
+        limit ${eventsAtOnce}),
+      answers as (delete from service.rfi_responses where event_id in (select id from due)),
+      awards as (delete from service.scenario_awards where event_id in (select id from due)),
+      scenarios as (delete from service.scenarios where event_id in (select id from due)),
+      bids as (delete from service.bids where event_id in (select id from due)),
+      invitations as (
+        update service.invitations set contacts = '{}', global_values = '{}' where event_id in (select id from due))
+      update service.sourcing_events set emptied = $1, event_contact = null, history = '[]', awarded_scenario = null
+      where id in (select id from due) returning 1`,
+  },
+  {
+    // A file becomes an abandoned upload, whose bytes and whose room the sweep of uploads frees.
+    days: 'fileDays',
+    size: 100,
+    sql: `with due as (
+        select f.* from service.organisations o cross join lateral (
+          select f.id, f.organisation_id, f.size, f.created from service.files f
+          where f.organisation_id = o.id and f.created < ${before('file_days')}
+            and not exists (select from service.event_files l join service.sourcing_events e on e.id = l.event_id
+              where l.file_id = f.id and ${isAlive})
+            and not exists (select from service.request_files l join service.event_requests r using (request_id)
+              join service.sourcing_events e on e.id = r.event_id where l.file_id = f.id and ${isAlive})
+            and f.id not in (select unnest(r.document_file_ids) from service.rfi_responses r
+              join service.sourcing_events e on e.id = r.event_id where e.organisation_id = o.id and ${isAlive})
+            and f.id::text not in (select jsonb_array_elements_text(q.definition -> 'attachment_file_uuids')
+              from service.questions q join service.sourcing_events e on e.id = q.event_id
+              where e.organisation_id = o.id and ${isAlive})
+          order by f.created limit 100 for update of f skip locked) as f
+        limit 100),
+      of_events as (delete from service.event_files where file_id in (select id from due)),
+      of_requests as (delete from service.request_files where file_id in (select id from due)),
+      uploads as (
+        insert into service.file_uploads (id, organisation_id, reserved, created, abandoned)
+        select id, organisation_id, size, created, true from due)
+      delete from service.files where id in (select id from due) returning 1`,
+  },
+];
+
+/**
+ * Returns a function for the sweep: it deletes one batch of each when it is called, and where no more was left not again
+ * for an hour. Two processes may do it at once. Rejects when the database is not available; the next sweep tries again.
+ */
+export function createRetention({
+  database,
+  clock,
+  defaults,
+}: {
+  database: Sql;
+  clock: Clock;
+  defaults: RetentionDefaults;
+}): () => Promise<void> {
+  const nextMs = new Map<keyof RetentionDefaults, number>();
+  return async () => {
+    const nowMs = clock.nowMs();
+    for (const { days, sql, size = batchSize } of batches) {
+      if (nowMs < (nextMs.get(days) ?? nowMs)) continue;
+      const deleted = await database.query(sql, [timestampFromMs(nowMs), defaults[days]]);
+      if (deleted.length < size) nextMs.set(days, nowMs + hourMs);
+    }
+  };
+}

@@ -1,0 +1,372 @@
+/**
+ * After an erasure a dump of all tables of the bridge does not hold the address; the ERP gets no call because of it, what
+ * it is sent else is what it was, and a source that shows the person again does not bring the address back.
+ */
+import * as fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { erasePersonFromBridge } from '#bridge/erasure/erase-person.ts';
+import { storeRecords } from '#bridge/mirror/store-records.ts';
+import { storeResources } from '#bridge/mirror/store-resources.ts';
+import { storeNotifications } from '#bridge/receive/store-notifications.ts';
+import { documentKinds } from '#connector/documents.ts';
+import { readActions, recordAction } from '#platform/audit-log.ts';
+import { timestampNow } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { errorText } from '#platform/errors.ts';
+import { createPerson } from '#platform/person-data/person.ts';
+import { findTextTables } from '#platform/person-data/stored-text.ts';
+import { allText } from '../../harness/all-text.ts';
+import { killedAfter } from '../../harness/killed-after.ts';
+import { eventRecord, idOf, type TestRecord } from '../parts.ts';
+import { createFakeErp, type FakeErp } from '../push/fake-erp.ts';
+import { createPusher, event, type Pusher, supplier } from '../push/pusher.ts';
+
+const mark = '00112233aabb';
+const placeholder = `erased-${mark}@erased.invalid`;
+const bob = { name: 'Bob', email: 'bob.ann.ash@example.com' };
+
+interface World extends Pusher {
+  readonly erp: FakeErp;
+  push(): Promise<void>;
+  /** A record as its source shows it, stored as the puller does. */
+  show(record: TestRecord): Promise<void>;
+  showSupplier(contacts: readonly object[]): Promise<void>;
+  erase(address: string, database?: Database): ReturnType<typeof erasePersonFromBridge>;
+  namedBy(address: string): Promise<string[]>;
+}
+
+async function createWorld(): Promise<World> {
+  const pusher = await createPusher(1, { documents: [...documentKinds], test_events: true });
+  const { database } = pusher.db;
+  const erp = createFakeErp({ kinds: [...documentKinds] });
+  const { push } = await pusher.worker(erp);
+  const show: World['show'] = (record) => pusher.store('sourcing-events', record);
+  return {
+    ...pusher,
+    erp,
+    push,
+    show,
+    showSupplier: async (contacts) => {
+      await database.transaction((tx) =>
+        storeResources(tx, {
+          source: 'main',
+          kind: 'supplier-master',
+          objects: [{ external_id: 'V-1', name: 'Acme', fields: {}, contacts }],
+          observed: timestampNow(pusher.clock),
+          now: timestampNow(pusher.clock),
+        }),
+      );
+    },
+    erase: (address, as = database) =>
+      erasePersonFromBridge({ database: as, clock: pusher.clock, flows: [pusher.flow] }, { address, mark }),
+    namedBy: async (address) => {
+      const person = createPerson(address, mark);
+      return (await allText(database, 'bridge')).filter((line) => person.isIn(line));
+    },
+  };
+}
+
+/** An event whose record has the address everywhere. */
+function eventOf(address: string, text: string, more: Record<string, unknown> = {}): TestRecord {
+  return eventRecord(event, [], {
+    name: `Chairs for ${text}`,
+    description: text,
+    event_contact: { name: 'Ann Ash', email: address },
+    created_by: { id: idOf(9), name: 'Ann Ash', email: address },
+    tags: [{ name: 'Owner', value: text }],
+    suppliers: [
+      { id: supplier(0), name: 'Acme', external_id: 'V-1', contacts: [{ name: 'Ann Ash', email: address }, bob] },
+    ],
+    ...more,
+  });
+}
+
+const address = 'Ann.Ash@example.com';
+
+/** Everything that there was of the person, in every way in which rows come to be. */
+async function fill(world: World): Promise<TestRecord> {
+  const { database } = world.db;
+  await world.showSupplier([{ name: 'Ann Ash', email: address }, bob]);
+  await world.show(eventOf(address, 'an older text'));
+  const shown = eventOf(address, `mail ${address.toUpperCase()}`);
+  await world.show(shown);
+  await world.award([0, '5']);
+  world.erp.onWrite = async (operations, apply) =>
+    operations.map((operation) =>
+      operation.document.kind === 'award'
+        ? { status: 'retry', error: { type: 'transient', message: `no user ${address}` } }
+        : apply(operation),
+    );
+  await world.push();
+  world.erp.onWrite = async (operations, apply) => operations.map(apply);
+  await storeNotifications(database, [
+    { source: 'main', trigger: 'T', feed: undefined, body: Buffer.from(`{"of":"${address}"}`), receivedMs: 0 },
+  ]);
+  const now = timestampNow(world.clock);
+  await database.query(
+    `insert into bridge.suspect_versions values ('main', 'awards', 'a', $1, '\\x00', $2, $1, $1);
+     insert into bridge.console_users (name, role, password_hash, created, changed) values ($3, 'viewer', 'h', $1, $1);
+     insert into bridge.console_sessions (token_hash, account, account_version, name, role, method, created, last_used, ends)
+       values ('\\x01', $3, 1, $3, 'viewer', 'password', $1, $1, $1);
+     insert into bridge.alerts (id, kind, subject, grouped_by, summary, action, started)
+       values ('${idOf(1)}', 'dead', 'erp', '', $3, 'act', $1);
+     insert into bridge.reports (number, flow, made, hash, body) values (1, 'erp', $1, 'h', $2);
+     insert into bridge.intakes (name, source, stream, connector, next_read) values ('in', 'main', 'supplier', 'c', $1);
+     insert into bridge.intake_records (intake, erp_key, source, key, content_hash, body, first_seen, seen, compared_hash)
+       select 'in', 'E1', 'main', 'V-1', sha256(convert_to($2, 'UTF8')), $2, $1, $1, content_hash from bridge.resources
+       where kind = 'supplier-master';
+     insert into bridge.intake_records (intake, erp_key, source, content_hash, body, first_seen, seen)
+       values ('in', $3, 'main', '\\x00', '{}', $1, $1);
+     insert into bridge.intake_acknowledgements (intake, erp_key, id, wanted, state)
+       values ('in', $3, '${idOf(2)}', '{}', 'told')`
+      .replaceAll('$1', `'${now}'`)
+      .replaceAll('$2', `'{"contacts":[{"email":"${address}","name":"Ann"}],"id":"E1"}'`)
+      .replaceAll('$3', `'${address.toLowerCase()}'`),
+  );
+  await recordAction(database, 'bridge', {
+    who: { kind: 'user', name: address },
+    what: 'flow.pause',
+    object: 'flow erp',
+    from: null,
+    details: { said: address },
+    when: now,
+    outcome: 'allowed',
+  });
+  return shown;
+}
+
+/** What the ERP holds, and how often it was called. */
+const held = ({ erp }: World) => [
+  erp.living().map(({ reference, contentHash }) => [reference, contentHash]),
+  erp.calls,
+];
+
+describe('an erasure', () => {
+  test('leaves the address in no table, and the ERP alone; the ledger is in step, and lists what the ERP still has', async () => {
+    const world = await createWorld();
+    await fill(world);
+    expect((await world.namedBy(address)).length).toBeGreaterThan(15);
+    const delivered = await world.db.database.query<{ key: string; hash: string }>(
+      'select key, delivered_hash as hash from bridge.flow_documents where delivered_hash is not null order by key',
+    );
+    const before = structuredClone(held(world));
+
+    const { removed, deliveries } = await world.erase(address);
+
+    expect(await world.namedBy(address)).toEqual([]);
+    const texts = (await allText(world.db.database, 'bridge')).join('\n');
+    expect(texts).not.toContain('Ann Ash');
+    expect(texts).toContain(bob.email);
+    expect(removed).toMatchObject({
+      'bridge.mirror': 1,
+      'bridge.mirror_history': 1,
+      'bridge.resources': 1,
+      'bridge.suspect_versions': 1,
+      'bridge.inbox': 1,
+      'bridge.console_users': 1,
+      'bridge.actions': 1,
+      'bridge.alerts': 1,
+      'bridge.intake_records': 2,
+    });
+    expect(deliveries.map(({ kind, key, reference }) => [kind, key, reference])).toEqual([
+      ['award', expect.any(String), null],
+      ['sourcing-event', event, expect.stringMatching(/^PO-/)],
+      ['supplier', 'V-1', expect.stringMatching(/^PO-/)],
+    ]);
+    // A signed text is not altered: it is gone, and its hash stays.
+    expect(await world.db.database.query('select hash, body from bridge.reports')).toEqual([{ hash: 'h', body: null }]);
+    // Whatever marks its documents: nothing is sent because of the erasure.
+    await world.db.database.query(
+      `update bridge.flow_documents set wanted = wanted + 1, due = $1 where kind <> 'award'`,
+      [timestampNow(world.clock)],
+    );
+    await world.push();
+    expect(held(world)).toEqual(before);
+    const after = await world.db.database.query<{ key: string; hash: string }>(
+      'select key, delivered_hash as hash from bridge.flow_documents where delivered_hash is not null order by key',
+    );
+    expect(after.map(({ key }) => key)).toEqual(delivered.map(({ key }) => key));
+    expect(after.filter(({ hash }, index) => hash === delivered[index]?.hash)).toEqual([]);
+    const unkept = await world.db.database.query(
+      `select from bridge.flow_documents d where d.delivered_hash is not null and not exists (
+         select from bridge.document_versions v where v.content_hash = d.delivered_hash and v.key = d.key)`,
+    );
+    expect(unkept).toEqual([]);
+    // The intake's record counts as compared with the supplier as it is now.
+    expect(
+      await world.db.database.query(
+        'select from bridge.intake_records r join bridge.resources m on m.content_hash = r.compared_hash',
+      ),
+    ).toHaveLength(1);
+  });
+
+  test('is not undone by a source that goes on to show the person: the record is not even new', async () => {
+    const world = await createWorld();
+    const shown = await fill(world);
+    await world.erase(address);
+    const before = structuredClone(held(world));
+    const { database } = world.db;
+    const marks = () =>
+      database.query(
+        `select key, wanted from bridge.flow_documents where kind in ('supplier', 'sourcing-event') order by 1`,
+      );
+    const marked = await marks();
+    await world.show(shown);
+    await world.showSupplier([{ name: 'Ann Ash', email: address }, bob]);
+    expect(await marks()).toEqual(marked);
+    // Another stamp, another text, and an older version that is suspect.
+    await world.show({ ...eventOf(address, `mail ${address}`), modified: shown.modified });
+    const older = { ...eventOf(address, 'x'), modified: '2020-01-01T00:00:00.000000Z' };
+    const result = await database.transaction((tx) =>
+      storeRecords(tx, { source: 'main', feed: 'sourcing-events', records: [older], now: timestampNow(world.clock) }),
+    );
+    expect(result.older.map(({ body }) => createPerson(address, mark).isIn(body))).toEqual([false]);
+    await storeNotifications(database, [
+      {
+        source: 'main',
+        trigger: 'T',
+        feed: undefined,
+        body: Buffer.from(`{"of":"\\u0041nn.ash@example.com"}`),
+        receivedMs: 0,
+      },
+      { source: 'main', trigger: 'T', feed: undefined, body: Buffer.from('{ "of" : "nobody" }'), receivedMs: 0 },
+    ]);
+    expect(await world.namedBy(address)).toEqual([]);
+    expect((await allText(database, 'bridge')).filter((line) => line.includes('{ ""of"" : ""nobody"" }'))).toHaveLength(
+      1,
+    );
+    await world.push();
+    expect(held(world)[0]).toEqual(before[0]);
+  });
+
+  test('is not undone by a call that was under way, nor by the words of the ERP', async () => {
+    const world = await createWorld();
+    await world.show(eventOf(address, 'one'));
+    await world.push();
+    let calls = 0;
+    world.erp.onWrite = async (operations, apply) => {
+      calls += 1;
+      if (calls === 1) await world.erase(address);
+      return operations.map(apply);
+    };
+    await world.show(eventOf(address, `another for ${address}`));
+    await world.push();
+    expect(calls).toBeGreaterThan(0);
+    expect(await world.namedBy(address)).toEqual([]);
+    const settled = calls;
+    await world.db.database.query('update bridge.flow_documents set wanted = wanted + 1, due = $1', [
+      timestampNow(world.clock),
+    ]);
+    await world.push();
+    expect(calls).toBe(settled);
+    world.erp.onWrite = async (operations) =>
+      operations.map(() => ({ status: 'rejected', error: { type: 'data', message: `${address} is locked` } }));
+    await world.show(eventOf('carl@example.com', 'next'));
+    await world.push();
+    expect(await world.namedBy(address)).toEqual([]);
+    expect((await allText(world.db.database, 'bridge')).join()).toContain(`${placeholder} is locked`);
+    world.erp.throwFaults();
+  });
+
+  test('does not hide a real change: what differed from the ERP before is sent afterwards', async () => {
+    const world = await createWorld();
+    await world.show(eventOf(address, 'one'));
+    await world.push();
+    await world.show(eventOf(address, 'two', { status: 'OPEN' }));
+    const calls = world.erp.calls.length;
+    await world.erase(address);
+    await world.push();
+    expect(world.erp.calls.slice(calls)).toEqual(['write amend']);
+    expect(world.erp.operations.at(-1)?.document).toMatchObject({ kind: 'sourcing-event', status: 'OPEN' });
+    expect(JSON.stringify(world.erp.operations.at(-1))).not.toContain('Ann Ash');
+  });
+
+  test('done twice changes nothing more, and has the same mark under another master key', async () => {
+    const world = await createWorld();
+    await fill(world);
+    await world.erase(address);
+    const again = await erasePersonFromBridge(
+      { database: world.db.database, clock: world.clock, flows: [world.flow] },
+      { address: address.toUpperCase(), mark: 'ffffffffffff' },
+    );
+    expect([again.removed, again.person.placeholder, again.deliveries.length]).toEqual([{}, placeholder, 3]);
+  });
+
+  test('keeps the audit log, which takes no other change', async () => {
+    const world = await createWorld();
+    await fill(world);
+    await world.erase(address);
+    const [entry] = await readActions(world.db.database, 'bridge', { what: 'flow', limit: 10 });
+    expect(entry).toMatchObject({ who: { name: placeholder }, details: { said: placeholder } });
+    await expect(world.db.database.query("update bridge.actions set name = 'x'")).rejects.toThrow(/only appended to/);
+  });
+});
+
+const forms: ((text: string) => string)[] = [
+  (text) => text,
+  (text) => text.toUpperCase(),
+  (text) => encodeURIComponent(text),
+  (text) => JSON.stringify({ text }),
+  (text) => text.replace('@', '\\u0040'),
+  (text) => `Dear <${text}>, please\nreply.`,
+];
+
+test('in any letters, encodings and texts, killed at any statement and with pulls and pushes in between, it ends the same', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.stringMatching(/^[a-z0-9][a-z0-9.+'&_-]{0,8}[a-z0-9]$/),
+      fc.constantFrom(...forms),
+      fc.constantFrom(...forms),
+      fc.array(fc.integer({ min: 1, max: 120 }), { maxLength: 3 }),
+      fc.boolean(),
+      async (local, inText, inContact, kills, pullsBetween) => {
+        const own = `${local}@example.com`;
+        const world = await createWorld();
+        const shown = eventOf(inContact(own), inText(own));
+        await world.showSupplier([{ name: 'Ann Ash', email: own }, bob]);
+        await world.show(eventOf(own, `before ${inText(own)}`));
+        await world.show(shown);
+        await world.push();
+        const before = structuredClone(held(world));
+        for (const kill of kills) {
+          const outcome = await world.erase(own, killedAfter(world.db.database, kill)).catch(errorText);
+          expect(['killed', 'done']).toContain(typeof outcome === 'string' ? outcome : 'done');
+          if (pullsBetween) await world.show(shown);
+          await world.push();
+          expect(held(world)).toEqual(before);
+        }
+        await world.erase(own);
+        expect(await world.namedBy(own)).toEqual([]);
+        await world.show(shown);
+        await world.push();
+        expect(await world.namedBy(own)).toEqual([]);
+        expect(held(world)).toEqual(before);
+        await world.db.drop();
+      },
+    ),
+    { numRuns: 12 },
+  );
+}, 120_000);
+
+test('every column with text is searched, and none of another kind could hold an address', async () => {
+  const { db } = await createPusher(0);
+  onTestFinished(() => db.drop());
+  const tables = await findTextTables(db.database, 'bridge');
+  const searched = new Set(tables.flatMap(({ table, columns }) => columns.map(({ name }) => `${table}.${name}`)));
+  const columns = await db.database.query<{ name: string; type: string }>(
+    `select n.nspname || '.' || c.relname || '.' || a.attname as name, format_type(a.atttypid, null) as type
+     from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+     where n.nspname = 'bridge' and c.relkind = 'r' and c.relname <> 'migrations' and a.attnum > 0 and not a.attisdropped`,
+  );
+  const others = columns.filter(({ name }) => !searched.has(name)).map(({ type }) => type);
+  expect([...new Set(others)].sort()).toEqual([
+    'bigint',
+    'boolean',
+    'bytea',
+    'double precision',
+    'integer',
+    'numeric',
+    'timestamp with time zone',
+    'uuid',
+  ]);
+});

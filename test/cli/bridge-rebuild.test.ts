@@ -1,0 +1,236 @@
+/**
+ * `bridge rebuild` with the real service, the ERP of the memory connector and PostgreSQL tables: the bridge's database is
+ * an old backup, or gone. The memory ERP makes a second object of each repeated create.
+ */
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, expect, test } from 'vitest';
+import { type OpenRestore, readOpenRestore } from '#bridge/restore/open-restore.ts';
+import { createDatabase, type Database } from '#platform/database/database.ts';
+import { silentLogger } from '#platform/log.ts';
+import { type MemoryErp, startMemoryErp } from '../../connectors/memory/memory-erp.ts';
+import { until, useEmbedded } from '../faults/program-process.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../harness/sourcing.ts';
+import { copyTestDatabase, createEmptyDatabase, type TestDatabase } from '../harness/test-database.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService } from '../harness/test-service.ts';
+import { runHere, startCommandLine } from './command-line.ts';
+
+let organisation: TestOrganisation;
+let memory: MemoryErp;
+let tables: TestDatabase;
+let folder: string;
+let config: string;
+let databaseUrl: string;
+
+const suppliers = ['S1', 'S2', 'S3'];
+
+/** An event of two lots that these suppliers win, closed. */
+async function award(id: string, winners: readonly string[]): Promise<void> {
+  const lots = ['A', 'B'];
+  await desk(organisation, 'PUT', `${id}/scenarios/best`, {
+    awards: lots.map((lot, n) => ({ lot, supplier: winners[n] ?? '', share_awarded: '1' })),
+  });
+  await desk(organisation, 'POST', `${id}/award`, { scenario: 'best' });
+  await desk(organisation, 'POST', `${id}/close`);
+}
+
+async function awardedEvent(name: string, winners: readonly string[]): Promise<string> {
+  const id = await createEvent(organisation, eventPayload({ name, lots: ['A', 'B'], suppliers }));
+  await desk(organisation, 'POST', `${id}/publish`);
+  for (const supplier of suppliers)
+    await desk(organisation, 'POST', `${id}/bids`, {
+      supplier,
+      lots: ['A', 'B'].map((lot) => ({ lot, values: { Price: String(suppliers.indexOf(supplier) + 2) } })),
+    });
+  await award(id, winners);
+  return id;
+}
+
+beforeAll(async () => {
+  const service = await startTestService();
+  organisation = await service.organisation();
+  await createSuppliers(organisation, suppliers);
+  memory = await startMemoryErp({ clientId: 'bridge', clientSecret: 'secret' });
+  tables = await createEmptyDatabase();
+  folder = await scratchFolder();
+  config = join(folder, 'bridge.yaml');
+  const source = {
+    name: 'main',
+    base_url: service.url,
+    api_key: organisation.key,
+    audit_hours: 0,
+    poll_seconds: 3600,
+    lateness_seconds: 1,
+  };
+  const login = { base_url: memory.address, client_id: 'bridge', client_secret: 'secret' };
+  const withdrawals = { most: 100 };
+  const flows = [
+    { name: 'memory', source: 'main', connector: 'memory', settings: login, withdrawals },
+    { name: 'tables', source: 'main', connector: 'postgres', settings: { url: tables.url }, withdrawals },
+  ];
+  await writeFile(config, JSON.stringify({ bridge: { port: 0, console_port: 0, sources: [source], flows } }));
+  databaseUrl = await emptyDatabase();
+}, 120_000);
+
+/** A database to which this test holds no connection, so that it can be copied. */
+async function emptyDatabase(): Promise<string> {
+  const { url, database } = await createEmptyDatabase();
+  await database.close();
+  return url;
+}
+
+const args = (command: readonly string[], data = folder) => ['bridge', ...command, '--config', config, '--data', data];
+const bridge = (...command: readonly string[]) => runHere(args(command), { DATABASE_URL: databaseUrl });
+
+/** What the service has awarded: the cost of each award, by its key. */
+async function awarded(): Promise<[string, number][]> {
+  const costs = new Map<string, number>();
+  for (const record of await readWholeFeed(organisation, 'awards'))
+    for (const { supplier, cost } of record.awards) {
+      const key = `${record.sourcing_event}/${supplier}`;
+      costs.set(key, (costs.get(key) ?? 0) + Number(cost));
+    }
+  return [...costs].toSorted(([a], [b]) => (a < b ? -1 : 1));
+}
+
+async function inTables(): Promise<[string, number][]> {
+  const rows = await tables.database.query<{ key: string; cost: string }>(
+    "select key, total_cost::text as cost from sourcing.award where state = 'current' order by key",
+  );
+  return rows.map(({ key, cost }) => [key, Number(cost)]);
+}
+
+/** The number of the memory ERP's object of each award. Of a key that stands here twice there are two objects. */
+const numbers = () =>
+  memory
+    .allOf('award')
+    .map(({ key, number }): [string, string] => [key, number])
+    .toSorted(([a], [b]) => (a < b ? -1 : 1));
+
+/** Every award that was there before and still is has the object that it had. */
+function expectNoneTwice(before: [string, string][]): void {
+  const after = numbers();
+  const keys = new Set(after.map(([key]) => key));
+  expect(after).toHaveLength(keys.size);
+  const own = new Map(before);
+  expect(after.filter(([key]) => own.has(key))).toEqual(before.filter(([key]) => keys.has(key)));
+}
+
+async function expectEqual(): Promise<void> {
+  const wanted = await awarded();
+  expect(await inTables()).toEqual(wanted);
+  // One object for each award: a second one would stand here, too.
+  expect(numbers().map(([key]) => key)).toEqual(wanted.map(([key]) => key));
+}
+
+/** Starts a rebuild as a process and kills it with -9 when this is true of the restore that it has noted. */
+async function killedRebuild(
+  when: (restore: OpenRestore) => boolean,
+  {
+    data = folder,
+    env = { DATABASE_URL: databaseUrl },
+  }: { data?: string; env?: Readonly<Record<string, string>> } = {},
+): Promise<void> {
+  const rebuild = startCommandLine(args(['rebuild'], data), env);
+  const look = async () => {
+    const read = async (url: string) => withDatabase(url, readOpenRestore).catch(() => undefined);
+    if (data === folder) return read(databaseUrl);
+    // Before the process has made it, this would make it.
+    return existsSync(join(data, 'postgres', 'postmaster.pid')) ? useEmbedded(data, read) : undefined;
+  };
+  await until('the rebuild has come so far', async () => {
+    const restore = await look();
+    return restore !== undefined && when(restore);
+  });
+  rebuild.signal('SIGKILL');
+  expect(await rebuild.ended).toBe('SIGKILL');
+}
+
+async function withDatabase<T>(url: string, use: (database: Database) => Promise<T>): Promise<T> {
+  const database = createDatabase({ url, log: silentLogger, applicationName: 'test', poolMax: 1 });
+  try {
+    return await use(database);
+  } finally {
+    await database.close();
+  }
+}
+
+/** As if the restore was noted long ago: calls of the lost bridge can take effect no longer, and are not waited for. */
+const ageRestore = (url: string) =>
+  withDatabase(url, async (database) => {
+    const ago = "interval '10 minutes'";
+    await database.query(`update bridge.restores set restored = restored - ${ago} where ended is null`);
+    await database.query(`update bridge.flows set restored = restored - ${ago} where restored is not null`);
+    await database.query(`update bridge.flow_documents set uncertain_since = uncertain_since - ${ago}`);
+  });
+
+const isNoted = () => true;
+const isAsking = ({ confirming }: OpenRestore) => confirming.length > 0;
+
+test('from a backup: equal, nothing twice, and killed on the way it goes on where it was', {
+  timeout: 180_000,
+}, async () => {
+  const first = await awardedEvent('Chairs', ['S1', 'S2']);
+  await awardedEvent('Desks', ['S1', 'S1']);
+  expect(await bridge('run')).toMatchObject({ code: 0 });
+  await expectEqual();
+  const backup = await copyTestDatabase(databaseUrl);
+  await backup.database.close();
+
+  // Delivered after the backup: a new award, another winner, and an award that is taken back.
+  await awardedEvent('Lamps', ['S2', 'S3']);
+  await desk(organisation, 'POST', `${first}/reopen`);
+  await award(first, ['S3', 'S2']);
+  expect(await bridge('run')).toMatchObject({ code: 0 });
+  await expectEqual();
+  const before = numbers();
+
+  // The bridge is lost; the source goes on, and its database is that of the backup.
+  await awardedEvent('Shelves', ['S1', 'S3']);
+  databaseUrl = backup.url;
+  for (const when of [isNoted, isAsking]) await killedRebuild(when);
+  await ageRestore(databaseUrl);
+  const rebuilt = await bridge('rebuild');
+  expect(rebuilt).toMatchObject({ code: 0, stdout: expect.stringContaining('Rebuilt') });
+  await expectEqual();
+  expectNoneTwice(before);
+  expect((await bridge('status')).stdout).not.toContain('estored');
+});
+
+test('from nothing: the ledger is that of the ERP, and only what nobody has delivered is written', {
+  timeout: 180_000,
+}, async () => {
+  const before = numbers();
+  const events = await readWholeFeed(organisation, 'sourcing-events');
+  const chairs = events.find(({ name }: { name: string }) => name === 'Chairs').id;
+  databaseUrl = await emptyDatabase();
+  // Taken back while there is no bridge: the award of S3 for the chairs, which no record names any more.
+  await desk(organisation, 'POST', `${chairs}/reopen`);
+  await award(chairs, ['S2', 'S2']);
+  await killedRebuild(isAsking);
+  await ageRestore(databaseUrl);
+  expect(await bridge('rebuild')).toMatchObject({ code: 0 });
+  await expectEqual();
+  expectNoneTwice(before);
+  // The ledger is whole: a comparison finds each object as it was delivered.
+  expect(await bridge('reconcile')).toMatchObject({ code: 0 });
+  expect(await bridge('run')).toMatchObject({ code: 0 });
+  expectNoneTwice(before);
+});
+
+test('after an embedded folder was lost, and killed with -9 meanwhile', { timeout: 240_000 }, async () => {
+  const before = numbers();
+  const data = join(await scratchFolder(), 'data');
+  closeAfterFile(() => useEmbedded(data, async () => undefined));
+  await killedRebuild(isNoted, { data, env: {} });
+  await killedRebuild(isAsking, { data, env: {} });
+  await useEmbedded(data, ageRestore);
+  const rebuild = startCommandLine(args(['rebuild'], data));
+  expect([await rebuild.ended, rebuild.stdout()]).toEqual([0, expect.stringContaining('Rebuilt')]);
+  await expectEqual();
+  expectNoneTwice(before);
+});
