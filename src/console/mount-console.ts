@@ -52,7 +52,7 @@ export function mountStatus(
   const status = cacheStatus(() => readStatus(database, { settings, now: timestampNow(clock) }), clock);
   express.get('/status.json', async (_request, response) => {
     response.locals.route = '/status.json';
-    response.json(await status());
+    response.json(await status.read());
   });
   return () => undefined;
 }

@@ -11,12 +11,12 @@ describe('the status', () => {
       reads += 1;
       return nothing;
     }, clock);
-    await Promise.all([status(), status()]);
+    await Promise.all([status.read(), status.read()]);
     clock.advance(499);
-    await status();
+    await status.read();
     expect(reads).toBe(1);
     clock.advance(2);
-    await status();
+    await status.read();
     expect(reads).toBe(2);
   });
 
@@ -28,13 +28,29 @@ describe('the status', () => {
       clock.advance(3_000);
       return nothing;
     }, clock);
-    await status();
+    await status.read();
     clock.advance(29_999);
-    await status();
+    await status.read();
     expect(reads).toBe(1);
     clock.advance(2);
-    await status();
+    await status.read();
     expect(reads).toBe(2);
+  });
+
+  test('is read again once it was forgotten, also while an older read goes on', async () => {
+    const clock = testClock();
+    const reads: ((status: typeof nothing) => void)[] = [];
+    const status = cacheStatus(() => new Promise((resolve) => reads.push(resolve)), clock);
+    const [older, newer] = [{ ...nothing }, { ...nothing }];
+    const first = status.read();
+    status.forget();
+    const second = status.read();
+    reads[1]?.(newer);
+    expect(await second).toBe(newer);
+    reads[0]?.(older);
+    expect(await first).toBe(older);
+    expect(await status.read()).toBe(newer);
+    expect(reads).toHaveLength(2);
   });
 
   test('that could not be read is read again by the next request', async () => {
@@ -44,7 +60,7 @@ describe('the status', () => {
       if (reads === 1) throw new Error('the database is away');
       return nothing;
     }, testClock());
-    await expect(status()).rejects.toThrow('away');
-    expect(await status()).toEqual(nothing);
+    await expect(status.read()).rejects.toThrow('away');
+    expect(await status.read()).toEqual(nothing);
   });
 });

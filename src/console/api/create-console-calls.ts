@@ -31,8 +31,8 @@ export function createConsoleCalls(deps: Omit<ConsoleDeps, 'isCurrent'>): Consol
     caller.noted.push(subject);
   };
   return {
-    endpoints: consoleApi({ ...deps, status, note, urlOf: createObjectUrls(settings.flows) }),
-    status,
+    endpoints: consoleApi({ ...deps, status: status.read, note, urlOf: createObjectUrls(settings.flows) }),
+    status: status.read,
     answer: async (caller, run) => {
       try {
         const answer = await run();
@@ -44,6 +44,9 @@ export function createConsoleCalls(deps: Omit<ConsoleDeps, 'isCurrent'>): Consol
           await record(deps, caller, { ...subject, details }, 'failed').catch(() => undefined);
         }
         throw error;
+      } finally {
+        // What was noted has changed something, also where it failed half-way: the caller's next page shows it.
+        if (caller.noted.length > 0) status.forget();
       }
     },
     refused: (caller, subject) => record(deps, caller, subject, 'refused'),

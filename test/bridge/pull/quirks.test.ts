@@ -94,6 +94,7 @@ const caughtUp = { failures: 0, last_error: null, stalled_since: null, stalled_w
 const alone: [string, Story][] = [
   ['hidden-rows=10', { records: 16, always: true }],
   ['hidden-rows,page-numbers', { records: 8 }],
+  ['hidden-rows=3,page-size-capped=5,shrinking-pages=20,offsets', { records: 16 }],
   ['equal-stamps=60,unstable-ties,page-numbers', { records: 40, bulk: true, always: true }],
   ['equal-stamps=60,order-random-by-page,offsets', { records: 30, bulk: true }],
   ['equal-stamps=60,order-random', { records: 60, bulk: true }],

@@ -17,6 +17,7 @@ const lists = [
   'page-numbers',
   'hidden-rows=3',
   'hidden-rows=25',
+  'hidden-rows=3,page-size-capped=5,shrinking-pages=20,offsets',
   'unstable-ties,equal-stamps=5',
   'order-random-by-page',
   'order-descending',

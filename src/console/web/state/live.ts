@@ -14,9 +14,11 @@ const silentMs = 40_000;
 const askMs = 5_000;
 const againMs = 10_000;
 const burstMs = 1_200;
+const loadMsMax = 10_000;
 
 let heardMs = 0;
 let lastTickMs = 0;
+let loads = 0;
 let waiting: ReturnType<typeof setTimeout> | undefined;
 
 /** Starts it, once for a page. */
@@ -66,12 +68,23 @@ function hear(event: string): void {
   if (event === 'changed') changed();
 }
 
-/** Changes that come in a burst are one. A text that is being selected stays selected: the page waits for its end. */
+/** Counts an answer as being loaded, until the function that it returns is called. */
+export function noteLoad(): () => void {
+  loads += 1;
+  return () => {
+    loads -= 1;
+  };
+}
+
+/**
+ * Changes that come in a burst are one. A text that is being selected stays selected: the page waits for its end. An
+ * answer on its way is waited for, too: where each takes longer than the next change, a page would never show one.
+ */
 function changed(): void {
   if (paused.value || document.hidden || waiting !== undefined) return;
   const wait = Math.max(0, lastTickMs + burstMs - Date.now());
   waiting = setTimeout(function proceed() {
-    if (isSelecting()) {
+    if (isSelecting() || (loads > 0 && Date.now() - lastTickMs < loadMsMax)) {
       waiting = setTimeout(proceed, burstMs);
       return;
     }

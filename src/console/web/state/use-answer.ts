@@ -1,7 +1,7 @@
 /** What a page shows of a call: the answer, kept while a newer one is loaded, or why there is none. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { failureText, get, type Parameters, queryText } from './api.ts';
-import { tick } from './live.ts';
+import { noteLoad, tick } from './live.ts';
 
 export interface LoadedAnswer<Answer> {
   readonly answer: Answer | undefined;
@@ -34,16 +34,19 @@ export function useAnswer<Answer>(
     if (key === undefined) return;
     const number = ++latest.current;
     const stop = new AbortController();
+    const ended = noteLoad();
     show((before) => (before.key === key ? { ...before, busy: true } : { key, busy: true, ...keptOf(before, key) }));
-    get<Answer>(key, {}, stop.signal).then(
-      (answer) => {
-        if (number === latest.current) show({ key, answer, busy: false });
-      },
-      (error: unknown) => {
-        if (number === latest.current && !stop.signal.aborted)
-          show((before) => ({ ...before, key, error: failureText(error), busy: false }));
-      },
-    );
+    get<Answer>(key, {}, stop.signal)
+      .then(
+        (answer) => {
+          if (number === latest.current) show({ key, answer, busy: false });
+        },
+        (error: unknown) => {
+          if (number === latest.current && !stop.signal.aborted)
+            show((before) => ({ ...before, key, error: failureText(error), busy: false }));
+        },
+      )
+      .finally(ended);
     return () => stop.abort();
   }, [key, change, again]);
   return { answer: shown.answer, error: shown.error, busy: shown.busy, reload: () => setAgain((count) => count + 1) };
