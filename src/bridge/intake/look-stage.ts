@@ -28,6 +28,11 @@ import {
 
 /** A submission that is found nowhere is sent again so often, each time after a search; then its records wait again. */
 const postsMost = 3;
+/**
+ * So often where the source shows one that names the same suppliers, and nothing tells yet whether it is ours: if it is, a
+ * repetition is answered with its id.
+ */
+const postsOfAlikeMost = 12;
 /** So long after the last POST a submission that may be ours is waited for, until it says which suppliers it names. */
 const namelessMs = 15 * 60_000;
 /** The source's clock may be off by so much. */
@@ -97,7 +102,12 @@ function nextLook({ looks }: OpenSubmission, nowMs: number, floorMs: number) {
   return timestampFromMs(nowMs + retryWaitMs(retrySchedules.submissionLook, looks, { floorMs }));
 }
 
-type Trace = { readonly is: 'found'; readonly uuid: string } | { readonly is: 'none' } | { readonly is: 'perhaps' };
+type Trace =
+  | { readonly is: 'found'; readonly uuid: string }
+  /** There is one with the same suppliers. By whom is not known before the first of ours is. */
+  | { readonly is: 'alike' }
+  | { readonly is: 'none' }
+  | { readonly is: 'perhaps' };
 
 /** Finds out whether a POST whose end is not known has taken effect. */
 async function search(work: IntakeWork, submission: OpenSubmission): Promise<void> {
@@ -137,23 +147,23 @@ async function search(work: IntakeWork, submission: OpenSubmission): Promise<voi
     await lease.transaction((tx) => storeLook(tx, id, nextLook(submission, nowMs, 0)));
     return;
   }
-  if (submission.posts < postsMost) {
+  if (submission.posts < (trace.is === 'alike' ? postsOfAlikeMost : postsMost)) {
     const endsMs = nowMs + work.source.timeout_seconds * 1000;
     const next = { ends: timestampFromMs(endsMs), nextLook: timestampFromMs(endsMs + lateEffectMs) };
     await lease.transaction((tx) => repeatIntent(tx, id, next));
     await sendPack(work, { id, records });
     return;
   }
-  await giveUp(work, submission);
+  await giveUp(work, submission, trace.is === 'alike' ? 'what it shows may be of others' : 'shows no trace of it');
 }
 
 /**
- * The source has failed at this submission several times, and shows no trace of it. Its suppliers wait again, in smaller
+ * The source has failed at this submission several times, and shows nothing that is certainly it. Its suppliers wait again, in smaller
  * submissions: one of them may be what it fails at. A single one lets the others pass.
  */
-async function giveUp(work: IntakeWork, submission: OpenSubmission): Promise<void> {
+async function giveUp(work: IntakeWork, submission: OpenSubmission, seen: string): Promise<void> {
   const { intake, lease, clock } = work;
-  const why = `the service did not take it in ${submission.posts} tries, and shows no trace of it`;
+  const why = `the service did not take it in ${submission.posts} tries, and ${seen}`;
   const until = timestampFromMs(clock.nowMs() + retryWaitMs(retrySchedules.submission, submission.posts));
   await lease.transaction(async (tx) => {
     const alone = submission.suppliers === 1;
@@ -223,7 +233,8 @@ async function findTrace(work: IntakeWork, submission: OpenSubmission, keys: rea
   const possible = candidates.filter(({ creator }) => creator === undefined || creator === own);
   const found = possible.find(({ isProcessed }) => isProcessed);
   if (found) return { is: 'found', uuid: found.uuid };
-  return { is: possible.length > 0 ? 'perhaps' : 'none' };
+  if (possible.length > 0) return { is: 'perhaps' };
+  return { is: own === undefined && candidates.some(({ isProcessed }) => isProcessed) ? 'alike' : 'none' };
 }
 
 const creatorForm = z.looseObject({ result: z.looseObject({ created_by: z.string().optional() }) });
