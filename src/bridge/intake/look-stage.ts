@@ -29,8 +29,8 @@ import {
 /** A submission that is found nowhere is sent again so often, each time after a search; then its records wait again. */
 const postsMost = 3;
 /**
- * So often where the source shows one that names the same suppliers, and nothing tells yet whether it is ours: if it is, a
- * repetition is answered with its id.
+ * So often where the source shows one that names the same suppliers, and nothing tells yet whether it is ours: if it is,
+ * and the source knows the key again, a repetition is answered with its id. At one that does not, repetitions become more.
  */
 const postsOfAlikeMost = 12;
 /** So long after the last POST a submission that may be ours is waited for, until it says which suppliers it names. */
@@ -104,7 +104,7 @@ function nextLook({ looks }: OpenSubmission, nowMs: number, floorMs: number) {
 
 type Trace =
   | { readonly is: 'found'; readonly uuid: string }
-  /** There is one with the same suppliers. By whom is not known before the first of ours is. */
+  /** There is just one with the same suppliers. By whom is not known before the first of ours is. */
   | { readonly is: 'alike' }
   | { readonly is: 'none' }
   | { readonly is: 'perhaps' };
@@ -234,7 +234,8 @@ async function findTrace(work: IntakeWork, submission: OpenSubmission, keys: rea
   const found = possible.find(({ isProcessed }) => isProcessed);
   if (found) return { is: 'found', uuid: found.uuid };
   if (possible.length > 0) return { is: 'perhaps' };
-  return { is: own === undefined && candidates.some(({ isProcessed }) => isProcessed) ? 'alike' : 'none' };
+  const alike = candidates.filter(({ isProcessed }) => isProcessed);
+  return { is: own === undefined && alike.length === 1 ? 'alike' : 'none' };
 }
 
 const creatorForm = z.looseObject({ result: z.looseObject({ created_by: z.string().optional() }) });
