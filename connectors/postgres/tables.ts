@@ -75,8 +75,9 @@ const questionCells = (question: QuestionHead) => prefixed('question', question)
 type Prefixed<Prefix extends string, Part> = { [Name in keyof Part & string as `${Prefix}_${Name}`]: Part[Name] };
 
 function prefixed<Prefix extends string, Part extends object>(prefix: Prefix, part: Part): Prefixed<Prefix, Part> {
-  const named = Object.entries(part).map(([name, value]) => [`${prefix}_${name}`, value]);
-  return Object.fromEntries(named) as Prefixed<Prefix, Part>;
+  const named: Record<string, unknown> = {};
+  for (const name in part) named[`${prefix}_${name}`] = part[name];
+  return named as Prefixed<Prefix, Part>;
 }
 
 function numbered<Part extends object>(parts: readonly Part[]) {
@@ -92,8 +93,17 @@ function numberedLines<Line extends object>(lines: readonly Line[]) {
   return lines.map((entry, index) => ({ line: index + 1, ...entry }));
 }
 
+/** An award has more of these than of all else together: each is made in one step. */
 const valueRows = (lines: readonly { values: BidSheetRow }[]) =>
-  ofLines(lines, ({ values }) => values.map(({ column, ...rest }) => ({ column_name: column, ...rest })));
+  lines.flatMap(({ values }, index) =>
+    values.map(({ column, value, currency }, place) => ({
+      line: index + 1,
+      position: place + 1,
+      column_name: column,
+      value,
+      currency,
+    })),
+  );
 
 const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
   supplier: [

@@ -1,6 +1,7 @@
 /**
  * Compares what a flow has delivered with what its ERP holds now, a page after another. It only reads: a daemon may push
- * meanwhile, and a document that is written while it is compared is `unclear`, never different.
+ * meanwhile, and a document that is written while it is compared is `unclear`, never different. The ERP is asked for the
+ * next page while the page before it is stored, and never for two at once.
  *
  * Example: the flow `erp` has delivered A-1 as order 4711 and A-2 as 4712, and has withdrawn A-3; batchMax is 2.
  *
@@ -13,7 +14,7 @@
  */
 
 import { RateLimited } from '#connector/errors.ts';
-import type { ReadBack, TakenDocument } from '#connector/read-back.ts';
+import { comparedValuesOf, type ReadBack, type TakenDocument } from '#connector/read-back.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { SecretBox } from '#platform/secrets.ts';
@@ -21,6 +22,7 @@ import type { OpenFlow } from '../flows/open-flows.ts';
 import { createConnectorCalls } from '../push/calls/connector-calls.ts';
 import { unknownContent } from '../push/claim/flow-document-store.ts';
 import type { FindingName } from './finding-names.ts';
+import { oneAhead } from './one-ahead.ts';
 import { type ReconcileFeedsDeps, reconcileFeeds } from './reconcile-feeds.ts';
 import {
   type ComparedPage,
@@ -68,20 +70,44 @@ export async function reconcileFlow(
   const { batchMax, timeoutMs, readsBack = [] } = connector.capabilities;
   const calls = createConnectorCalls(session, { secrets, graceMs: deps.abortGraceMs });
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
-  const limit = { timeoutMs, signal };
+  const stop = new AbortController();
+  const ended = AbortSignal.any([signal, stop.signal]);
+  const limit = { timeoutMs, signal: ended };
   let run = begun;
   if (deps.feeds) await reconcileFeeds({ database, clock, ...deps.feeds }, run, signal);
-  while (run.ended === null) {
-    signal.throwIfAborted();
-    const page = await readLedgerPage(database, run, kinds, batchMax);
-    const last = page.at(-1);
-    if (!last) return endWithReport(database, deps.secrets, run, flow, timestampNow(clock));
-    const compared = await comparePage(page);
-    const moved = await readMoved(database, run.flow, page);
-    run = await storeComparedPage(database, run, pageOf(page, compared, moved, last));
-    deps.onPage?.(run);
+  if (run.ended !== null) return run;
+  const pages = oneAhead(comparedPages(oneAhead(ledgerPages(run))));
+  for await (const { page, last, compared } of pages)
+    try {
+      const moved = await readMoved(database, run.flow, page);
+      run = await storeComparedPage(database, run, pageOf(page, compared, moved, last));
+      deps.onPage?.(run);
+    } catch (error) {
+      // The call that asks for the next page must end before this function does.
+      stop.abort(error);
+      throw error;
+    }
+  signal.throwIfAborted();
+  return endWithReport(database, deps.secrets, run, flow, timestampNow(clock));
+
+  async function* ledgerPages(
+    from: Pick<Reconciliation, 'flow' | 'events' | 'kind' | 'key'>,
+  ): AsyncGenerator<LedgerPage> {
+    for (let position = from; ; ) {
+      const page = await readLedgerPage(database, position, kinds, batchMax);
+      const last = page.at(-1);
+      if (!last) return;
+      yield { page, last };
+      position = { ...position, kind: last.kind, key: last.key };
+    }
   }
-  return run;
+
+  async function* comparedPages(ledger: AsyncGenerator<LedgerPage>) {
+    for await (const { page, last } of ledger) {
+      ended.throwIfAborted();
+      yield { page, last, compared: await comparePage(page) };
+    }
+  }
 
   /** What the ERP holds, by key. */
   async function comparePage(page: readonly LedgerDocument[]): Promise<Map<string, Compared>> {
@@ -113,10 +139,16 @@ export async function reconcileFlow(
         return await call();
       } catch (error) {
         const waitMs = error instanceof RateLimited ? (error.retryAfterMs ?? retryMs * 10) : retryMs * 2 ** (tries - 1);
-        if (signal.aborted || tries === triesMax || waitMs > waitMostMs || calls.isStuck()) throw error;
-        await clock.sleep(waitMs, signal);
+        if (ended.aborted || tries === triesMax || waitMs > waitMostMs || calls.isStuck()) throw error;
+        await clock.sleep(waitMs, ended);
       }
   }
+}
+
+/** Documents of one kind, and the last of them. */
+interface LedgerPage {
+  readonly page: readonly LedgerDocument[];
+  readonly last: LedgerDocument;
 }
 
 const underWay = 'a call for it was under way; it is compared by the next run';
@@ -155,7 +187,7 @@ function pageOf(
   for (const entry of page) {
     const answer = moved.has(entry.key) ? { finding: 'unclear' as const, reason: underWay } : compared.get(entry.key);
     const found = findingsOf(entry, answer);
-    if (answer && 'status' in answer && answer.status === 'held') comparedValues += answer.fields.length;
+    if (answer && 'status' in answer && answer.status === 'held') comparedValues += comparedValuesOf(answer);
     const differing =
       found.find(({ finding }) => finding !== 'not compared') ?? (isHeldAsDelivered(answer) ? null : found[0]);
     if (!differing) asDelivered += 1;

@@ -132,9 +132,12 @@ export async function readMoved(
   documents: readonly LedgerDocument[],
 ): Promise<ReadonlySet<string>> {
   const rows = await sql.query<{ key: string }>(
+    // The limit keeps the planner from reading the whole ledger for each page.
     `select w.key from unnest($2::text[], $3::text[], $4::text[]) as w (kind, key, state)
-     left join bridge.flow_documents d on d.flow = $1 and d.kind = w.kind and d.key = w.key
-     where d.key is null or ${stateOf} <> w.state or ${isUncertain}`,
+     left join lateral (
+       select ${stateOf} as state, ${isUncertain} as uncertain from bridge.flow_documents d
+       where d.flow = $1 and d.kind = w.kind and d.key = w.key limit 1) d on true
+     where d.state is distinct from w.state or d.uncertain`,
     [flow, documents.map(({ kind }) => kind), documents.map(({ key }) => key), documents.map(({ state }) => state)],
   );
   return new Set(rows.map(({ key }) => key));
@@ -182,38 +185,42 @@ export async function storeComparedPage(
         'conflict',
         `Another process goes on with this comparison of "${run.flow}", or began it anew.`,
       );
-    const eraser = await findErased(tx, () => page.findings.map((finding) => JSON.stringify(finding)));
-    const findings = eraser ? page.findings.map((finding) => eraser.takeOutOf(finding)) : page.findings;
-    const column = (value: (finding: LedgerFinding) => string | null) =>
-      findings.map((finding) => {
-        const text = value(finding);
-        return text === null ? null : storableText(text);
-      });
-    await tx.query(
-      `insert into bridge.reconciliation_findings
-         (run, kind, key, number, finding, reference, field, expected, held, changed_by, changed_at, reason)
-       select $1, f.kind, f.key, row_number() over (partition by f.kind, f.key order by f.place), f.finding,
-         f.reference, f.field, f.expected, f.held, f.changed_by, f.changed_at, f.reason
-       from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-         $10::text[], $11::text[]) with ordinality
-         as f (kind, key, finding, reference, field, expected, held, changed_by, changed_at, reason, place)`,
-      [
-        run.id,
-        findings.map(({ kind }) => kind),
-        findings.map(({ key }) => key),
-        column(({ finding }) => finding),
-        findings.map(({ reference }) => reference),
-        column(({ field }) => field),
-        column(({ expected }) => expected),
-        column(({ held }) => held),
-        column(({ changedBy }) => changedBy),
-        column(({ changedAt }) => changedAt),
-        column(({ reason }) => reason),
-      ],
-    );
+    if (page.findings.length > 0) await insertFindings(tx, run.id, page.findings);
     await addToTotals(tx, run.id, page.states);
     return moved;
   });
+}
+
+async function insertFindings(tx: Sql, run: number, given: readonly LedgerFinding[]): Promise<void> {
+  const eraser = await findErased(tx, () => given.map((finding) => JSON.stringify(finding)));
+  const findings = eraser ? given.map((finding) => eraser.takeOutOf(finding)) : given;
+  const column = (value: (finding: LedgerFinding) => string | null) =>
+    findings.map((finding) => {
+      const text = value(finding);
+      return text === null ? null : storableText(text);
+    });
+  await tx.query(
+    `insert into bridge.reconciliation_findings
+       (run, kind, key, number, finding, reference, field, expected, held, changed_by, changed_at, reason)
+     select $1, f.kind, f.key, row_number() over (partition by f.kind, f.key order by f.place), f.finding,
+       f.reference, f.field, f.expected, f.held, f.changed_by, f.changed_at, f.reason
+     from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+       $10::text[], $11::text[]) with ordinality
+       as f (kind, key, finding, reference, field, expected, held, changed_by, changed_at, reason, place)`,
+    [
+      run,
+      findings.map(({ kind }) => kind),
+      findings.map(({ key }) => key),
+      column(({ finding }) => finding),
+      findings.map(({ reference }) => reference),
+      column(({ field }) => field),
+      column(({ expected }) => expected),
+      column(({ held }) => held),
+      column(({ changedBy }) => changedBy),
+      column(({ changedAt }) => changedAt),
+      column(({ reason }) => reason),
+    ],
+  );
 }
 
 /** Exact: `numeric` adds decimals of any length. */

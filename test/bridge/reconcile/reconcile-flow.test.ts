@@ -222,6 +222,59 @@ describe('the ERP', () => {
   });
 });
 
+describe('the next page', () => {
+  /** The database, whose stores of pages run `before` first. */
+  const storing = (before: () => Promise<void>): Database => {
+    const { database } = pusher.db;
+    const transaction = (async (work: never) => {
+      await before();
+      return database.transaction(work);
+    }) as Database['transaction'];
+    return { ...database, transaction };
+  };
+
+  test('is read while the one before it is stored, and never two at once', async () => {
+    await deliver(0, 1, 2, 3, 4, 5, 6);
+    let [reading, most, began] = [0, 0, 0];
+    const second = Promise.withResolvers<void>();
+    onReadBack = async (given, signal) => {
+      reading += 1;
+      began += 1;
+      most = Math.max(most, reading);
+      if (began === 2) second.resolve();
+      const answers = await plain(given, signal);
+      reading -= 1;
+      return answers;
+    };
+    const run = await reconcile({ database: storing(() => (began === 0 ? Promise.resolve() : second.promise)) });
+    expect(run).toMatchObject({ documents: 7, asDelivered: 7 });
+    expect([began, most]).toEqual([3, 1]);
+  });
+
+  test('is given up, and its call has ended, when the one before it cannot be stored', async () => {
+    await deliver(0, 1, 2, 3, 4);
+    const second = Promise.withResolvers<void>();
+    let ended = '';
+    onReadBack = (given, signal) => {
+      if (given.length === 3) return plain(given, signal);
+      second.resolve();
+      return new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => {
+          ended = String(signal.reason);
+          reject(signal.reason as Error);
+        });
+      });
+    };
+    let begun = false;
+    const database = storing(async () => {
+      if (begun) await second.promise.then(() => Promise.reject(new Error('the disk is full')));
+      begun = true;
+    });
+    await expect(reconcile({ database })).rejects.toThrow('the disk is full');
+    expect(ended).toContain('the disk is full');
+  });
+});
+
 describe('a kill', () => {
   test('at any page leaves what was compared, and the next process goes on after it', async () => {
     await deliver(0, 1, 2, 3, 4, 5, 6);

@@ -11,7 +11,15 @@ import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Found, Operation, Outcome, PlannedOperation, Session, Unclear } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import { RateLimited } from '#connector/errors.ts';
-import { type ReadBack, readBackForm, type TakenDocument } from '#connector/read-back.ts';
+import {
+  isReadField,
+  type ReadBack,
+  type ReadField,
+  readBackForm,
+  readBackFormWithoutFields,
+  readBackLimits,
+  type TakenDocument,
+} from '#connector/read-back.ts';
 import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
 import { createDeadline } from './deadline.ts';
@@ -251,27 +259,46 @@ function readFoundEntry(key: string, item: unknown, { redact, holdsSecret }: Sec
 /** An answer of another document is not this one's; nor is one with a secret in it, which must not be stored. */
 function readReadBack(key: string, answered: unknown, { redact, removeSecrets, holdsSecret }: Secrets): ReadBack {
   const unclear = (reason: string): ReadBack => ({ key, status: 'unclear', reason });
-  const read = readBackForm.safeParse(answered);
+  // `redact` would also cut long texts off, and two that differ only at their ends would be the same.
+  const without = (text: string | undefined) => (text === undefined ? undefined : removeSecrets(text));
+  // Objects have hundreds of fields, so these are checked one by one, and by the form only to say what is wrong with them.
+  const taken = takeFields(answered);
+  const read = (taken ? readBackFormWithoutFields : readBackForm).safeParse(answered);
   if (!read.success) return unclear(`the connector returned an answer that cannot be read${faultOf(read.error)}`);
   const answer = read.data as ReadBack;
   if (answer.key !== key) return unclear('the connector answered for another document');
   if (answer.status === 'unclear') return { ...answer, reason: redact(answer.reason) };
   if ('reference' in answer && holdsSecret(answer.reference)) return unclear(secretReference);
   if (answer.status !== 'held') return answer;
+  if (!taken) return unclear('the connector returned fields that cannot be read');
   const { notCompared, changed } = answer;
-  // `redact` would also cut long texts off, and two that differ only at their ends would be the same.
-  const without = (text: string | undefined) => (text === undefined ? undefined : removeSecrets(text));
   return {
     ...answer,
-    // Most are equal: they are counted, and not one character of them is kept.
-    fields: answer.fields.map(({ name, expected, held }) =>
-      expected === held
-        ? { name: '', expected: undefined, held: undefined }
-        : { name: redact(name), expected: without(expected), held: without(held) },
-    ),
+    fields: taken.differing.map(({ name, expected, held }) => ({
+      name: redact(name),
+      expected: without(expected),
+      held: without(held),
+    })),
+    equalValues: (answer.equalValues ?? 0) + taken.equal,
     ...(notCompared ? { notCompared: notCompared.map(redact) } : {}),
     ...(changed ? { changed: { by: without(changed.by), at: without(changed.at) } } : {}),
   };
+}
+
+/** The fields of an answer that differ; of those that are equal only the count is kept. */
+interface TakenFields {
+  readonly differing: readonly ReadField[];
+  readonly equal: number;
+}
+
+/** Returns undefined unless all fields of the answer are of the form. */
+function takeFields(answered: unknown): TakenFields | undefined {
+  const given = (answered as { readonly fields?: unknown } | null | undefined)?.fields;
+  if (!Array.isArray(given) || given.length > readBackLimits.fields) return undefined;
+  const fields: readonly unknown[] = given;
+  if (!fields.every(isReadField)) return undefined;
+  const differing = fields.filter(({ expected, held }) => expected !== held);
+  return { differing, equal: fields.length - differing.length };
 }
 
 /**

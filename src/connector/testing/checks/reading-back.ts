@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Operation } from '#connector/connector.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import { RateLimited } from '#connector/errors.ts';
-import type { ReadBack, ReadField, TakenDocument } from '#connector/read-back.ts';
+import { comparedValuesOf, type ReadBack, type ReadField, type TakenDocument } from '#connector/read-back.ts';
 import type { Check } from '#connector/testing/check.ts';
 import { endsWithin } from '#connector/testing/ends-within.ts';
 import type { FaultAction } from '#connector/testing/fault-proxy.ts';
@@ -260,10 +260,10 @@ function readerOf(stage: Stage, session: WatchedSession) {
     /** Fails the check unless each is held, has values that were compared, and none of them differs. */
     expectSame(answers: readonly ReadBack[], when: string): void {
       for (const answer of answers)
-        if (answer.status !== 'held' || answer.fields.length === 0 || differencesOf(answer).length > 0)
+        if (answer.status !== 'held' || comparedValuesOf(answer) === 0 || differencesOf(answer).length > 0)
           failCheck({
             expected: `readBack() says that ${answer.key} is held as it was written, with at least one value, after ${when}`,
-            seen: answer.status === 'held' && answer.fields.length === 0 ? 'no values' : shown(answer),
+            seen: answer.status === 'held' && comparedValuesOf(answer) === 0 ? 'no values' : shown(answer),
             lookAt,
           });
     },

@@ -29,7 +29,10 @@ test('answers are passed on as they are', async () => {
     { key: keys[0], ...held },
     { key: keys[1], status: 'missing' },
   ];
-  expect(await callsWith(() => answers).readBack(deliveries, limit)).toEqual(answers);
+  expect(await callsWith(() => answers).readBack(deliveries, limit)).toEqual([
+    { ...answers[0], equalValues: 0 },
+    answers[1],
+  ]);
 });
 
 test('values that are equal are counted, and not kept: each would have to be searched for secrets', async () => {
@@ -37,14 +40,16 @@ test('values that are equal are counted, and not kept: each would have to be sea
     { name: 'title', expected: 'Bolts', held: 'Bolts' },
     { name: 'total', expected: '1', held: '2' },
   ];
-  const [answer] = await callsWith(() => keys.map((key) => ({ key, ...held, fields }))).readBack(deliveries, limit);
-  expect(answer).toMatchObject({ fields: [{ name: '', expected: undefined, held: undefined }, { name: 'total' }] });
+  const answers = keys.map((key, index) => ({ key, ...held, fields, ...(index === 1 ? { equalValues: 40 } : {}) }));
+  const [listed, counted] = await callsWith(() => answers).readBack(deliveries, limit);
+  expect(listed).toMatchObject({ fields: [fields[1]], equalValues: 1 });
+  expect(counted).toMatchObject({ fields: [fields[1]], equalValues: 41 });
 });
 
 test('two long texts that differ only at their ends stay two', async () => {
   const fields = [{ name: 'text', expected: `${'x'.repeat(50_000)}a`, held: `${'x'.repeat(50_000)}b` }];
   const answers = keys.map((key) => ({ key, ...held, fields }));
-  expect(await callsWith(() => answers).readBack(deliveries, limit)).toEqual(answers);
+  expect(await callsWith(() => answers).readBack(deliveries, limit)).toMatchObject(answers);
 });
 
 describe('an answer', () => {
@@ -52,6 +57,9 @@ describe('an answer', () => {
     ['of another document', { key: 'other', ...held }, 'answered for another document'],
     ['without a status', { key: keys[0] }, 'cannot be read (status: '],
     ['whose field is a number', { key: keys[0], ...held, fields: [{ name: 'a', held: 5 }] }, 'fields'],
+    ['with a negative count', { key: keys[0], ...held, equalValues: -1 }, 'equalValues'],
+    ['with a list of numbers', { key: keys[0], ...held, fields: [1] }, 'fields'],
+    ['with too long a list', { key: keys[0], ...held, fields: Array(50_001).fill(held.fields[0]) }, 'fields'],
     ['that is missing in the list', undefined, 'cannot be read'],
     ['with a secret as its reference', { key: keys[0], ...held, reference: secret }, 'holds a secret'],
   ])('%s makes only its own document unclear', async (_what, answer, reason) => {
