@@ -54,14 +54,14 @@ export default defineConnector({
     reads: ['supplier', 'requisition'],
     acknowledges: true,
     listsOpen: true,
-    readsBack: ['quotation', 'award'],
+    readsBack: ['supplier', 'quotation', 'award'],
   },
   capabilitiesWith: ({ batch_size, timeout_seconds, settle_seconds, awards }) => ({
     batchMax: batch_size,
     timeoutMs: timeout_seconds * 1_000,
     lateEffectMs: settle_seconds * 1_000,
     // Prices are not read back.
-    readsBack: awards === 'pricelists' ? ['quotation'] : ['quotation', 'award'],
+    readsBack: awards === 'pricelists' ? ['supplier', 'quotation'] : ['supplier', 'quotation', 'award'],
   }),
   // Odoo's own link to a record, which leads to its form. Prices of an award are no record of their own.
   urlOf: (reference, { url }) => {

@@ -152,7 +152,7 @@ function createOrderKind(
       const answers = deliveries.map((delivery, index) =>
         readOrder(delivery, tasks[index] as OrderTask, orders.get(delivery.document.key) ?? [], context),
       );
-      return addLastChanges(odoo, shape, answers, signal);
+      return addLastChanges(odoo, shape.model, answers, signal);
     },
     async lookup(documents, signal) {
       const searched = documents.map(({ key }) => ({ key, reference: undefined, isExpected: true }));

@@ -120,10 +120,10 @@ function heldTexts(line: HeldLine, wanted: WantedLine | undefined, { hasOrderLin
 
 const changeRows = z.array(z.object({ id, write_uid: relation, write_date: text }));
 
-/** Adds who has changed the orders last, and when, to those that differ. */
+/** Adds who has changed the records of this model last, and when, to those that differ. */
 export async function addLastChanges(
   odoo: Odoo,
-  { model }: OrderShape,
+  model: string,
   answers: readonly ReadBack[],
   signal: AbortSignal,
 ): Promise<ReadBack[]> {

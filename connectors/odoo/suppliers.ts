@@ -7,7 +7,9 @@ import {
   type ConnectorError,
   DataError,
   type Found,
+  type ReadBack,
   type SupplierDocument,
+  type TakenDocument,
   TransientError,
   type Unclear,
   UnknownOutcome,
@@ -16,9 +18,19 @@ import {
 import { externalId, partId } from './external-ids.ts';
 import { type LoadRecord, loadRecords } from './load.ts';
 import { asConnectorError, type Odoo } from './odoo.ts';
+import { addLastChanges } from './read-back.ts';
+import { readSupplier } from './read-back-suppliers.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
 import { id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
-import { type HeldPartner, isStorable, partnerModel, readPartners, singlePartner, type Vendors } from './vendors.ts';
+import {
+  type HeldPartner,
+  isStorable,
+  listPartners,
+  partnerModel,
+  readPartners,
+  singlePartner,
+  type Vendors,
+} from './vendors.ts';
 
 const textFields = ['vat', 'email', 'phone', 'website', 'street', 'street2', 'city', 'zip'] as const;
 export const supplierFields = ['name', ...textFields, 'country'] as const;
@@ -114,7 +126,30 @@ export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendor
     }
   }
 
+  async function readBack(deliveries: readonly TakenDocument<'supplier'>[], signal: AbortSignal): Promise<ReadBack[]> {
+    const codes = deliveries.map(({ document }) => document.key);
+    const ids = deliveries.flatMap(({ reference }) => idIn(reference, partnerModel) ?? []);
+    const partners = await listPartners(odoo, { codes, ids }, signal);
+    const countries = await countriesOf(
+      deliveries.map(({ document }) => document),
+      signal,
+    );
+    const children = await childrenOf(partners, signal);
+    const answers = deliveries.map((delivery): ReadBack => {
+      const { document } = delivery;
+      try {
+        const { country: id, ...wanted } = wantedPartner(document, countries);
+        const country = id === undefined ? undefined : { id, code: countryOf(document) ?? '' };
+        return readSupplier(delivery, { ...wanted, country }, partners, (partner) => children.get(partner.id) ?? []);
+      } catch (error) {
+        return { key: document.key, status: 'unclear', reason: asConnectorError(error).message };
+      }
+    });
+    return addLastChanges(odoo, partnerModel, answers, signal);
+  }
+
   return {
+    readBack,
     async plan(operations, signal) {
       const documents = operations.map(({ document }) => document);
       const keys = documents.map(({ key }) => key);

@@ -56,15 +56,21 @@ export async function readPartners(
   codes: readonly string[],
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, HeldPartner[]>> {
+  return Map.groupBy(await listPartners(odoo, { codes, ids: [] }, signal), ({ ref }) => ref);
+}
+
+/** Contacts with these references or these ids, archived ones included. */
+export async function listPartners(
+  odoo: Odoo,
+  { codes, ids }: { codes: readonly string[]; ids: readonly number[] },
+  signal: AbortSignal,
+): Promise<HeldPartner[]> {
   const wanted = [...new Set(codes)].filter((code) => isStorable(code));
-  if (wanted.length === 0) return new Map();
-  const domain = [
-    ['ref', 'in', wanted],
-    ['parent_id', '=', false],
-  ];
+  if (wanted.length === 0 && ids.length === 0) return [];
+  const byCode = ['&', ['ref', 'in', wanted], ['parent_id', '=', false]];
+  const domain = ids.length === 0 ? byCode : ['|', ['id', 'in', ids], ...byCode];
   const args = { domain, fields: partnerFields, order: 'id asc', context: { active_test: false } };
-  const rows = await odoo.ask(partnerModel, 'search_read', args, partnerRows, signal);
-  return Map.groupBy(rows, ({ ref }) => ref);
+  return odoo.ask(partnerModel, 'search_read', args, partnerRows, signal);
 }
 
 /** PostgreSQL holds no NUL, and one would make Odoo refuse the whole call. */

@@ -51,7 +51,7 @@ export default defineConnector({
     reads: ['supplier', 'requisition'],
     acknowledges: true,
     listsOpen: true,
-    readsBack: ['award'],
+    readsBack: ['supplier', 'award'],
   },
   capabilitiesWith: ({ batch_size, connections, timeout_seconds, settle_seconds, awards }) => ({
     batchMax: batch_size,
@@ -59,7 +59,7 @@ export default defineConnector({
     timeoutMs: timeout_seconds * 1_000,
     lateEffectMs: settle_seconds * 1_000,
     // Contracts and info records are not read back.
-    readsBack: awards === 'purchase-orders' ? ['award'] : [],
+    readsBack: awards === 'purchase-orders' ? ['supplier', 'award'] : ['supplier'],
   }),
   // The Fiori launchpad of the same system. Elsewhere the link is wrong, and the reference is still SAP's number.
   urlOf: (reference, { url, client }) => {

@@ -10,20 +10,24 @@ import {
   type Operation,
   type Outcome,
   outcomeOf,
+  type ReadBack,
   type SupplierDocument,
+  type TakenDocument,
   UnknownOutcome,
   writeEach,
   z,
 } from 'sourcing-bridge/connector';
-import { findPartners, type HeldPartner } from './held-partners.ts';
+import { findPartners, type HeldPartner, listPartners } from './held-partners.ts';
 import { type Deps, type Kind, referenceOf } from './kind.ts';
-import { entityPath } from './odata.ts';
+import { anyOf, entityPath } from './odata.ts';
 import { addressBody, type PartnerValues, partnerBody, partnerOf } from './partner-values.ts';
 import { partnerService } from './partners.ts';
+import { readBusinessPartner } from './read-back-partners.ts';
 
 type SupplierOperation = Operation<'supplier'>;
 
 const objectName = 'BusinessPartner';
+const lostPerRequest = 20;
 
 /** One request, and what it does in words. */
 interface Step {
@@ -193,6 +197,30 @@ export function createSuppliers({ odata, settings, partners }: Deps): Kind<'supp
     return { status: task.steps.length > 0 ? 'updated' : 'unchanged', reference };
   }
 
+  /** By the supplier's number, and by the reference where a person has changed that number. */
+  async function findDelivered(deliveries: readonly TakenDocument<'supplier'>[], signal: AbortSignal) {
+    const byKey = await findPartners(odata, keysOf(deliveries.map(({ document }) => document)), settings, signal);
+    const numberIn = (reference: string | undefined) => /^BusinessPartner\/(.+)$/u.exec(reference ?? '')?.[1];
+    const lost = deliveries.flatMap(({ document, reference }) => {
+      const number = numberIn(reference);
+      const isFound = (byKey.get(document.key) ?? []).some(({ BusinessPartner }) => BusinessPartner === number);
+      return number === undefined || isFound ? [] : [number];
+    });
+    const others: HeldPartner[] = [];
+    for (let from = 0; from < lost.length; from += lostPerRequest)
+      others.push(
+        ...(await listPartners(
+          odata,
+          { filter: anyOf('BusinessPartner', lost.slice(from, from + lostPerRequest)) },
+          signal,
+        )),
+      );
+    return ({ document, reference }: TakenDocument<'supplier'>): HeldPartner[] => [
+      ...(byKey.get(document.key) ?? []),
+      ...others.filter(({ BusinessPartner }) => BusinessPartner === numberIn(reference)),
+    ];
+  }
+
   return {
     async write(operations, signal) {
       let found: Map<string, HeldPartner[]>;
@@ -223,6 +251,19 @@ export function createSuppliers({ odata, settings, partners }: Deps): Kind<'supp
         } catch (error) {
           if (!(error instanceof ConnectorError)) throw error;
           return { key, action: operation.action, steps: [`cannot be written: ${error.message}`] };
+        }
+      });
+    },
+    async readBack(deliveries, signal) {
+      const found = await findDelivered(deliveries, signal);
+      return deliveries.map((delivery): ReadBack => {
+        const { document } = delivery;
+        try {
+          const wanted = { values: partnerOf(document, settings), roles: settings.supplier_roles };
+          return readBusinessPartner(delivery, wanted, found(delivery));
+        } catch (error) {
+          if (!(error instanceof ConnectorError)) throw error;
+          return { key: document.key, status: 'unclear', reason: error.message };
         }
       });
     },

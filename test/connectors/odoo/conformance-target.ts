@@ -7,7 +7,7 @@ import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sour
 import type { ConformanceTarget, EditedField, HeldObject } from 'sourcing-bridge/connector/testing';
 import odoo from '../../../connectors/odoo/index.ts';
 import { answersIn } from '../../harness/answers-in-page.ts';
-import type { OdooReader } from './odoo-reader.ts';
+import type { OdooReader, OdooRow } from './odoo-reader.ts';
 
 /** A product of the tests; lines of awards need one where the order is confirmed. */
 export const productCode = 'LOT';
@@ -83,6 +83,7 @@ async function orderOf(reader: OdooReader, document: Document) {
 
 /** What a buyer may change in Odoo, and the fields that differ then. */
 async function editIn(reader: OdooReader, document: Document, n: number): Promise<EditedField[] | undefined> {
+  if (document.kind === 'supplier') return editSupplier(reader, document.key, n);
   const { order, line } = await orderOf(reader, document);
   const lot = String(line['name']);
   const edits = [
@@ -106,7 +107,55 @@ async function editIn(reader: OdooReader, document: Document, n: number): Promis
   return edits[n]?.();
 }
 
-async function removeIn(reader: OdooReader, document: Document): Promise<'cancelled'> {
+async function partnerOf(reader: OdooReader, code: string): Promise<OdooRow> {
+  const [partner] = await reader.search('res.partner', { ref: code }, ['name', 'child_ids']);
+  if (!partner) throw new Error(`Odoo has no contact ${code}.`);
+  return partner;
+}
+
+async function editSupplier(reader: OdooReader, code: string, n: number): Promise<EditedField[] | undefined> {
+  const { id, child_ids } = await partnerOf(reader, code);
+  const [child] = await reader.read('res.partner', child_ids as number[], ['name', 'email']);
+  const write = (values: Readonly<Record<string, unknown>>) => reader.write('res.partner', id, values);
+  const edits = [
+    async () => {
+      await write({ name: 'Other "name"' });
+      return [{ name: 'name', held: 'Other "name"' }];
+    },
+    async () => {
+      await write({ ref: `${code}-2` });
+      return [{ name: 'ref', held: `${code}-2` }];
+    },
+    async () => {
+      await write({ active: false });
+      return [{ name: 'archived', held: 'true' }];
+    },
+    async () => {
+      await reader.create('res.partner', { name: 'Ann', email: 'ann@example.com', parent_id: id, type: 'contact' });
+      return [];
+    },
+    async () => {
+      if (!child) return [];
+      await reader.write('res.partner', child.id, { email: 'other@example.com' });
+      return ['name', 'email'].map((member) => ({
+        name: `contacts[${String(child['email'])}].${member}`,
+        held: undefined,
+      }));
+    },
+    async () => {
+      await write({ supplier_rank: 0, phone: '+48 22 000 00 00' });
+      return [{ name: 'vendor', held: 'false' }];
+    },
+  ];
+  return edits[n]?.();
+}
+
+async function removeIn(reader: OdooReader, document: Document): Promise<'missing' | 'cancelled'> {
+  if (document.kind === 'supplier') {
+    const { id, child_ids } = await partnerOf(reader, document.key);
+    await reader.call('res.partner', 'unlink', [...(child_ids as number[]), id]);
+    return 'missing';
+  }
   const { order } = await orderOf(reader, document);
   await reader.call('purchase.order', 'button_cancel', [order.id]);
   return 'cancelled';

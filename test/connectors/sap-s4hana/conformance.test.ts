@@ -7,7 +7,7 @@ import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sour
 import { conformance, type EditedField } from 'sourcing-bridge/connector/testing';
 import { beforeAll, describe, test } from 'vitest';
 import sap from '../../../connectors/sap-s4hana/index.ts';
-import { keyMarker } from '../../../connectors/sap-s4hana/markers.ts';
+import { externalNumber, keyMarker } from '../../../connectors/sap-s4hana/markers.ts';
 import { changedNow, type Entity } from '../../sap/business-rules.ts';
 import { sampleRfqs } from '../../sap/function-imports.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
@@ -123,6 +123,7 @@ async function orderOf(system: SapSystem, { key }: Document): Promise<Entity> {
 
 /** What a buyer may change in SAP, and the fields that differ then. */
 async function editOrder(system: SapSystem, document: Document, n: number): Promise<EditedField[] | undefined> {
+  if (document.kind === 'supplier') return editPartner(system, document.key, n);
   if (document.kind !== 'award') return undefined;
   const { PurchaseOrder: number, to_PurchaseOrderItem: items } = await orderOf(system, document);
   const [item] = items.results;
@@ -150,7 +151,47 @@ async function editOrder(system: SapSystem, document: Document, n: number): Prom
   return edits[n]?.();
 }
 
-async function deleteOrder(system: SapSystem, document: Document): Promise<'missing'> {
+/** What a person may change of a business partner, and the fields that differ then. */
+async function editPartner(system: SapSystem, key: string, n: number): Promise<EditedField[] | undefined> {
+  const service = 'API_BUSINESS_PARTNER';
+  const filter = encodeURIComponent(`BusinessPartnerIDByExtSystem eq '${externalNumber(key)}'`);
+  const expand = 'to_BusinessPartnerAddress/to_EmailAddress,to_Supplier';
+  const { results } = await system.ask(
+    'GET',
+    `${service}/A_BusinessPartner?$filter=${filter}&$expand=${expand}&$format=json`,
+  );
+  const [{ BusinessPartner: number, to_Supplier: supplier, to_BusinessPartnerAddress: addresses }] = results;
+  const [address] = addresses.results;
+  const path = `${service}/A_BusinessPartner('${number}')`;
+  const edits = [
+    async () => {
+      await system.ask('PATCH', path, { OrganizationBPName1: 'Other "name"' });
+      return [{ name: 'OrganizationBPName1', held: 'Other "name"' }];
+    },
+    async () => {
+      await system.ask('PATCH', `${service}/A_Supplier('${supplier.Supplier}')`, { PurchasingIsBlocked: true });
+      return [{ name: 'PurchasingIsBlocked', held: 'true' }];
+    },
+    async () => {
+      await system.ask('PATCH', path, { BusinessPartnerIDByExtSystem: `ANN-${number}` });
+      return [{ name: 'BusinessPartnerIDByExtSystem', held: `ANN-${number}` }];
+    },
+    async () => {
+      const own = `${service}/A_BusinessPartnerAddress(BusinessPartner='${number}',AddressID='${address.AddressID}')`;
+      await system.ask('PATCH', own, { Country: 'PL' });
+      return [{ name: 'address.Country', held: 'PL' }];
+    },
+    async () => {
+      await system.ask('POST', `${path}/to_BusinessPartnerTax`, { BPTaxType: 'PL0', BPTaxNumber: '5261040828' });
+      return [];
+    },
+  ];
+  return edits[n]?.();
+}
+
+async function deleteOrder(system: SapSystem, document: Document): Promise<'missing' | undefined> {
+  // SAP deletes no business partner.
+  if (document.kind !== 'award') return undefined;
   const { PurchaseOrder: number } = await orderOf(system, document);
   await system.ask('DELETE', `API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder('${number}')`);
   return 'missing';

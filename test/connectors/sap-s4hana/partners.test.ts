@@ -133,6 +133,37 @@ describeSap('a business partner', () => {
     ]);
   });
 
+  const readBack = async (document: SupplierDocument, reference: string | undefined) => {
+    const [answer] = (await session.readBack?.([{ document, reference }], never)) ?? [];
+    return answer?.status === 'held' ? answer.fields.filter(({ expected, held }) => expected !== held) : answer?.status;
+  };
+
+  test('is read back: what a person has changed is found, also under another number, and nothing else', async () => {
+    const document = supplierOf({
+      contacts: [{ name: 'Ada', email: 'ada@example.com' }],
+      fields: { city: 'Hamburg', tax_number_DE0: 'DE123456789', search_term: 'acme' },
+    });
+    const outcome = await write(operationOf('create', document));
+    const { reference } = outcome as { reference: string };
+    const path = `${service}/A_BusinessPartner('${reference.replace('BusinessPartner/', '')}')`;
+    expect(await readBack(document, reference)).toEqual([]);
+    await system.ask('PATCH', path, { SearchTerm1: 'ACME', OrganizationBPName2: 'Ltd' });
+    expect(await readBack(document, undefined)).toEqual([
+      { name: 'OrganizationBPName2', expected: undefined, held: 'Ltd' },
+    ]);
+    await system.ask('PATCH', path, { BusinessPartnerIDByExtSystem: 'BY-HAND', OrganizationBPName2: '' });
+    expect(await readBack(document, reference)).toMatchObject([
+      { name: 'BusinessPartnerIDByExtSystem', held: 'BY-HAND' },
+    ]);
+    expect(await readBack(document, undefined)).toBe('missing');
+    const amended = { ...document, contacts: [{ name: 'Ada L.', email: 'Ada@example.com' }] };
+    expect(await readBack(amended, reference)).toContainEqual({
+      name: 'emails[Ada@example.com].AddressCommunicationRemarkText',
+      expected: 'Ada L.',
+      held: 'Ada',
+    });
+  });
+
   test('that was in SAP before is taken over by its number, and what only SAP has stays', async () => {
     const [, { number }] = suppliers;
     await system.ask('POST', `${service}/A_BusinessPartnerAddress`, {
@@ -152,6 +183,7 @@ describeSap('a business partner', () => {
       status: 'updated',
       reference: `BusinessPartner/${number}`,
     });
+    expect(await readBack(document, `BusinessPartner/${number}`)).toEqual([]);
     const held = await partner(number);
     expect(held['OrganizationBPName1']).toBe('New name');
     const [address] = held['to_BusinessPartnerAddress'].results;
