@@ -17,7 +17,7 @@ import { Counter, Registry } from '#platform/metrics.ts';
 export interface MirrorPull {
   /** Forgets how far the feed was read, so that the next pull begins at the beginning; the mirror stays. */
   forget(): Promise<void>;
-  /** Empties the mirror and what was marked. */
+  /** Empties the mirror, and everything that storing records has written beside it. */
   clear(): Promise<void>;
   /** Reads the feed to its end; gives the milliseconds. Rejects unless the mirror then holds so many records. */
   pull(expected: number): Promise<number>;
@@ -69,7 +69,10 @@ export async function openMirrorPull(
   return {
     forget,
     clear: async () => {
-      await database.query('truncate bridge.mirror, bridge.mirror_history, bridge.flow_documents');
+      await database.query(
+        `truncate bridge.mirror, bridge.mirror_history, bridge.flow_documents, bridge.shadow_documents,
+           bridge.record_references, bridge.subjects`,
+      );
       await forget();
     },
     pull: async (expected) => {
