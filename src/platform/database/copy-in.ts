@@ -134,14 +134,17 @@ function writeTime(target: Buffer, time: Timestamp, at: number): void {
   target.writeBigInt64BE(BigInt(msFromTimestamp(time) - epochMs) * 1000n + BigInt(time.slice(23, 26)), at);
 }
 
-/** The driver's connection has these two methods, which its types do not declare. */
+/** The driver's connection has these methods, which its types do not declare. */
 interface CopyConnection {
+  query(text: string): void;
   sendCopyFromChunk(chunk: Buffer): void;
   endCopyFrom(): void;
 }
 
 /**
- * A query of the driver that answers the server's request for the rows. `callback` gets the server's refusal, if any.
+ * A query of the driver that sends the rows right behind the statement. Waiting for the server to ask for them would cost
+ * a round trip, and more while this process computes something. A server that refuses the statement ignores the rows: so
+ * the protocol demands it ("COPY Operations"). `callback` gets the server's refusal, if any.
  */
 export class CopyIn extends Query {
   readonly text: string;
@@ -155,8 +158,14 @@ export class CopyIn extends Query {
     this.callback = callback;
   }
 
-  handleCopyInResponse(connection: CopyConnection): void {
-    connection.sendCopyFromChunk(this.bytes);
-    connection.endCopyFrom();
-  }
+  override submit = (connection: unknown): void => {
+    const { text, bytes } = this;
+    const sending = connection as CopyConnection;
+    sending.query(text);
+    sending.sendCopyFromChunk(bytes);
+    sending.endCopyFrom();
+  };
+
+  /** The rows are on their way already. */
+  handleCopyInResponse(): void {}
 }

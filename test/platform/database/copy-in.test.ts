@@ -112,6 +112,21 @@ describe('rows that are copied in', () => {
       await db.database.query<{ own_key: string }>('select own_key from copied where own_key is not null order by 1')
     ).map((row) => row.own_key);
 
+  test('are ignored where the server refuses the statement itself: the next statement gets its own answer', async () => {
+    // Larger than what the sockets hold: the refusal comes while the rows are still being sent.
+    const many = keys(...Array.from({ length: 50_000 }, (_, index) => `${index} ${'x'.repeat(200)}`));
+    await db.database.session(async (session) => {
+      await expect(session.copy('absent (same)', many)).rejects.toMatchObject({ code: '42P01' });
+      expect(await session.query('select 1 as one')).toEqual([{ one: 1 }]);
+      await session.query('begin');
+      await expect(session.query('select 1 / 0')).rejects.toMatchObject({ code: '22012' });
+      await expect(session.copy(intoKeys, many)).rejects.toMatchObject({ code: '25P02' });
+      await session.query('rollback');
+      expect(await session.query('select 2 as two')).toEqual([{ two: 2 }]);
+    });
+    expect(await heldKeys()).toEqual([]);
+  });
+
   test('belong to the transaction: all of them or none, and the connection works on after a refusal', async () => {
     await db.database.copy(intoKeys, keys('a'));
     const refused = db.database.transaction(async (tx) => {
