@@ -15,10 +15,10 @@ import { type ActionSubject, machineOrigin, performAction } from '#platform/audi
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
-import { Registry } from '#platform/metrics.ts';
+import { createRegistry, Registry } from '#platform/metrics.ts';
 import { startCommand } from '#platform/own-package.ts';
 import type { Configuration } from './configuration.ts';
-import { type Installation, openInstallation } from './installation.ts';
+import { certificateFor, type Installation, openInstallation } from './installation.ts';
 import { readCommandConfiguration } from './local-settings.ts';
 import { listenForStop } from './stop-request.ts';
 
@@ -172,4 +172,20 @@ function find<Named extends { name: string }>(
       ? `There is no ${what} "${name}": none is configured (bridge.${what}s).`
       : `There is no ${what} "${name}"; those that exist are: ${names}.`,
   );
+}
+
+/** What a process of a role works with, for a command that does a role's work once. */
+export async function roleDepsOf({ installation, settings, database, clock }: BridgeCommand) {
+  return {
+    settings,
+    tls: await certificateFor(installation, settings, false),
+    dataDir: installation.dataDir,
+    sweepMs: installation.configuration.sweep_seconds * 1000,
+    database,
+    fetch: installation.outgoing.fetch,
+    secrets: installation.secrets,
+    clock,
+    log: installation.log,
+    registry: createRegistry(),
+  };
 }

@@ -1,8 +1,9 @@
 /** What the tests that kill a real Tryton share: one fault after another, and users who work meanwhile. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { errorText } from '#platform/errors.ts';
+import { AppError, errorText } from '#platform/errors.ts';
 import type { seededRandom } from '../faults/seeded-random.ts';
+import type { SupervisedProgram } from '../faults/supervised-program.ts';
 import { closeAfterFile } from '../harness/after-file.ts';
 import type { TrytonServer } from './tryton-server.ts';
 
@@ -58,6 +59,27 @@ export function trytonKiller(tryton: TrytonServer, random: Random): (afterMs?: n
   };
 }
 
+/** Returns functions that kill all bridges, one of them, or the service, at a random moment within `afterMs`. */
+export function programKillers(
+  { bridges, service }: { bridges: readonly SupervisedProgram[]; service: SupervisedProgram },
+  random: Random,
+) {
+  return {
+    killBridges: async (afterMs = 0) => {
+      await sleep(random.upTo(afterMs));
+      await Promise.all(bridges.map((bridge) => bridge.kill()));
+    },
+    killOne: async (afterMs: number) => {
+      await sleep(random.upTo(afterMs));
+      await bridges[Math.floor(random.upTo(bridges.length))]?.kill();
+    },
+    killService: async (afterMs = 0) => {
+      await sleep(random.upTo(afterMs));
+      await service.kill();
+    },
+  };
+}
+
 export interface Editors {
   readonly failure: string | undefined;
   finish(): Promise<void>;
@@ -91,5 +113,20 @@ export function startEditing(edits: readonly (() => Promise<void>)[], random: Ra
       return failure;
     },
     finish,
+  };
+}
+
+/** Returns a function that repeats a call while the service is away, for up to `waitMs`. */
+export function repeatWhileAway(waitMs: number): <T>(call: () => Promise<T>) => Promise<T> {
+  return async (call) => {
+    const giveUpMs = performance.now() + waitMs;
+    for (;;) {
+      try {
+        return await call();
+      } catch (error) {
+        if (!(error instanceof AppError) || error.recovery.do !== 'retry' || performance.now() > giveUpMs) throw error;
+        await sleep(100);
+      }
+    }
   };
 }

@@ -10,7 +10,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { SourceClient } from '#client/source-client.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
-import { AppError } from '#platform/errors.ts';
 import { readRows } from '../faults/awards-in-sql.ts';
 import { openClient } from '../faults/players.ts';
 import { createInstallation, type Installation, until, useEmbedded } from '../faults/program-process.ts';
@@ -19,7 +18,15 @@ import { type SupervisedProgram, superviseProgram } from '../faults/supervised-p
 import { freePort } from '../harness/free-port.ts';
 import { request } from '../harness/request.ts';
 import { createOrganisation } from '../harness/test-organisation.ts';
-import { type Fault, injectFaults, type Random, startEditing, trytonKiller } from './fault-run.ts';
+import {
+  type Fault,
+  injectFaults,
+  programKillers,
+  type Random,
+  repeatWhileAway,
+  startEditing,
+  trytonKiller,
+} from './fault-run.ts';
 import { type IncidentProxy, startIncidentProxy } from './incident-proxy.ts';
 import { describeTryton, startTestTryton } from './tryton-in-tests.ts';
 import { type TrytonClient, TrytonError } from './tryton-rpc.ts';
@@ -30,6 +37,7 @@ const seed = Number(process.env['FAULT_SEED'] ?? 19);
 /** Upper bounds for a very busy machine: each wait ends as soon as its condition holds. */
 const faultWaitMs = 120_000;
 const idleWaitMs = 240_000;
+const again = repeatWhileAway(faultWaitMs);
 /** So few that both sides often edit the same. */
 const parties = 12;
 /** Of each side. */
@@ -204,18 +212,7 @@ function faultsBetween(parts: {
   const searches = /^\/api\/manage\/supplier_changes\/\?/;
   const lists = /^\/api\/manage\/suppliers/;
   const reads = /^model\.party\.party\.search_read$/;
-  const killBridges = async (afterMs = 0) => {
-    await sleep(random.upTo(afterMs));
-    await Promise.all(bridges.map((bridge) => bridge.kill()));
-  };
-  const killOne = async () => {
-    await sleep(random.upTo(1_000));
-    await bridges[Math.floor(random.upTo(bridges.length))]?.kill();
-  };
-  const killService = async (afterMs = 0) => {
-    await sleep(random.upTo(afterMs));
-    await service.kill();
-  };
+  const { killBridges, killOne, killService } = programKillers({ bridges, service }, random);
   const killTryton = trytonKiller(tryton, random);
   return [
     ['the bridge, before it gets the id', () => serviceProxy.next({ method: submits, answered: () => killBridges() })],
@@ -229,7 +226,7 @@ function faultsBetween(parts: {
       'the service, while it takes a submission',
       () => serviceProxy.next({ method: submits, during: () => killService(30) }),
     ],
-    ['one of two bridges', killOne],
+    ['one of two bridges', () => killOne(1_000)],
     [
       'the bridge, before it knows the outcome',
       () => serviceProxy.next({ method: looks, answered: () => killBridges() }),
@@ -363,19 +360,6 @@ function createDesk(client: SourceClient, random: Random) {
       contacts.push({ key, email });
     },
   };
-}
-
-/** Repeats a call while the service is away. */
-async function again<T>(call: () => Promise<T>): Promise<T> {
-  const giveUpMs = performance.now() + faultWaitMs;
-  for (;;) {
-    try {
-      return await call();
-    } catch (error) {
-      if (!(error instanceof AppError) || error.recovery.do !== 'retry' || performance.now() > giveUpMs) throw error;
-      await sleep(100);
-    }
-  }
 }
 
 interface Party {

@@ -21,7 +21,15 @@ import { seededRandom } from '../faults/seeded-random.ts';
 import { type SupervisedProgram, superviseProgram } from '../faults/supervised-program.ts';
 import { freePort } from '../harness/free-port.ts';
 import { createOrganisation } from '../harness/test-organisation.ts';
-import { type Fault, injectFaults, type Random, startEditing, trytonKiller } from './fault-run.ts';
+import {
+  type Fault,
+  injectFaults,
+  programKillers,
+  type Random,
+  repeatWhileAway,
+  startEditing,
+  trytonKiller,
+} from './fault-run.ts';
 import { type IncidentProxy, startIncidentProxy } from './incident-proxy.ts';
 import { describeTryton, startTestTryton } from './tryton-in-tests.ts';
 import { date, type TrytonClient, TrytonError } from './tryton-rpc.ts';
@@ -32,6 +40,7 @@ const seed = Number(process.env['FAULT_SEED'] ?? 20);
 /** Upper bounds for a very busy machine: each wait ends as soon as its condition holds. */
 const faultWaitMs = 180_000;
 const idleWaitMs = 300_000;
+const again = repeatWhileAway(faultWaitMs);
 const raisedAtLeast = 6;
 /** So many may be on their way at once: a story that runs ahead would make the end long. */
 const onTheirWayMost = 4;
@@ -189,7 +198,7 @@ function configurationOf(service: { url: string; apiKey: string }, erp: { url: s
   };
 }
 
-/** Each fault resolves when it is over. The first three run in every test run. */
+/** Each fault resolves when it is over. */
 function faultsBetween(parts: {
   bridges: readonly SupervisedProgram[];
   service: SupervisedProgram;
@@ -208,18 +217,7 @@ function faultsBetween(parts: {
   const confirms = /\.purchase\.(?:quote|confirm)$/;
   const notes = /\.ir\.note\.(?:create|write)$/;
   const reads = /\.purchase\.requisition\.search_read$/;
-  const killBridges = async (afterMs = 0) => {
-    await sleep(random.upTo(afterMs));
-    await Promise.all(bridges.map((bridge) => bridge.kill()));
-  };
-  const killOne = async () => {
-    await sleep(random.upTo(2_000));
-    await bridges[Math.floor(random.upTo(bridges.length))]?.kill();
-  };
-  const killService = async (afterMs = 0) => {
-    await sleep(random.upTo(afterMs));
-    await service.kill();
-  };
+  const { killBridges, killOne, killService } = programKillers({ bridges, service }, random);
   const killTryton = trytonKiller(tryton, random);
   return [
     [
@@ -271,7 +269,7 @@ function faultsBetween(parts: {
       () => erpProxy.next({ method: confirms, during: () => killBridges(60) }),
     ],
     ['the answer to an update is lost', () => serviceProxy.next({ method: updates, lost: true })],
-    ['one process of the bridge, at any moment', killOne],
+    ['one process of the bridge, at any moment', () => killOne(2_000)],
     ['the service, at any moment', () => killService(2_000)],
   ];
 }
@@ -433,19 +431,6 @@ async function readEvents(client: SourceClient): Promise<{ id: string; reference
   return data
     .filter((event) => event['status'] !== 'DELETED')
     .map((event) => ({ id: String(event['id']), reference: String(event['reference_id']) }));
-}
-
-/** Repeats a call while the service is away. */
-async function again<T>(call: () => Promise<T>): Promise<T> {
-  const giveUpMs = performance.now() + faultWaitMs;
-  for (;;) {
-    try {
-      return await call();
-    } catch (error) {
-      if (!(error instanceof AppError) || error.recovery.do !== 'retry' || performance.now() > giveUpMs) throw error;
-      await sleep(100);
-    }
-  }
 }
 
 /** What is otherwise than it has to be at the end, in words. */

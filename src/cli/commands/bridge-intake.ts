@@ -19,15 +19,14 @@ import { createIntakeRun } from '#bridge/intake/run-intake.ts';
 import { readQuotasLeft } from '#bridge/quota/quotas-left.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { createRegistry } from '#platform/metrics.ts';
 import {
   type BridgeCommand,
   type BridgeCommandOptions,
   findIntake,
   requireSource,
+  roleDepsOf,
   withBridge,
 } from '../bridge-command.ts';
-import { certificateFor } from '../installation.ts';
 import { oneLine, print, shortTime, tableOf } from '../output.ts';
 
 export interface IntakePlanOptions extends BridgeCommandOptions {
@@ -229,25 +228,11 @@ function statusText(statuses: readonly IntakeStatus[]): string {
 
 /** Opens the connectors of one intake, or of all, with what a process of the role `intake` works them by. */
 async function open(command: BridgeCommand, name: string | undefined, opened: AsyncDisposableStack) {
-  const { installation, settings, database, clock } = command;
+  const { settings } = command;
   requireSource(settings);
   if (name !== undefined) findIntake(settings, name);
   if (settings.intakes.length === 0) throw new AppError('invalid', 'No intake is configured (bridge.intakes).');
-  const prepared = await prepareIntakes(
-    {
-      settings,
-      tls: await certificateFor(installation, settings, false),
-      dataDir: installation.dataDir,
-      sweepMs: installation.configuration.sweep_seconds * 1000,
-      database,
-      fetch: installation.outgoing.fetch,
-      secrets: installation.secrets,
-      clock,
-      log: installation.log,
-      registry: createRegistry(),
-    },
-    opened,
-  );
+  const prepared = await prepareIntakes(await roleDepsOf(command), opened);
   return prepared
     .filter(({ deps }) => name === undefined || deps.intake.name === name)
     .map((each) => ({ ...each, run: createIntakeRun(each.deps) }));
