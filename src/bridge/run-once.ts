@@ -141,6 +141,7 @@ interface Worker {
 function directSignals(workers: Map<string, Worker>): Signals {
   return {
     signal: async () => false,
+    signalHere: async () => false,
     work: (lane, { concurrency }, work) => void workers.set(lane, { concurrency, work }),
     ping: async () => undefined,
     close: async () => undefined,

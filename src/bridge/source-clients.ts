@@ -36,13 +36,16 @@ export function createSourceClients(deps: Deps): (source: string, use?: ClientUs
       quotas: createSqlQuotas({ source, database, clock, background }),
       onRequest: (request) => requests.inc({ source: source.name, ...request }),
     });
-  const clients = new Map(
-    settings.sources.map((source) => [source.name, { live: create(source, false), background: create(source, true) }]),
-  );
+  const sources = new Map(settings.sources.map((source) => [source.name, source]));
+  // Made when they are used first: of hundreds of sources a part of a process may use few.
+  const clients = { live: new Map<string, SourceClient>(), background: new Map<string, SourceClient>() };
   return (name, { background = false } = {}) => {
-    const client = clients.get(name);
-    if (!client) throw new AppError('not-found', `No source is configured under the name "${name}".`);
-    return background ? client.background : client.live;
+    const known = clients[background ? 'background' : 'live'];
+    const source = sources.get(name);
+    if (!source) throw new AppError('not-found', `No source is configured under the name "${name}".`);
+    const client = known.get(name) ?? create(source, background);
+    known.set(name, client);
+    return client;
   };
 }
 

@@ -1,7 +1,5 @@
 #!/usr/bin/env node
 import { existsSync, readFileSync } from 'node:fs';
-import module from 'node:module';
-import { fileURLToPath } from 'node:url';
 
 // Plain JavaScript, which an old Node reads, too: it cannot load TypeScript, and would print a stack trace.
 const { engines } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
@@ -17,10 +15,7 @@ if (major < majorMin || (major === majorMin && minor < minorMin)) {
   );
   process.exitCode = 2;
 } else {
-  // Halves the time to start. Below this package, because whoever may write there could change the program anyway; where
-  // nobody may write, Node goes on without it.
-  module.enableCompileCache(
-    fileURLToPath(new URL('../../node_modules/.cache/sourcing-bridge/compiled', import.meta.url)),
-  );
+  const { prepareNode } = await import('./prepare-node.js');
+  prepareNode();
   await import('./main.ts');
 }

@@ -85,12 +85,19 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
   };
 }
 
-/** The last URL that was parsed: many callers request the same one again and again. */
-let lastParsed: { readonly text: string; readonly url: URL | null } = { text: '', url: null };
+/** The URLs that were parsed last: many callers request the same ones again and again. */
+const parsed = new Map<string, URL>();
+const parsedMost = 500;
 
 function parsedUrl(text: string): URL | null {
-  if (lastParsed.text !== text) lastParsed = { text, url: URL.parse(text) };
-  return lastParsed.url;
+  const known = parsed.get(text);
+  if (known) return known;
+  const url = URL.parse(text);
+  if (url) {
+    if (parsed.size >= parsedMost) parsed.clear();
+    parsed.set(text, url);
+  }
+  return url;
 }
 
 function checkedUrl(request: GuardedRequest): URL {
@@ -101,7 +108,8 @@ function checkedUrl(request: GuardedRequest): URL {
     throw unsendable(`A URL must begin with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}.`);
   if (url.username !== '' || url.password !== '')
     throw unsendable(`The URL for ${url.hostname} holds a user name or password, which is not allowed.`);
-  if (Object.keys(request.headers ?? {}).some((name) => name.toLowerCase() === 'host'))
-    throw unsendable('The Host header cannot be set: it follows from the URL.');
+  for (const name in request.headers)
+    if (name.length === 4 && name.toLowerCase() === 'host')
+      throw unsendable('The Host header cannot be set: it follows from the URL.');
   return url;
 }

@@ -5,7 +5,7 @@
  */
 import { AppError, errorText } from './errors.ts';
 import type { Logger } from './log.ts';
-import { createLane, type Work } from './queue/lane.ts';
+import { createLane, type Lane, type Work } from './queue/lane.ts';
 import { createLaneQueues } from './queue/lane-queues.ts';
 import { createOutageLog } from './queue/outage-log.ts';
 import { openPostgresBackend } from './queue/postgres-backend.ts';
@@ -25,6 +25,12 @@ export interface Signals {
    * sweep signals them later, and the caller could do no more.
    */
   signal(lane: string, keys: readonly string[]): Promise<boolean>;
+  /**
+   * The same, past the queue where this process works the lane: it works each key at once, after the run of that key that
+   * it may be in. For work that may run twice at once in two processes, as it takes a lease, and that looks again, once
+   * it has released the lease, for what was signalled meanwhile. A key whose work is cut short goes to the queue.
+   */
+  signalHere(lane: string, keys: readonly string[]): Promise<boolean>;
   /**
    * Works a lane in this process, up to `concurrency` keys at a time and never one key twice at once, here or in
    * another process. Between two processes the queue cannot guarantee the latter: a process that hung for 20 s, or a
@@ -73,24 +79,39 @@ export async function createSignals(options: SignalsOptions): Promise<Signals> {
       });
   const queues = createLaneQueues(backend, outages.report);
   const lanes: RunningLane[] = [];
+  const lanesHere = new Map<string, Lane>();
+  /** Keys that are on their way to the queue, because their work here was cut short. */
+  const givenBack = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
 
   async function close(graceMs: number): Promise<void> {
     await Promise.all(lanes.map((lane) => lane.close(graceMs, () => backend.isConnected())));
+    await Promise.all(givenBack);
     await queues.close();
     await within(answerTimeoutMs, backend.close()).catch(outages.report);
     outages.close();
   }
 
+  async function signal(lane: string, keys: readonly string[]): Promise<boolean> {
+    if (keys.length === 0) return true;
+    if (closing || !backend.isConnected()) return false;
+    return queues.send(lane, keys);
+  }
+
   return {
-    async signal(lane, keys) {
-      if (keys.length === 0) return true;
-      if (closing || !backend.isConnected()) return false;
-      return queues.send(lane, keys);
+    signal,
+
+    async signalHere(name, keys) {
+      const lane = lanesHere.get(name);
+      if (!lane || closing) return signal(name, keys);
+      const giveBack = (key: string) => void givenBack.add(queues.send(name, [key]));
+      for (const key of keys) void lane.workHere(key, giveBack);
+      return true;
     },
 
     work(name, { concurrency }, work) {
       const lane = createLane(name, work, log);
+      lanesHere.set(name, lane);
       const open = () => {
         const worker = backend.openWorker(name, concurrency, lane.handle);
         worker.on('lockRenewalFailed', (ids) => lane.lockLost(ids));

@@ -60,13 +60,16 @@ export function startSpan(name: string, options: SpanOptions): Span | undefined 
 }
 
 /** Runs `work` in a span, which ends with it. What `work` throws marks the span as failed, and is thrown on. */
-export async function traced<T>(
+export function traced<T>(
   name: string,
   options: SpanOptions,
   work: (span: Span | undefined) => Promise<T>,
 ): Promise<T> {
   const span = startSpan(name, options);
-  if (!span) return work(undefined);
+  return span ? inSpan(span, work) : work(undefined);
+}
+
+async function inSpan<T>(span: Span, work: (span: Span) => Promise<T>): Promise<T> {
   try {
     return await around.run(span, () => work(span));
   } catch (error) {

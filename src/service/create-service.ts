@@ -8,6 +8,7 @@ import { createActionPruning } from '#platform/audit-log.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { migrate } from '#platform/database/migrations.ts';
+import { prepared } from '#platform/database/sql.ts';
 import { AppError, type ErrorCode } from '#platform/errors.ts';
 import { createFairSlots, type FairSlots } from '#platform/fair-slots.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
@@ -205,12 +206,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     url: settings.publicUrl ?? server.url,
     sweep: () => sweep.now(),
     isIdle: async () => {
-      const [row] = await database.query<{ idle: boolean }>(
-        `select not exists (select from service.jobs where status = 'PENDING')
-           and not exists (select from service.supplier_submissions where state = 'UNPROCESSED')
-           and not exists (select from service.deliveries d join service.webhooks w on w.id = d.webhook_id
-                           where w.is_active and d.state in ('pending', 'sending')) as idle`,
-      );
+      const [row] = await database.query<{ idle: boolean }>(nothingWaits);
       return row?.idle === true;
     },
     close: async (graceMs) => {
@@ -310,6 +306,13 @@ function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
     }
   };
 }
+
+const nothingWaits = prepared(
+  `select not exists (select from service.jobs where status = 'PENDING')
+     and not exists (select from service.supplier_submissions where state = 'UNPROCESSED')
+     and not exists (select from service.deliveries d join service.webhooks w on w.id = d.webhook_id
+                     where w.is_active and d.finished is null) as idle`,
+);
 
 function startWorkers(
   deps: ServiceDeps & { accessTokens: AccessTokens },

@@ -9,6 +9,11 @@ const idOf = (group: string, number: number) => `00000000-0000-4000-${group}-${n
 
 const lotsOfEvent = 50;
 const suppliersOfEvent = 5;
+/** After so many events their suppliers are the same ones again. */
+const eventsOfOtherSuppliers = 1_000;
+
+const supplierOf = (event: number, index: number) =>
+  idOf('b000', (event % eventsOfOtherSuppliers) * suppliersOfEvent + index);
 
 /** The JSON of the records from one number to the one before another. */
 export function bodiesOf(feed: 'awards' | 'sourcing-events', from: number, to: number): string[] {
@@ -27,7 +32,7 @@ function awardOf(number: number): object {
     scenario_name: 'Best price',
     awards: [
       {
-        supplier: idOf('b000', event * suppliersOfEvent + (number % suppliersOfEvent)),
+        supplier: supplierOf(event, number % suppliersOfEvent),
         share_awarded: '1',
         cost: `${(number % 90_000) + 10_000}.67`,
         savings: '345.67',
@@ -62,9 +67,9 @@ function eventOf(number: number): object {
     is_test: false,
     tags: [{ name: 'Region', value: 'EMEA' }],
     suppliers: Array.from({ length: 3 }, (_, index) => ({
-      id: idOf('b000', number * suppliersOfEvent + index),
-      name: `Supplier ${number % 1_000}-${index}`,
-      external_id: `SUP-${number % 1_000}-${index}`,
+      id: supplierOf(number, index),
+      name: `Supplier ${number % eventsOfOtherSuppliers}-${index}`,
+      external_id: `SUP-${number % eventsOfOtherSuppliers}-${index}`,
       invite_count: 1,
       accepted: true,
       participated: true,

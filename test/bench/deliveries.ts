@@ -99,14 +99,14 @@ async function measured(count: number, run: () => Promise<void>): Promise<Measur
   return { perSecond: (count / elapsedMs) * 1000, cpuUs: (user + system) / count };
 }
 
-interface Receiver {
+export interface Receiver {
   readonly ports: number[];
   /** How many requests it has answered. */
   count(): Promise<number>;
   close(): Promise<void>;
 }
 
-async function startReceiver(installation: Installation): Promise<Receiver> {
+export async function startReceiver(installation: Installation): Promise<Receiver> {
   const child: ChildProcess = fork(new URL('receiver-process.ts', import.meta.url));
   const ask = async (order: ReceiverOrder) => {
     const answer = once(child, 'message');
@@ -137,7 +137,11 @@ interface Target {
   webhook: string;
 }
 
-async function createWebhooks(url: string, installation: Installation, ports: readonly number[]): Promise<Target[]> {
+export async function createWebhooks(
+  url: string,
+  installation: Installation,
+  ports: readonly number[],
+): Promise<Target[]> {
   const { organisation, key } = await createOrganisation(url, await installation.adminToken(), ['webhooks']);
   const targets: Target[] = [];
   for (const port of ports) {
@@ -149,7 +153,7 @@ async function createWebhooks(url: string, installation: Installation, ports: re
 }
 
 /** As jobs that end would write them, without waking anybody. */
-async function enqueue({ open }: Installation, targets: readonly Target[], count: number): Promise<void> {
+export async function enqueue({ open }: Installation, targets: readonly Target[], count: number): Promise<void> {
   for (const { organisation, webhook } of targets)
     await open.database.query(
       `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due)

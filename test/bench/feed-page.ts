@@ -97,7 +97,8 @@ export async function benchFeedPage(installation: Installation): Promise<void> {
   }
 }
 
-const feedPath = `/api/feeds/awards?page_size=${pageSize}`;
+/** Its pages have 1,000 records. */
+export const feedPath = `/api/feeds/awards?page_size=${pageSize}`;
 
 async function timeOf(load: Load, port: number, request: string): Promise<number> {
   const requests = Array.from({ length: readsPerRound }, () => request);
@@ -150,12 +151,12 @@ async function listenBare(client: Client): Promise<{ port: number; close: () => 
 }
 
 /** Of the record with this number: one record each millisecond. */
-function stampOf(number: number): string {
+export function stampOf(number: number): string {
   return `${new Date(Date.UTC(2026, 0, 1) + number).toISOString().slice(0, -1)}000Z`;
 }
 
 /** Records as large as a lot's award to one supplier with a bid sheet of six columns. */
-async function fillFeed(client: Client, organisation: string): Promise<void> {
+export async function fillFeed(client: Client, organisation: string, records = recordsInFeed): Promise<void> {
   await client.query(
     `insert into service.feed_records (organisation_id, feed, id, modified, sourcing_event, visible, content_hash, body)
      select $1, 'awards', id, modified, event, true, '',
@@ -171,7 +172,7 @@ async function fillFeed(client: Client, organisation: string): Promise<void> {
          gen_random_uuid(), string_agg(format('{"column_name":"Column %s","value":"%s"}', c, c * 7919), ',')) as award
        from generate_series(1, 6) as c
      ) as awarded`,
-    [organisation, recordsInFeed],
+    [organisation, records],
   );
   await client.query('vacuum analyze service.feed_records');
 }

@@ -1,12 +1,13 @@
-/** One role of the bridge, or the service, as the process that an operator starts; its figures are its own metrics. */
+/** One role of the bridge, or the service, as the process that an operator starts. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
+import type { Installation } from '#cli/installation.ts';
 
 export interface RoleProcess {
   /** CPU milliseconds since its start, and the memory that it holds now. */
@@ -14,7 +15,7 @@ export interface RoleProcess {
   close(): Promise<void>;
 }
 
-const program = join(import.meta.dirname, '..', '..', 'src', 'cli', 'main.ts');
+const program = join(import.meta.dirname, '..', '..', 'src', 'cli', 'launch.js');
 
 /** Starts it over a folder of its own, with the bridge's settings; resolves when it is ready. */
 export async function startRole(options: {
@@ -23,15 +24,43 @@ export async function startRole(options: {
   databaseUrl: string;
   bridge: Record<string, unknown>;
 }): Promise<RoleProcess> {
+  const { role, folder, databaseUrl } = options;
   const consolePort = await freePort();
-  const file = join(options.folder, `${options.role}.yaml`);
+  return startProgram(['bridge', '--role', role], {
+    file: join(folder, `${role}.yaml`),
+    settings: { bridge: { ...options.bridge, console_port: consolePort } },
+    dataDir: join(folder, 'data'),
+    databaseUrl,
+    metrics: { port: consolePort },
+  });
+}
+
+/** Starts the service over an installation's data folder and database; resolves when it is ready. */
+export async function startServiceProcess(installation: Installation, port: number): Promise<RoleProcess> {
+  const { dataDir, open } = installation;
+  return startProgram(['service', '--port', `${port}`], {
+    file: join(dataDir, 'service.yaml'),
+    settings: { sweep_seconds: 0.5 },
+    dataDir,
+    databaseUrl: open.url,
+    metrics: { port, token: await installation.adminToken() },
+  });
+}
+
+async function startProgram(
+  command: readonly string[],
+  options: {
+    file: string;
+    settings: Record<string, unknown>;
+    dataDir: string;
+    databaseUrl: string;
+    metrics: { port: number; token?: string };
+  },
+): Promise<RoleProcess> {
+  const { file, metrics } = options;
   // JSON is YAML.
-  await writeFile(
-    file,
-    JSON.stringify({ log_level: 'error', bridge: { ...options.bridge, console_port: consolePort } }),
-  );
-  const args = [program, 'bridge', '--role', options.role, '--config', file, '--data', join(options.folder, 'data')];
-  const child = spawn(process.execPath, args, {
+  await writeFile(file, JSON.stringify({ log_level: 'error', ...options.settings }));
+  const child = spawn(process.execPath, [program, ...command, '--config', file, '--data', options.dataDir], {
     env: { ...process.env, DATABASE_URL: options.databaseUrl },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -40,11 +69,14 @@ export async function startRole(options: {
     createInterface({ input: child.stdout }).on('line', (line) => {
       if (/ ready /.test(line)) resolve();
     });
-    void exited.then(([code]) => reject(new Error(`The process of the role ${options.role} ended with ${code}.`)));
+    void exited.then(([code]) => reject(new Error(`The process "${command.join(' ')}" ended with ${code}.`)));
   });
+  const headers = metrics.token === undefined ? {} : { authorization: `Bearer ${metrics.token}` };
   return {
     usage: async () => {
-      const text = await (await fetch(`http://127.0.0.1:${consolePort}/metrics`)).text();
+      const system = await usageOf(child.pid ?? 0);
+      if (system) return system;
+      const text = await (await fetch(`http://127.0.0.1:${metrics.port}/metrics`, { headers })).text();
       const value = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
       return { cpuMs: value('process_cpu_seconds_total') * 1000, rss: value('process_resident_memory_bytes') };
     },
@@ -53,6 +85,21 @@ export async function startRole(options: {
       await exited;
     },
   };
+}
+
+/**
+ * What the system says of a process, where /proc shows it: a bridge with 500 sources would have to look at 2,000 feeds
+ * for each answer with its metrics, and that would be measured, too.
+ */
+async function usageOf(pid: number): Promise<{ cpuMs: number; rss: number } | undefined> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => undefined);
+  const fields = text?.slice(text.lastIndexOf(')') + 2).split(' ');
+  const rssKb = /^VmRSS:\s+(\d+) kB$/m.exec(status ?? '')?.[1];
+  // Ticks of 10 ms.
+  return fields && rssKb
+    ? { cpuMs: (Number(fields[11]) + Number(fields[12])) * 10, rss: Number(rssKb) * 1024 }
+    : undefined;
 }
 
 /** A port that no other program listens on at this moment. */

@@ -1,20 +1,23 @@
 /**
  * What each role costs, as the process that an operator starts: CPU of the role and of the database, WAL and rows for a
- * notification, a record and a document; its memory under load with one source and with 500; and the CPU of a bridge that
- * has nothing to do. `docs/scaling.md` is made from its figures. BENCH_RECORDS: how many records instead of 50,000.
+ * notification, a record and a document; its memory under load with one source and with 500, and that of the service; and
+ * the CPU of a bridge that has nothing to do. `docs/scaling.md` is made from its figures. BENCH_RECORDS: how many records instead of 50,000.
  */
 import { mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import type { Installation } from '#cli/installation.ts';
 import type { Database } from '#platform/database/database.ts';
+import { createWebhooks, enqueue, startReceiver } from './deliveries.ts';
+import { feedPath, fillFeed, stampOf } from './feed-page.ts';
 import { megabytes, printTable } from './figures.ts';
 import { noteGoal } from './goals.ts';
 import { startLoad } from './load.ts';
 import { startPageServer } from './page-server.ts';
-import { freePort, type RoleProcess, startRole } from './role-process.ts';
-import { localCertificates } from './set-up.ts';
+import { freePort, type RoleProcess, startRole, startServiceProcess } from './role-process.ts';
+import { createOrganisation, localCertificates } from './set-up.ts';
 import { makeRequests, signingKey } from './signed-requests.ts';
 
 const records = Number(process.env['BENCH_RECORDS'] ?? 50_000);
@@ -22,8 +25,12 @@ const events = Math.ceil(records / 50);
 /** Its awards go to five suppliers, of whom it names three: those of the others are not made. */
 const documents = 3 * events;
 const notifications = 10_000;
+/** Of 1,000 records each. */
+const servicePages = 400;
 const manySources = 500;
 const idleMs = 20_000;
+/** After the last feed was read: the ends of its wake-ups are recorded, and what the start has left is collected. */
+const afterStartMs = 10_000;
 const sampleEveryMs = 250;
 
 /** Runs it; prints the costs, the memory and the CPU at rest. */
@@ -67,6 +74,14 @@ export async function benchScale(installation: Installation): Promise<void> {
     }
     console.log('What each role costs, in a process of its own');
     printTable(costs);
+    const service = await memoryOfService(installation);
+    console.log(`  the service, while it answers with pages and sends notifications: ${megabytes(service)}\n`);
+    noteGoal({
+      name: 'memory of the service, 1 organisation',
+      measured: service / 1024 / 1024,
+      most: 150,
+      unit: ' MB',
+    });
 
     for (const feed of ['awards', 'sourcing-events'] as const)
       await server.serve({ feed, from: 0, to: 0, pageSize: 1_000 });
@@ -91,6 +106,7 @@ export async function benchScale(installation: Installation): Promise<void> {
     const idle = await startRole({ ...many, role: 'all' });
     try {
       await untilAtRest(database);
+      await sleep(afterStartMs);
       const before = await idle.usage();
       await sleep(idleMs);
       const perMinute = (((await idle.usage()).cpuMs - before.cpuMs) / idleMs) * 60;
@@ -170,26 +186,62 @@ async function measure(
   const started: RoleProcess = await startRole({ ...settings, role });
   try {
     const [before, wal, databaseMs] = [await started.usage(), await walBytes(database), await databaseCpuMs(database)];
-    let rssMax = before.rss;
-    const sampling = new AbortController();
-    const samples = (async () => {
-      while (!sampling.signal.aborted) {
-        rssMax = Math.max(rssMax, (await started.usage()).rss);
-        await sleep(sampleEveryMs);
-      }
-    })();
-    await work();
-    sampling.abort();
-    await samples;
+    const rssMax = await mostMemory(started, work);
     const after = await started.usage();
     const databaseAfter = await databaseCpuMs(database);
     return {
       cpuMs: after.cpuMs - before.cpuMs,
       databaseMs: databaseMs === undefined || databaseAfter === undefined ? undefined : databaseAfter - databaseMs,
       wal: (await walBytes(database)) - wal,
-      rssMax: Math.max(rssMax, after.rss),
+      rssMax,
     };
   } finally {
+    await started.close();
+  }
+}
+
+/** The most memory that the process held while `work` ran. */
+async function mostMemory(started: RoleProcess, work: () => Promise<unknown>): Promise<number> {
+  const sampling = new AbortController();
+  const samples = (async () => {
+    let most = 0;
+    while (!sampling.signal.aborted) {
+      most = Math.max(most, (await started.usage()).rss);
+      await sleep(sampleEveryMs);
+    }
+    return most;
+  })();
+  await work();
+  sampling.abort();
+  return Math.max(await samples, (await started.usage()).rss);
+}
+
+/** Of the service: four clients read a feed from page to page while notifications go to eight webhooks. */
+async function memoryOfService(installation: Installation): Promise<number> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const started = await startServiceProcess(installation, port);
+  const load = startLoad();
+  const receiver = await startReceiver(installation);
+  const client = new Client({ connectionString: installation.open.url });
+  try {
+    await client.connect();
+    const { organisation, key } = await createOrganisation(url, await installation.adminToken(), ['feeds']);
+    await fillFeed(client, organisation, records);
+    const targets = await createWebhooks(url, installation, receiver.ports);
+    const pages = Array.from({ length: servicePages }, (_, index) => {
+      const path = `${feedPath}&modified_after=${stampOf((index * 1_000) % (records - 1_000))}`;
+      return `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+    });
+    return await mostMemory(started, async () => {
+      await enqueue(installation, targets, notifications);
+      await load.run({ port, connections: 4, requests: pages });
+      await until(async () => (await receiver.count()) >= notifications);
+    });
+  } finally {
+    await client.end();
+    await receiver.close();
+    await load.close();
     await started.close();
   }
 }

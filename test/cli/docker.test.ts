@@ -70,7 +70,7 @@ describe('the image', () => {
     // The version that the tests run with.
     expect(dockerfile).toMatch(new RegExp(`^ARG BASE=node:${process.versions.node.replaceAll('.', '\\.')}-slim$`, 'm'));
     expect(dockerfile).toMatch(/^STOPSIGNAL SIGTERM$/m);
-    expect(dockerfile).toContain('ENTRYPOINT ["node", "src/cli/main.ts"]');
+    expect(dockerfile).toContain('ENTRYPOINT ["node", "src/cli/launch.js"]');
   });
 
   test('has every package that the source imports, since it has no devDependencies', () => {

@@ -159,6 +159,59 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       expect(worked).toEqual(['a', 'a', 'last']);
     });
 
+    test('a key that is signalled here is worked here, once more for all signals during its run, and not by the queue', async () => {
+      const lane = newLane();
+      const other = await anotherProcess();
+      const workedElsewhere: string[] = [];
+      other.work(lane, { concurrency: 5 }, async (key) => void workedElsewhere.push(key));
+      const started = gate();
+      const finish = gate();
+      let atOnce = 0;
+      const worked: string[] = [];
+      signals.work(lane, { concurrency: 1 }, async (key) => {
+        atOnce += 1;
+        expect(atOnce).toBe(1);
+        worked.push(key);
+        started.open();
+        await finish.opened;
+        atOnce -= 1;
+      });
+      for (let n = 0; n < 10; n++) expect(await signals.signalHere(lane, ['a'])).toBe(true);
+      await started.opened;
+      expect(worked).toEqual(['a']);
+      for (let n = 0; n < 10; n++) expect(await signals.signalHere(lane, ['a'])).toBe(true);
+      finish.open();
+      await expect.poll(() => worked).toEqual(['a', 'a']);
+      await expect.poll(() => atOnce).toBe(0);
+      expect(workedElsewhere).toEqual([]);
+      expect(await backend.size(lane)).toBe(0);
+    });
+
+    test('a key that is signalled here where nobody works its lane goes to a process that does', async () => {
+      const lane = newLane();
+      const other = await anotherProcess();
+      const worked: string[] = [];
+      other.work(lane, { concurrency: 1 }, async (key) => void worked.push(key));
+      expect(await signals.signalHere(lane, ['a'])).toBe(true);
+      await expect.poll(() => worked).toEqual(['a']);
+    });
+
+    test('a key that is worked past the queue when its process stops goes to another process', async () => {
+      const lane = newLane();
+      const stopping = await anotherProcess();
+      const started = gate();
+      stopping.work(lane, { concurrency: 1 }, async (_key, signal) => {
+        started.open();
+        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('cut short'))));
+      });
+      await stopping.signalHere(lane, ['a']);
+      await started.opened;
+      await stopping.close();
+      const worked: string[] = [];
+      signals.work(lane, { concurrency: 1 }, async (key) => void worked.push(key));
+      await expect.poll(() => worked, { timeout: 5_000 }).toEqual(['a']);
+    });
+
     test('signals for a key that waits cause one run', async () => {
       const lane = newLane();
       for (let n = 0; n < 10; n++) await signals.signal(lane, ['a', 'b', 'a']);

@@ -59,7 +59,13 @@ export function drawQuirks(random: Random, { quirks, settings, story }: Given): 
   // Where one stamp, or one second of whole bounds, may hold more than the pages that can be read, no request shows all.
   const isSecondCrowded = boundsInSeconds && (pageMax < 1_000 || hiddenRun > 0);
   const isCrowded = stamps === 'seconds' || stamps === 'rounded' || equalStampsMs > 0 || isSecondCrowded;
-  return isCrowded && cursorPages !== null ? { ...drawn, cursorPages: null } : drawn;
+  // A look for news takes four requests there: every few seconds that is all of a small quota, and no backfill ends.
+  const isDear = all.pageMaxLater !== undefined && hiddenRun > 0;
+  return {
+    ...drawn,
+    ...(isCrowded && cursorPages !== null ? { cursorPages: null } : {}),
+    ...(isDear && all.perMinute !== null ? { perMinute: Math.max(all.perMinute, 100) } : {}),
+  };
 }
 
 /**

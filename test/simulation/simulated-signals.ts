@@ -40,15 +40,37 @@ export class SimulatedQueue {
     const controllers = new Set<AbortController>();
     const mine: Worker[] = [];
     let closed = false;
+    const here = new Map<string, Worker>();
+    const waitingHere = new Set<string>();
+    const turns = new Map<string, Promise<void>>();
+    const signal: Signals['signal'] = (lane, keys) =>
+      process.beyond(`signal ${lane} ${keys.join(' ')}`, { toMs: 0.5, fromMs: 0.5 }, () => {
+        for (const key of keys) {
+          if (this.#world.chaos && this.#random.chance(this.#faults.lost)) continue;
+          this.#wake(lane, key);
+        }
+        return true;
+      });
     return {
-      signal: (lane, keys) =>
-        process.beyond(`signal ${lane} ${keys.join(' ')}`, { toMs: 0.5, fromMs: 0.5 }, () => {
-          for (const key of keys) {
-            if (this.#world.chaos && this.#random.chance(this.#faults.lost)) continue;
-            this.#wake(lane, key);
-          }
-          return true;
-        }),
+      signal,
+      signalHere: async (lane, keys) => {
+        const worker = here.get(lane);
+        if (!worker || closed) return signal(lane, keys);
+        for (const key of keys) {
+          const id = `${lane} ${key}`;
+          if (waitingHere.has(id)) continue;
+          waitingHere.add(id);
+          const turn = (turns.get(id) ?? Promise.resolve()).then(async () => {
+            waitingHere.delete(id);
+            this.#world.log(process.id, `works ${id}, past the queue`);
+            await worker.work(key, new AbortController().signal).catch((error: unknown) => {
+              this.#world.log(process.id, `work of ${id} failed: ${String(error)}`);
+            });
+          });
+          turns.set(id, turn);
+        }
+        return true;
+      },
       work: (lane, { concurrency }, work) => {
         // Code of a dead process still runs to its next await.
         if (!process.alive) return;
@@ -68,6 +90,7 @@ export class SimulatedQueue {
           },
         };
         mine.push(worker);
+        here.set(lane, worker);
         this.#workers.set(lane, [...(this.#workers.get(lane) ?? []), worker]);
         process.whenDead.push(() => this.#remove(lane, worker));
         for (const key of this.#waiting) this.#world.after(1, () => this.#start(key));

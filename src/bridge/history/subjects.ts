@@ -64,7 +64,12 @@ export async function noteSubjects(tx: Sql, source: string, subjects: readonly N
   if (distinct.length === 0) return;
   await tx.query(
     `insert into bridge.subjects as s (source, kind, id, name, reference, folded)
-     select $1, n.* from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) as n
+     select $1, n.* from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+       as n (kind, id, name, reference, folded)
+     -- Most suppliers are known by these names. A conflict would lock each, which costs more than to look at it.
+     where not exists (
+       select from bridge.subjects k
+       where k.source = $1 and k.kind = n.kind and k.id = n.id and k.name = n.name and k.reference = n.reference)
      on conflict (source, kind, id) do update
        set name = excluded.name, reference = excluded.reference, folded = excluded.folded
        where (s.name, s.reference) <> (excluded.name, excluded.reference)`,

@@ -15,6 +15,7 @@ export async function prepareIntakes(deps: Omit<BridgeDeps, 'signals' | 'role'>,
   let pull: Work | undefined;
   const signals: Signals = {
     signal: async () => false,
+    signalHere: async () => false,
     work: (lane, _options, work) => {
       if (lane === lanes.suppliers) pull = work;
     },

@@ -5,7 +5,7 @@
  * expires.
  */
 import type { Database } from '#platform/database/database.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { preparedGuard, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { LivenessLock } from './liveness-lock.ts';
 
@@ -20,8 +20,9 @@ export interface Lease {
   readonly fencingToken: number;
   /**
    * Runs one transaction that writes only while this lease is held, and renews it; rejects with LeaseLost otherwise.
+   * `guard` is sent together with the renewal, and `work` begins when both have passed.
    */
-  transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
+  transaction<T>(work: (tx: Sql) => Promise<T>, guard?: (tx: Sql) => Promise<void>): Promise<T>;
   /**
    * Keeps the lease while `work` runs outside of a transaction, however long that takes. The signal aborts when the
    * lease is lost, or when it could not be renewed for so long that it will soon expire. Rejects with LeaseLost when
@@ -143,20 +144,15 @@ function leaseOf(
    * connection.
    */
   const renew = async (sql: Sql) => {
-    const [held] = await sql.query(
-      `update bridge.leases set expires = clock_timestamp() + $3 * interval '1 ms'
-       where name = $1 and fencing_token = $2
-       returning set_config('idle_in_transaction_session_timeout', $4, true)`,
-      [name, fencingToken, leaseMs, String(leaseMs)],
-    );
+    const [held] = await sql.query(renewLease, [name, fencingToken, leaseMs, String(leaseMs)]);
     if (!held) throw new LeaseLost(name);
   };
   return {
     name,
     fencingToken,
-    transaction: (work) =>
+    transaction: (work, guard) =>
       database.transaction(async (tx) => {
-        await renew(tx);
+        await Promise.all([renew(tx), guard?.(tx)]);
         return work(tx);
       }),
     during: async (work) => {
@@ -193,3 +189,9 @@ function leaseOf(
     },
   };
 }
+
+const renewLease = preparedGuard(
+  `update bridge.leases set expires = clock_timestamp() + $3 * interval '1 ms'
+   where name = $1 and fencing_token = $2
+   returning set_config('idle_in_transaction_session_timeout', $4, true)`,
+);

@@ -57,7 +57,8 @@ export interface StoreOptions {
 /**
  * Stores a page in the caller's transaction. A version that the mirror holds already changes nothing. An older version
  * is not stored but returned, unless `believeOlder` is set. Of two versions with the same stamp and different contents,
- * the one that was read last counts. A record that was missing or gone is restored when its version is shown again. Erased persons are taken out.
+ * the one that was read last counts. A record that was missing or gone is restored when its version is shown again.
+ * Erased persons are taken out.
  * Throws AppError `invalid` when a record has no id, or a time that cannot be read: such a record can neither be stored
  * nor skipped, so the feed waits until an operator acts.
  */
@@ -68,8 +69,8 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
   const newest = newestVersions(shown);
   if (newest.length === 0)
     return { stamps, changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
-  await lockSources(tx, [source]);
-  const { versions, held } = await withoutErased(tx, source, feed, newest);
+  const [, shownBefore] = await Promise.all([lockSources(tx, [source]), readHeld(tx, source, feed, newest)]);
+  const { versions, held } = await withoutErased(tx, { source, feed, held: shownBefore }, newest);
   const { changed, restored, older } = compare(versions, held, options.believeOlder ?? false);
   if (restored.length > 0) await restore(tx, source, feed, restored);
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
@@ -105,8 +106,11 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
 }
 
 /** The versions without erased persons, and what is held of them. A version that is held already names none. */
-async function withoutErased(tx: Sql, source: string, feed: FeedName, versions: readonly Version[]) {
-  const held = await readHeld(tx, source, feed, versions);
+async function withoutErased(
+  tx: Sql,
+  { source, feed, held }: { source: string; feed: FeedName; held: ReadonlyMap<string, Held> },
+  versions: readonly Version[],
+) {
   const differing = versions.filter(({ recordId, hash }) => !held.get(recordId)?.content_hash.equals(hash));
   const eraser = differing.length > 0 && (await findErased(tx, () => differing.map(({ body }) => body)));
   if (!eraser) return { versions, held };

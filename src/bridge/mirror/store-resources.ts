@@ -1,8 +1,8 @@
 /**
  * Objects that have no feed of their own: the entries of the supplier list, and the related objects that feed pages
  * include. Most of them have no time of change, so of two answers the one that was requested later counts. A question
- * has a time, so there the newer version counts. An unchanged object is not written again. Erased persons are taken out. The documents that depend on
- * a changed object are marked as due in the same transaction.
+ * has a time, so there the newer version counts. An unchanged object is not written again. Erased persons are taken out.
+ * The documents that depend on a changed object are marked as due in the same transaction.
  */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
@@ -59,8 +59,8 @@ export async function storeResources(
   const newest = newestResources(kind, read);
   const unreadable = read.filter((resource) => resource === undefined).length;
   if (newest.length === 0) return { changed: 0, unreadable };
-  await lockSources(tx, [source]);
-  const { resources, held } = await withoutErased(tx, source, kind, newest);
+  const [, shownBefore] = await Promise.all([lockSources(tx, [source]), readHeld(tx, source, kind, newest)]);
+  const { resources, held } = await withoutErased(tx, { source, kind, held: shownBefore }, newest);
   const confirmed: Resource[] = [];
   const differing: Resource[] = [];
   for (const resource of resources) {
@@ -105,8 +105,11 @@ export async function storeResources(
 }
 
 /** The objects without erased persons, and what is held of them. An object that is held already names none. */
-async function withoutErased(tx: Sql, source: string, kind: ResourceKind, resources: readonly Resource[]) {
-  const held = await readHeld(tx, source, kind, resources);
+async function withoutErased(
+  tx: Sql,
+  { source, kind, held }: { source: string; kind: ResourceKind; held: ReadonlyMap<string, Held> },
+  resources: readonly Resource[],
+) {
   const differing = resources.filter(({ id, hash: shown }) => !held.get(id)?.content_hash.equals(shown));
   const eraser = differing.length > 0 && (await findErased(tx, () => differing.map(({ body }) => body)));
   if (!eraser) return { resources, held };

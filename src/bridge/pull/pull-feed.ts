@@ -84,7 +84,7 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
   let due: DuePull | undefined;
   try {
     for (;;) {
-      due = await lease.transaction((tx) => readDuePull(tx, feed, timestampNow(clock)));
+      due = await readDuePull(deps.database, feed, timestampNow(clock));
       if (!due) return;
       const found = due;
       const smallerPageSize = await lease.during((lost) => {
@@ -152,10 +152,7 @@ function openPull(
   const { source, client, clock, log } = deps;
   const latenessMs = latenessMsOf(source, due.latenessMs);
   const transaction: Pull['transaction'] = (work) =>
-    lease.transaction(async (tx) => {
-      await lockCheckpointAt(tx, feed, due.generation);
-      return work(tx);
-    });
+    lease.transaction(work, (tx) => lockCheckpointAt(tx, feed, due.generation));
   const reader = createFeedReader({
     client,
     feed: feed.feed,
@@ -200,15 +197,15 @@ function openPull(
  * it did so. Only the `feed_modified` of a commit-ordered feed proves that: in any other feed an earlier record may have
  * been committed since.
  */
-async function skipReadNotifications({ id, feed, due, transaction, clock }: Pull): Promise<boolean> {
+async function skipReadNotifications({ id, feed, due, database, transaction, clock }: Pull): Promise<boolean> {
   const { scheduled, commitOrdered, watermark, answered, lastNotification: last } = due;
   if (scheduled || commitOrdered !== true || watermark === null || last === null) return false;
-  return transaction(async (tx) => {
-    const bodies = await readNotificationBodies(tx, feed, { answered, last, max: parsedNotificationsMax });
-    if (!bodies?.every((body) => isAlreadyRead(body, watermark))) return false;
-    await markAnswered(tx, feed, { pull: id, lastNotification: last, now: timestampNow(clock) });
-    return true;
-  });
+  const bodies = await database.session((sql) =>
+    readNotificationBodies(sql, feed, { answered, last, max: parsedNotificationsMax }),
+  );
+  if (!bodies?.every((body) => isAlreadyRead(body, watermark))) return false;
+  await transaction((tx) => markAnswered(tx, feed, { pull: id, lastNotification: last, now: timestampNow(clock) }));
+  return true;
 }
 
 function isAlreadyRead(body: string, watermark: Timestamp): boolean {
@@ -225,7 +222,7 @@ async function pullToEnd(pull: Pull): Promise<void> {
   const { ordered, isBehind, ...live } = await readLive(pull);
   const nextMs = clock.nowMs() + pull.pollMs;
   const scanDeps = { ...pull, nowMs: clock.nowMs() };
-  await rereadRanges(scanDeps);
+  if (due.hasRereads) await rereadRanges(scanDeps);
   const { nextScanMs, ...advance } = ordered
     ? { nextScanMs: undefined, stalledBy: null }
     : await advanceWatermark({ ...scanDeps, watermark: due.watermark, ...live });

@@ -50,7 +50,7 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     settings.sources.map((source) => {
       const ownFlows = settings.flows.filter((flow) => flow.source === source.name);
       const flows = ownFlows.map(({ name }) => name);
-      const wakeFlows = () => void signals.signal(lanes.push, flows);
+      const wakeFlows = () => void signals.signalHere(lanes.push, flows);
       const watches = new Map(
         source.feeds.map((name) => {
           const needed = neededFields(ownFlows, name);
@@ -70,8 +70,10 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
         watchOf,
       };
       const throttleMs = createNotificationThrottle({ source, database, clock });
-      const backgroundClient = clientOf(source.name, { background: true });
-      const backfill = createBackfillWorker({ ...base, client: backgroundClient, lateArrivals, refusals });
+      const backfill = (feed: FeedName, signal: AbortSignal) => {
+        const client = clientOf(source.name, { background: true });
+        return createBackfillWorker({ ...base, client, lateArrivals, refusals })(feed, signal);
+      };
       return [source.name, { pull: createFeedPull({ ...base, throttleMs }), backfill }];
     }),
   );

@@ -19,6 +19,7 @@ const pageShares = [1, 0.9, 0.7, 0.8, 0.6] as const;
 /** Reads on; returns when the next pages are due, undefined when none are. Rejects as the reader does. */
 export async function continueUnfiltered(pull: Pull): Promise<number | undefined> {
   const { feed, due, reader, store, transaction, latenessMs, clock, log } = pull;
+  if (due.unfiltered !== null) return undefined;
   const at = await readUnfiltered(pull.database, feed);
   if (at.finished !== null || at.pass === 0) return undefined;
   if (at.due !== null && at.due > timestampNow(clock)) return undefined;

@@ -21,17 +21,24 @@ export interface RecentNotifications {
 const bucketSize = 8;
 const alreadyStored = Promise.resolve();
 
+interface Remembered {
+  /** Two halves of 64 bits for each place; zero for both: empty. */
+  readonly high: Uint32Array;
+  readonly low: Uint32Array;
+  /** The place of each bucket that is taken next. */
+  readonly next: Uint8Array;
+}
+
 /** Remembers most of the last `max` notifications, and at most eight times as many. */
 export function createRecentNotifications(max: number): RecentNotifications {
   const buckets = 2 ** Math.ceil(Math.log2(Math.max(1, max / 4)));
-  // Two halves of 64 bits for each place; zero for both: empty.
-  const high = new Uint32Array(buckets * bucketSize);
-  const low = new Uint32Array(buckets * bucketSize);
-  /** The place of each bucket that is taken next. */
-  const next = new Uint8Array(buckets);
+  // Made for the first notification: most of hundreds of sources may never send one.
+  let remembered: Remembered | undefined;
   const writing = new Map<string, Promise<void>>();
 
   function isRemembered(first: number, second: number): boolean {
+    if (!remembered) return false;
+    const { high, low } = remembered;
     const from = (second & (buckets - 1)) * bucketSize;
     for (let place = from; place < from + bucketSize; place += 1)
       if (high[place] === first && low[place] === second) return true;
@@ -39,6 +46,12 @@ export function createRecentNotifications(max: number): RecentNotifications {
   }
 
   function remember(first: number, second: number): void {
+    remembered ??= {
+      high: new Uint32Array(buckets * bucketSize),
+      low: new Uint32Array(buckets * bucketSize),
+      next: new Uint8Array(buckets),
+    };
+    const { high, low, next } = remembered;
     const bucket = second & (buckets - 1);
     const place = next[bucket] ?? 0;
     high[bucket * bucketSize + place] = first;

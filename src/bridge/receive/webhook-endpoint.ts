@@ -66,7 +66,7 @@ interface KnownSource extends ReceivedSource {
 type AcceptedAs = 'accepted' | 'repeated' | 'stale';
 
 const commitMax = 500;
-/** Notifications of a source that are recognised when they come again: about 2 MB. */
+/** Notifications of a source that are recognised when they come again: 130 kB once it sends. */
 const rememberedMax = 5_000;
 
 const answers = {

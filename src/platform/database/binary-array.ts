@@ -3,11 +3,14 @@
  * rows at once: in the text form, every quote in every value would be escaped here and unescaped by the server, which
  * costs more than storing the row. Source: PostgreSQL's `array_recv`.
  */
-const oids = { text: 25, bytea: 17, timestamptz: 1184, uuid: 2950 } as const;
+const oids = { int: 23, text: 25, bytea: 17, timestamptz: 1184, uuid: 2950 } as const;
 
 const headerBytes = 20;
 const lengthBytes = 4;
+const intBytes = 4;
 const timeBytes = 8;
+/** What the upper half of a whole number of eight bytes counts. */
+const upperHalf = 2 ** 32;
 const uuidLength = 16;
 /** PostgreSQL counts from the year 2000. */
 const postgresEpochMs = Date.UTC(2000, 0, 1);
@@ -53,13 +56,29 @@ function setBytes(target: Buffer, value: Uint8Array, at: number): number {
   return value.byteLength;
 }
 
-/** A parameter for `$n::timestamptz[]`, of milliseconds since 1970. */
+/** A parameter for `$n::int[]`. */
+export function intArray(values: readonly (number | null)[]): Buffer {
+  return arrayOf(
+    oids.int,
+    values,
+    (target, value, at) => {
+      target.writeInt32BE(value, at);
+      return intBytes;
+    },
+    () => intBytes,
+  );
+}
+
+/** A parameter for `$n::timestamptz[]`, of milliseconds since 1970; exact until the year 2285. */
 export function timeArray(values: readonly number[]): Buffer {
   return arrayOf(
     oids.timestamptz,
     values,
     (target, ms, at) => {
-      target.writeBigInt64BE(BigInt(ms - postgresEpochMs) * 1000n, at);
+      const micros = (ms - postgresEpochMs) * 1000;
+      const upper = Math.floor(micros / upperHalf);
+      target.writeInt32BE(upper, at);
+      target.writeUInt32BE(micros - upper * upperHalf, at + 4);
       return timeBytes;
     },
     () => timeBytes,

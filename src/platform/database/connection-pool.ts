@@ -48,6 +48,8 @@ export function createConnectionPool(options: {
     connectionString: withSessionOptions(url).href,
     application_name: options.applicationName,
     max: options.poolMax ?? poolDefaultMax,
+    // A statement is sent while the one before it is under way.
+    pipeline: true,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,

@@ -19,9 +19,19 @@ export interface Sql {
 export interface PreparedStatement {
   readonly name: string;
   readonly text: string;
+  /** At the beginning of a transaction it is sent together with BEGIN, which saves a round trip. */
+  readonly withBegin?: true;
 }
 
 /** Makes a statement that is prepared once per connection. Its name is derived from its text, so two cannot collide. */
 export function prepared(text: string): PreparedStatement {
   return { name: createHash('sha256').update(text).digest('base64url').slice(0, 32), text };
+}
+
+/**
+ * The same for a statement that only reads, locks or renews. Should the server refuse BEGIN, it has been executed without
+ * a transaction all the same, so it must write nothing that counts.
+ */
+export function preparedGuard(text: string): PreparedStatement {
+  return { ...prepared(text), withBegin: true };
 }

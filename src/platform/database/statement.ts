@@ -18,7 +18,7 @@ export async function runStatement<Row extends object>(
   statement: string | PreparedStatement,
   params?: readonly unknown[],
 ): Promise<Row[]> {
-  const query = typeof statement === 'string' ? { text: statement } : { ...statement };
+  const query = typeof statement === 'string' ? { text: statement } : { name: statement.name, text: statement.text };
   try {
     const result = await client.query<Row>(params ? { ...query, values: [...params] } : query);
     // For several statements in one text the driver returns an array of results, which its types do not say.

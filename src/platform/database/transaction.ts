@@ -25,11 +25,14 @@ export function runTransaction<T>(pool: ConnectionPool, work: (tx: Sql) => Promi
 }
 
 async function attempt<T>(connection: Connection, work: (tx: Sql) => Promise<T>): Promise<T> {
-  const tx = createTransactionSql(connection);
-  await runStatement(connection, 'begin');
+  const began = runStatement(connection, 'begin');
+  // Thrown where it is awaited; until then a rejection must not count as unhandled.
+  began.catch(() => undefined);
+  const tx = createTransactionSql(connection, began);
   let result: T;
   try {
     result = await work(tx);
+    await began;
   } catch (error) {
     tx.end();
     await connection.client.query('rollback').catch(connection.discard);
@@ -40,8 +43,11 @@ async function attempt<T>(connection: Connection, work: (tx: Sql) => Promise<T>)
   return result;
 }
 
-/** The connection's statements until `end`. After that the connection may be lent to another caller. */
-function createTransactionSql(connection: Connection): Sql & { end(): void } {
+/**
+ * The connection's statements until `end`. After that the connection may be lent to another caller. Only guards are sent
+ * before BEGIN is answered: what is sent behind a BEGIN that the server refuses would be committed by itself.
+ */
+function createTransactionSql(connection: Connection, began: Promise<unknown>): Sql & { end(): void } {
   const sql = sqlOn(connection);
   let ended = false;
   const refuseAfterEnd = () => {
@@ -49,10 +55,12 @@ function createTransactionSql(connection: Connection): Sql & { end(): void } {
   };
   return {
     query: async (statement, params) => {
+      if (typeof statement === 'string' || !statement.withBegin) await began;
       refuseAfterEnd();
       return sql.query(statement, params);
     },
     copy: async (into, rows) => {
+      await began;
       refuseAfterEnd();
       return sql.copy(into, rows);
     },

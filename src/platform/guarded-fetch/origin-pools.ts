@@ -20,6 +20,7 @@ const connectTimeoutMs = 10_000;
 const idlePoolMs = 1_000;
 
 export interface OriginPool {
+  readonly key: string;
   readonly pool: Pool;
   /** Sockets that are not connected yet: undici does not know them, so closing the pool would leave them open. */
   readonly connecting: Set<Socket>;
@@ -50,30 +51,34 @@ interface OriginPoolsOptions {
 /** Creates no connection yet. */
 export function createOriginPools(options: OriginPoolsOptions): OriginPools {
   const { keepAliveMs } = options;
-  /** In the order of their last use. */
+  /** Those without a user are in the order of their last use. */
   const pools = new Map<string, OriginPool>();
   let closed = false;
 
-  function discard(key: string, entry: OriginPool): Promise<void> {
-    pools.delete(key);
+  function discard(entry: OriginPool): Promise<void> {
+    pools.delete(entry.key);
     clearTimeout(entry.idleTimer);
     for (const socket of entry.connecting) socket.destroy(new Error('the pool was closed'));
     return entry.pool.destroy();
   }
 
+  function closeUnused(): void {
+    if (pools.size <= poolsMax) return;
+    for (const entry of pools.values()) {
+      if (entry.users === 0) void discard(entry);
+      if (pools.size <= poolsMax) return;
+    }
+  }
+
   return {
     enter(origin, { allowedNetworks, group }) {
       const key = `${origin} ${textOfNetworks(allowedNetworks)} ${group ?? ''}`;
-      const entry = pools.get(key) ?? openPool(origin, { allowedNetworks, group }, options);
-      clearTimeout(entry.idleTimer);
+      const known = pools.get(key);
+      const entry = known ?? openPool(key, origin, { allowedNetworks, group }, options);
       entry.users += 1;
-      if (pools.size === 1 && pools.has(key)) return entry;
-      pools.delete(key);
-      pools.set(key, entry);
-      for (const [otherKey, other] of pools) {
-        if (pools.size <= poolsMax) break;
-        if (other.users === 0) void discard(otherKey, other);
-      }
+      if (known) clearTimeout(known.idleTimer);
+      else pools.set(key, entry);
+      closeUnused();
       return entry;
     },
 
@@ -82,19 +87,21 @@ export function createOriginPools(options: OriginPoolsOptions): OriginPools {
       if (entry.users > 0 || closed) return;
       // No request waits for these connections any more.
       for (const socket of entry.connecting) socket.destroy(new Error('the request has ended'));
-      entry.idleTimer = setTimeout(() => {
-        for (const [key, candidate] of pools) if (candidate === entry) void discard(key, entry);
-      }, keepAliveMs + idlePoolMs).unref();
+      entry.idleTimer = setTimeout(() => void discard(entry), keepAliveMs + idlePoolMs).unref();
+      pools.delete(entry.key);
+      pools.set(entry.key, entry);
+      closeUnused();
     },
 
     async close() {
       closed = true;
-      await Promise.all([...pools].map(([key, entry]) => discard(key, entry)));
+      await Promise.all([...pools.values()].map(discard));
     },
   };
 }
 
 function openPool(
+  key: string,
   origin: string,
   { allowedNetworks, group }: Pick<GuardedRequest, 'allowedNetworks' | 'group'>,
   { secureContextOf, lookups, connectionsPerOrigin, keepAliveMs }: OriginPoolsOptions,
@@ -131,7 +138,7 @@ function openPool(
       connecting.add(socket);
     },
   });
-  return { pool, connecting, users: 0 };
+  return { key, pool, connecting, users: 0 };
 }
 
 /** Computed once for each list: callers pass the same list with each request. */

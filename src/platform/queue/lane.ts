@@ -15,6 +15,11 @@ export type Work = (key: string, signal: AbortSignal) => Promise<void>;
 
 export interface Lane {
   handle: HandleWakeUp;
+  /**
+   * Works a key that did not come from the queue, after the run of it that may be going on. Several calls before that run
+   * has ended cause one more. `giveBack` is called when the lane was stopped before the work had ended. Never rejects.
+   */
+  workHere(key: string, giveBack: (key: string) => void): Promise<void>;
   /** Aborts the work of these wake-ups: their locks are lost, and another worker may run their keys now. */
   lockLost(ids: readonly string[]): void;
   /** Aborts all work. Keys whose work did not finish go back into the queue for another process. */
@@ -35,6 +40,9 @@ export function createLane(lane: string, work: Work, log: Logger): Lane {
   // The last run of each key in this process. The queue starts two runs of a key at once only when it lost its data
   // (Redis was flushed) or took this process for dead. Then the second run waits here for the first.
   const turns = new Map<string, Promise<boolean>>();
+  /** The keys that wait for their turn without the queue. */
+  const waitingHere = new Set<string>();
+  let runsHere = 0;
   let stopping = false;
 
   /** Returns false when the wake-up must go back into the queue. */
@@ -50,19 +58,36 @@ export function createLane(lane: string, work: Work, log: Logger): Lane {
     return true;
   }
 
+  /** Runs the key after its last run; the run stands under `id` until it has ended. */
+  async function runInTurn(id: string, key: string, begun?: () => void): Promise<{ done: boolean; own: Run }> {
+    const controller = new AbortController();
+    const turn = (turns.get(key) ?? Promise.resolve(true)).then(() => {
+      begun?.();
+      return run(key, controller.signal);
+    });
+    const own: Run = { controller, done: turn, lockLost: false };
+    const earlier = running.get(id);
+    if (earlier) earlier.lockLost = true;
+    running.set(id, own);
+    turns.set(key, turn);
+    const done = await turn;
+    if (running.get(id) === own) running.delete(id);
+    if (turns.get(key) === turn) turns.delete(key);
+    return { done, own };
+  }
+
   return {
+    async workHere(key, giveBack) {
+      // The run that waits will see what this call is for.
+      if (waitingHere.has(key)) return;
+      waitingHere.add(key);
+      runsHere += 1;
+      const { done } = await runInTurn(`here-${runsHere}`, key, () => waitingHere.delete(key));
+      if (!done) giveBack(key);
+    },
     async handle(wakeUp, token) {
       const { id = '', data: key } = wakeUp;
-      const controller = new AbortController();
-      const turn = (turns.get(key) ?? Promise.resolve(true)).then(() => run(key, controller.signal));
-      const own: Run = { controller, done: turn, lockLost: false };
-      const earlier = running.get(id);
-      if (earlier) earlier.lockLost = true;
-      running.set(id, own);
-      turns.set(key, turn);
-      const done = await turn;
-      if (running.get(id) === own) running.delete(id);
-      if (turns.get(key) === turn) turns.delete(key);
+      const { done, own } = await runInTurn(id, key);
       // To record its end would fail, and on PostgreSQL each failed statement costs a new connection.
       if (own.lockLost) throw new WaitingError();
       if (done) return;

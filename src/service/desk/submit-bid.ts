@@ -30,15 +30,19 @@ export function submitBid({ clock }: { clock: Clock }) {
       const bids = entered.map(({ bid }) => bid);
       const incomplete = entered.flatMap(({ lot, missing }) => (missing ? [{ lot: lot.name, reason: missing }] : []));
       const complete = bids.length - incomplete.length;
-      await saveBids(unit.tx, event.id, { before, bids, now });
-      await unit.tx.query(
-        `update service.invitations set accepted = true, participated = participated or $3, last_accessed = $4,
-           global_values = $5, last_successful_bid = case when $3 then $4 else last_successful_bid end,
-           last_failed_bid = case when $6 then $4 else last_failed_bid end
-         where event_id = $1 and supplier_id = $2`,
-        [event.id, entries.supplierId, complete > 0, now, cellsJson(entries.allGlobal), incomplete.length > 0],
-      );
-      await announceBids(unit, { domainEvent: 'bid-submitted', event, sheet, bids, rows: rowsOf(entered), now });
+      // All are sent at once, and each statement of `announceBids` but its first behind the others: while the server
+      // stores the bids, this process makes the records of the feed.
+      await Promise.all([
+        announceBids(unit, { domainEvent: 'bid-submitted', event, sheet, bids, rows: rowsOf(entered), now }),
+        saveBids(unit.tx, event.id, { before, bids, now }),
+        unit.tx.query(
+          `update service.invitations set accepted = true, participated = participated or $3, last_accessed = $4,
+             global_values = $5, last_successful_bid = case when $3 then $4 else last_successful_bid end,
+             last_failed_bid = case when $6 then $4 else last_failed_bid end
+           where event_id = $1 and supplier_id = $2`,
+          [event.id, entries.supplierId, complete > 0, now, cellsJson(entries.allGlobal), incomplete.length > 0],
+        ),
+      ]);
       return { status: 200, body: { supplier: body.supplier, complete, incomplete } };
     },
   });

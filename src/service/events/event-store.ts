@@ -43,24 +43,27 @@ export async function loadEvent(
       )
     : [];
   if (!row) throw new AppError('not-found', 'There is no such sourcing event.');
-  const lots = await sql.query<Omit<Lot, 'values'> & { values: object }>(
-    `select id, name, values, sourcing_request as "sourcingRequest" from service.lots
-     where event_id = $1 order by position`,
-    [row.id],
-  );
-  const rounds = await sql.query<Round>(
-    `select number, starts, ends, status, awarded_cost as "awardedCost", awarded_lot_count as "awardedLotCount",
-       reopened
-     from service.rounds where event_id = $1 order by number`,
-    [row.id],
-  );
+  const [lots, rounds, invitations] = await Promise.all([
+    sql.query<Omit<Lot, 'values'> & { values: object }>(
+      `select id, name, values, sourcing_request as "sourcingRequest" from service.lots
+       where event_id = $1 order by position`,
+      [row.id],
+    ),
+    sql.query<Round>(
+      `select number, starts, ends, status, awarded_cost as "awardedCost", awarded_lot_count as "awardedLotCount",
+         reopened
+       from service.rounds where event_id = $1 order by number`,
+      [row.id],
+    ),
+    loadInvitations(sql, row.id),
+  ]);
   return {
     ...row,
     columns: row.columns.map(withDefaults),
     globalValues: cellsOf(row.globalValues),
     lots: lots.map((lot) => ({ ...lot, values: cellsOf(lot.values) })),
     rounds,
-    invitations: await loadInvitations(sql, row.id),
+    invitations,
   };
 }
 

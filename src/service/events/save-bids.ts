@@ -12,13 +12,15 @@ interface Saved {
   readonly now: Timestamp;
 }
 
-/** Stores bids: first ones and changed ones. The caller holds the event's lock. */
+/** Stores bids: first ones and changed ones; sends all it has to send at once. The caller holds the event's lock. */
 export async function saveBids(sql: Sql, eventId: string, { bids, before = bids, now }: Saved): Promise<void> {
   const known = new Set(before.map(({ id }) => id));
   const added = bids.filter(({ id }) => !known.has(id));
   const changed = bids.filter(({ id }) => known.has(id));
-  if (added.length > 0) await addBids(sql, eventId, added, now);
-  if (changed.length > 0) await changeBids(sql, eventId, changed, now);
+  await Promise.all([
+    added.length > 0 ? addBids(sql, eventId, added, now) : undefined,
+    changed.length > 0 ? changeBids(sql, eventId, changed, now) : undefined,
+  ]);
 }
 
 async function addBids(sql: Sql, eventId: string, bids: readonly Bid[], now: Timestamp): Promise<void> {

@@ -13,7 +13,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import type { FeedRecord } from '../domain/feed-records.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
-import { enqueueNotifications } from '../webhooks/enqueue-notifications.ts';
+import { enqueueNotifications, type Notification } from '../webhooks/enqueue-notifications.ts';
 import { storedBody, tagText } from './stored-record.ts';
 
 /** A feed, and the records to append to it. */
@@ -37,16 +37,20 @@ export async function appendFeedRecords(
 ): Promise<void> {
   const { now, event, changes, evenIfEqual = false } = request;
   const { organisationId } = event;
-  const heads = await lockHeads(unit, organisationId);
+  const locking = lockHeads(unit, organisationId);
+  // Thrown where it is awaited; until then a rejection must not count as unhandled.
+  locking.catch(() => undefined);
+  // Made while the server locks, and does what the caller has sent before.
+  const drafted = changes.map(({ feed, records }) => ({ feed, drafts: records.map(draftOf) }));
+  const heads = await locking;
   const onlyRequest = event.sourcingRequests.length === 1 ? { sourcing_request: event.sourcingRequests[0] } : {};
-  for (const { feed, records } of changes) {
+  const notifications: Notification[] = [];
+  for (const { feed, drafts } of drafted) {
     const head = heads.get(feed);
-    const last = await append(unit, { organisationId, feed, eventId: event.id, now, head, records, evenIfEqual });
-    await enqueueNotifications(unit, {
-      organisationId,
+    const last = await append(unit, { organisationId, feed, eventId: event.id, now, head, drafts, evenIfEqual });
+    notifications.push({
       trigger: feedTriggers[feed],
       coalesces: true,
-      now,
       payload: {
         sourcing_event: event.id,
         sourcing_event_name: event.name,
@@ -55,6 +59,7 @@ export async function appendFeedRecords(
       },
     });
   }
+  await enqueueNotifications(unit, { organisationId, now }, notifications);
 }
 
 /** The newest `modified` of each feed; undefined for a feed that never had a record. */
@@ -109,6 +114,20 @@ export async function hideFeedRecords(
   );
 }
 
+/** A record before it has its `modified`. */
+interface Draft {
+  readonly record: FeedRecord<FeedName>;
+  readonly id: string;
+  readonly json: string;
+  readonly hash: Buffer;
+}
+
+function draftOf(record: FeedRecord<FeedName>): Draft {
+  const json = JSON.stringify(record.content);
+  const compared = record.compared === undefined ? json : JSON.stringify(record.compared);
+  return { record, id: record.id, json, hash: createHash('sha256').update(compared).digest() };
+}
+
 /** Returns the newest `modified`, or undefined when no record had changed. */
 async function append(
   unit: UnitOfWork,
@@ -118,24 +137,19 @@ async function append(
     eventId: string;
     now: Timestamp;
     head: Timestamp | undefined;
-    records: readonly FeedRecord<FeedName>[];
+    drafts: readonly Draft[];
     evenIfEqual: boolean;
   },
 ): Promise<Timestamp | undefined> {
-  const { organisationId, feed, eventId, records } = request;
-  if (records.length === 0) return undefined;
-  const drafts = records.map((record) => {
-    const json = JSON.stringify(record.content);
-    const compared = record.compared === undefined ? json : JSON.stringify(record.compared);
-    return { record, id: record.id, json, hash: createHash('sha256').update(compared).digest() };
-  });
+  const { organisationId, feed, eventId, drafts } = request;
+  if (drafts.length === 0) return undefined;
   const rows = await unit.tx.query<{ id: string; visible: boolean; content_hash: Buffer }>(
     `select id, visible, content_hash from service.feed_records
      where organisation_id = $1 and feed = $2 and id = any($3::text[])`,
     [organisationId, feed, textArray(drafts.map(({ id }) => id))],
   );
   const stored = new Map(rows.map((row) => [row.id, row]));
-  const isShown = ({ id, hash }: (typeof drafts)[number]) => {
+  const isShown = ({ id, hash }: Draft) => {
     const row = stored.get(id);
     return row?.visible === true && row.content_hash.equals(hash);
   };
@@ -149,15 +163,17 @@ async function append(
   const added = versions.filter(({ id }) => !stored.has(id));
   const replaced = versions.filter(({ id }) => stored.has(id));
   const place = { organisationId, feed, eventId };
-  // The heads are locked: nobody else can add one of them meanwhile.
-  if (added.length > 0) await add(unit.tx, place, added);
-  if (replaced.length > 0) await replace(unit.tx, place, replaced);
   const last = versions.at(-1)?.modified;
-  await unit.tx.query(
-    `update service.feed_heads set last_modified = $3, changes = changes + $4
-     where organisation_id = $1 and feed = $2`,
-    [organisationId, feed, last, changed.length],
-  );
+  // The heads are locked: nobody else can add one of them meanwhile.
+  await Promise.all([
+    added.length > 0 ? add(unit.tx, place, added) : undefined,
+    replaced.length > 0 ? replace(unit.tx, place, replaced) : undefined,
+    unit.tx.query(
+      `update service.feed_heads set last_modified = $3, changes = changes + $4
+       where organisation_id = $1 and feed = $2`,
+      [organisationId, feed, last, changed.length],
+    ),
+  ]);
   return last;
 }
 

@@ -213,11 +213,7 @@ async function endJob(
       end.detail ? JSON.stringify(end.detail) : null,
     ],
   );
-  await enqueueNotifications(unit, {
-    organisationId: job.organisation_id,
-    trigger: 'JOB_UPDATED',
-    coalesces: false,
-    now: timestampNow(clock),
-    payload: { job: job.id, type: job.type, status: end.status },
-  });
+  await enqueueNotifications(unit, { organisationId: job.organisation_id, now: timestampNow(clock) }, [
+    { trigger: 'JOB_UPDATED', coalesces: false, payload: { job: job.id, type: job.type, status: end.status } },
+  ]);
 }

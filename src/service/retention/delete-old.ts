@@ -57,7 +57,8 @@ const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: 
       select due.id from service.organisations o cross join lateral (
         select d.id from service.deliveries d
         where d.organisation_id = o.id and d.finished < ${before('delivery_log_days')}
-        order by d.finished limit ${batchSize}) as due
+          and d.created < ${before('delivery_log_days')}
+        order by d.created limit ${batchSize}) as due
       limit ${batchSize})) returning 1`,
   },
   {

@@ -4,6 +4,7 @@
  * fairly, so that the dead receivers of one delay no other. `delivery-store.ts` has the states and the
  * SQL, `send-delivery.ts` one HTTP delivery, `retry-schedule.ts` the waits between attempts.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import { createDueTimer } from '#platform/due-timer.ts';
@@ -19,6 +20,7 @@ import {
   isAccepted,
   nextDueDelivery,
   readWebhookOwner,
+  type StoredReceiver,
   settleAccepted,
   settleBatch,
   webhooksWithDueDeliveries,
@@ -49,16 +51,24 @@ export const deliverySlots = 256;
  */
 const deliverySlotsEach = 16;
 /**
- * How many are claimed, and settled, together: they share the price of a commit. A receiver that takes a whole claim
- * within `quickMs` gets a claim twice as large the next time, so a slow one keeps few waiting in a claim.
+ * How many are claimed, and settled, together: they share the price of a commit. After the first claim there are as many
+ * as the receiver would have taken in `claimWorkMs`, so a slow one keeps few waiting in a claim.
  */
 const claimLeast = 16;
-const claimMost = 128;
-const quickMs = 500;
+const claimMost = 256;
+const claimWorkMs = 500;
 /** No notification is sent from a claim that is older than this: a slow receiver is sent few of the batch. */
 const beginWithinMs = 5_000;
 /** Longer than sending and settling a batch can take: a claim that has run out belongs to a process that is gone. */
 const claimMs = beginWithinMs + exchangeMs + 5_000;
+
+interface Claim {
+  readonly claimed: Awaited<ReturnType<typeof claimDueDeliveries>>;
+  /** Whether more may be due. */
+  readonly isFull: boolean;
+  /** No notification of it is sent later. */
+  readonly beginUntilMs: number;
+}
 
 /** Creates the deliverer, and starts a timer that wakes the lane when the next retry is due. */
 export function createDeliverer(deps: DelivererDeps) {
@@ -76,38 +86,55 @@ export function createDeliverer(deps: DelivererDeps) {
     due,
     nextMoment: (now) => nextDueDelivery(deps.database, now),
   });
+  async function claim(webhookId: string, most: number): Promise<Claim> {
+    const beganMs = deps.clock.nowMs();
+    const now = timestampFromMs(beganMs);
+    const claimed = await claimDueDeliveries(deps.database, webhookId, { now, claimMs, most });
+    return { claimed, isFull: claimed.length === most, beginUntilMs: beganMs + beginWithinMs };
+  }
+
   async function deliverDue(webhookId: string, signal: AbortSignal): Promise<void> {
     // While an accepted batch is being settled, the next one is sent already. After a failure the next batch waits: a
     // failed notification must not be overtaken by a later one.
     let settled: Promise<unknown> = Promise.resolve();
     let most = claimLeast;
+    let next: Promise<Claim> | undefined;
+    const openUnlessKept = keepReceiver((stored) => openReceiver(deps.secrets, webhookId, stored));
     try {
       while (!signal.aborted) {
-        const beganMs = deps.clock.nowMs();
-        const now = timestampFromMs(beganMs);
-        const claimed = await claimDueDeliveries(deps.database, webhookId, { now, claimMs, most });
+        const { claimed, isFull, beginUntilMs } = await (next ?? claim(webhookId, most));
         const [first] = claimed;
         if (!first) break;
-        const receiver = once(() => openReceiver(deps.secrets, webhookId, first));
-        const { attempts, untried } = await attemptBatch(deps, receiver, claimed, signal);
-        if (attempts.length + untried.length === 0) break;
-        for (const { status } of attempts) outcomes.inc({ outcome: isAccepted(status) ? 'delivered' : 'failed' });
+        // The next batch of a quick receiver is claimed while this one is sent.
+        next = isFull && most > claimLeast ? claim(webhookId, most) : undefined;
+        // A rejection is thrown where this promise is awaited; until then it must not count as unhandled.
+        next?.catch(() => undefined);
+        const receiver = once(() => openUnlessKept(first));
+        const beganMs = deps.clock.nowMs();
+        const { attempts, untried } = await attemptBatch(deps, receiver, { claimed, beginUntilMs, signal });
+        const tookMs = Math.max(1, deps.clock.nowMs() - beganMs);
+        const accepted = attempts.filter(({ status }) => isAccepted(status)).length;
+        if (accepted > 0) outcomes.inc({ outcome: 'delivered' }, accepted);
+        if (attempts.length > accepted) outcomes.inc({ outcome: 'failed' }, attempts.length - accepted);
         await settled;
-        if (untried.length === 0 && attempts.every(({ status }) => isAccepted(status))) {
+        if (untried.length === 0 && attempts.length === accepted && !signal.aborted) {
           settled = settleAccepted(deps.database, webhookId, attempts, timestampFromMs(deps.clock.nowMs()));
-          // A rejection is thrown where this promise is awaited; until then it must not count as unhandled.
           settled.catch(() => undefined);
-        } else {
-          const disabled = await deps.database.transaction((tx) =>
-            settleBatch(tx, webhookId, { attempts, untried }, { nowMs: deps.clock.nowMs(), random: deps.random }),
-          );
-          if (disabled) deps.log.warn({ webhook: webhookId, gone: disabled.gone }, 'webhook disabled');
-          dueTimer.lookAgain();
+          if (!isFull) break;
+          most = Math.min(Math.max(claimLeast, Math.floor((claimed.length * claimWorkMs) / tookMs)), claimMost);
+          continue;
         }
+        if (next) untried.push(...(await next).claimed);
+        next = undefined;
+        if (attempts.length + untried.length === 0) break;
+        const disabled = await deps.database.transaction((tx) =>
+          settleBatch(tx, webhookId, { attempts, untried }, { nowMs: deps.clock.nowMs(), random: deps.random }),
+        );
+        if (disabled) deps.log.warn({ webhook: webhookId, gone: disabled.gone }, 'webhook disabled');
+        dueTimer.lookAgain();
         // This batch had all that was due. Notifications that were enqueued since then have signalled the lane.
-        if (claimed.length < most && untried.length === 0) break;
-        const isQuick = untried.length === 0 && deps.clock.nowMs() - beganMs < quickMs;
-        most = isQuick ? Math.min(2 * most, claimMost) : claimLeast;
+        if (!isFull && untried.length === 0) break;
+        most = claimLeast;
       }
     } finally {
       await settled;
@@ -153,6 +180,16 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
+/** Opens a receiver again only when what is stored of it has changed: to decrypt costs more than to compare. */
+function keepReceiver(open: (stored: StoredReceiver) => Receiver): (stored: StoredReceiver) => Receiver {
+  let kept: { stored: StoredReceiver; receiver: Receiver } | undefined;
+  return ({ organisation_id, url, signing_key, authentication, webhook_domains, allowed_networks }) => {
+    const stored = { organisation_id, url, signing_key, authentication, webhook_domains, allowed_networks };
+    if (!kept || !isDeepStrictEqual(kept.stored, stored)) kept = { stored, receiver: open(stored) };
+    return kept.receiver;
+  };
+}
+
 /**
  * Sends a batch, the oldest first, a few at once, for as long as the claim allows. A notification whose sending was
  * aborted by our own shutdown is in neither list: its outcome is unknown, so its claim is left to run out, and it is
@@ -161,12 +198,10 @@ function once<T>(make: () => T): () => T {
 async function attemptBatch(
   deps: DelivererDeps,
   receiver: () => Receiver,
-  claimed: readonly ClaimedDelivery[],
-  signal: AbortSignal,
+  { claimed, beginUntilMs, signal }: Pick<Claim, 'claimed' | 'beginUntilMs'> & { signal: AbortSignal },
 ): Promise<{ attempts: DeliveryAttempt[]; untried: ClaimedDelivery[] }> {
   const untried = claimed.toSorted((a, b) => (a.created < b.created ? -1 : 1));
   const attempts: DeliveryAttempt[] = [];
-  const beginUntilMs = deps.clock.nowMs() + beginWithinMs;
   let gone = false;
   const sendInTurn = async () => {
     while (!signal.aborted && !gone && deps.clock.nowMs() <= beginUntilMs) {

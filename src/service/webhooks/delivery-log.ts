@@ -53,7 +53,12 @@ export async function readDeliveryLog(
             'time', to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'status', status,
             'duration_ms', duration_ms, 'error', ${reader === 'operator' ? 'coalesce(operator_error, error)' : 'error'}, 'response_excerpt', response_excerpt)
           order by number), '[]')
-        from service.delivery_attempts where delivery_id = page.id) as attempts`,
+        from (
+          select number, at, status, duration_ms, error, operator_error, response_excerpt
+          from service.delivery_attempts where delivery_id = page.id
+          union all
+          select attempts, accepted_at, accepted_status, accepted_duration_ms, null, null, accepted_excerpt
+          from service.deliveries where id = page.id and accepted_at is not null) as attempt) as attempts`,
       orderBy: 'created desc, id desc',
       params: values,
       query,
@@ -68,7 +73,8 @@ export async function readDeliveryLog(
 function statusCondition(status: string, values: unknown[]): string {
   const newest = (column: string) =>
     `(select ${column} from service.delivery_attempts where delivery_id = d.id order by number desc limit 1)`;
-  if (/^\d/.test(status)) return `${newest('status')} = $${values.push(Number(status))}`;
+  // The accepted attempt that stands in the delivery's own row is its newest.
+  if (/^\d/.test(status)) return `coalesce(d.accepted_status, ${newest('status')}) = $${values.push(Number(status))}`;
   if (status === 'failed') return `(d.state = 'failed' or (d.state <> 'delivered' and ${newest('error')} is not null))`;
   return `d.state = $${values.push(status)}`;
 }

@@ -13,6 +13,7 @@
  * same bytes. Source: API document, "Events"; decisions, "Webhooks".
  */
 import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { intArray, textArray, timeArray, uuidArray } from '#platform/database/binary-array.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
 import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from './retry-schedule.ts';
 
@@ -20,14 +21,10 @@ import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from './retry-schedule.
 export interface ClaimedDelivery {
   id: string;
   trigger: string;
-  coalesces: boolean;
   payload: object;
   created: Timestamp;
   /** Attempts to deliver this notification, the claimed one included. */
   attempts: number;
-  /** Failed attempts of the notifications that it replaced. Negative after a resend, which restarts the schedule. */
-  earlier_failures: number;
-  first_attempt: Timestamp;
 }
 
 /** Where a webhook's notifications go, as the database has it: the secrets are sealed. */
@@ -43,7 +40,7 @@ export interface StoredReceiver {
 /** What became of one attempt to deliver. */
 export interface DeliveryAttempt {
   delivery: ClaimedDelivery;
-  at: Timestamp;
+  atMs: number;
   durationMs: number;
   /** The receiver's answer; null when there was none. */
   status: number | null;
@@ -64,7 +61,7 @@ export function isAccepted(status: number | null): boolean {
 export async function webhooksWithDueDeliveries(sql: Sql, now: Timestamp): Promise<string[]> {
   const rows = await sql.query<{ webhook_id: string }>(
     `select distinct d.webhook_id from service.deliveries d join service.webhooks w on w.id = d.webhook_id
-     where w.is_active and ((d.state = 'pending' and d.due <= $1) or (d.state = 'sending' and d.claimed_until <= $1))`,
+     where w.is_active and d.finished is null and d.due <= $1 and (d.state = 'pending' or d.claimed_until <= $1)`,
     [now],
   );
   return rows.map((row) => row.webhook_id);
@@ -87,7 +84,7 @@ const webhookOwner = prepared(
 export async function nextDueDelivery(sql: Sql, now: Timestamp): Promise<Timestamp | undefined> {
   const [row] = await sql.query<{ due: Timestamp }>(
     `select d.due from service.deliveries d join service.webhooks w on w.id = d.webhook_id
-     where d.state = 'pending' and d.due > $1 and w.is_active order by d.due limit 1`,
+     where d.finished is null and d.state = 'pending' and d.due > $1 and w.is_active order by d.due limit 1`,
     [now],
   );
   return row?.due;
@@ -113,61 +110,75 @@ export async function claimDueDeliveries(
   return first ? [first, ...rest] : [];
 }
 
+// What it changes is in no index, and the page has room for it: a claim writes into the table only.
 const claimDue = prepared(
   `with claimed as (
      update service.deliveries set state = 'sending', claimed_until = $2, attempts = attempts + 1,
        first_attempt = coalesce(first_attempt, $3)
-     where id in (
+     where id = any(array(
        select id from service.deliveries
        where webhook_id = (select id from service.webhooks where id = $1 and is_active)
-         and state in ('pending', 'sending')
-         and ((state = 'pending' and due <= $3) or (state = 'sending' and claimed_until <= $3))
-       order by due, created limit $4 for update skip locked)
-     returning id, trigger, coalesces, payload, created, attempts, earlier_failures, first_attempt)
-   select c.id, c.trigger, c.coalesces, c.payload, c.created, c.attempts, c.earlier_failures, c.first_attempt, r.*
-   from (select row_number() over () as place, * from claimed) c
-     left join (
-       select 1 as at, w.organisation_id, w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
-       from service.webhooks w join service.organisations o on o.id = w.organisation_id where w.id = $1) r
-     on r.at = c.place
+         and finished is null and due <= $3 and (state = 'pending' or claimed_until <= $3)
+       order by due, created limit $4 for no key update skip locked))
+     returning id, trigger, payload, created, attempts),
+   receiver as materialized (
+     select 1 as at, w.organisation_id, w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
+     from service.webhooks w join service.organisations o on o.id = w.organisation_id where w.id = $1)
+   select c.id, c.trigger, c.payload, c.created, c.attempts, r.*
+   from (select row_number() over () as place, * from claimed) c left join receiver r on r.at = c.place
    order by c.place`,
 );
 
-/** Settles a batch of which every notification was accepted, in one statement: nearly every batch is such a one. */
+/** Settles attempts that were accepted, in one statement: nearly every batch has no others. */
 export async function settleAccepted(
   sql: Sql,
   webhookId: string,
   attempts: readonly DeliveryAttempt[],
   now: Timestamp,
 ): Promise<void> {
-  await sql.query(writeAccepted, [...attemptColumns(attempts), now, webhookId]);
+  await sql.query(writeAccepted, [
+    ...attemptColumns(attempts),
+    textArray(attempts.map(({ excerpt }) => excerpt)),
+    now,
+    webhookId,
+  ]);
 }
 
-/** Writes nothing for a delivery that was deleted meanwhile, together with its webhook. */
-const writeAccepted = prepared(
-  `with attempt (delivery_id, number, at, status, duration_ms, error, response_excerpt) as (
-     select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::int[], $5::int[], $6::text[], $7::text[])),
-   delivered as (
-     update service.deliveries set state = 'delivered', finished = $8, claimed_until = null
-     where id in (select delivery_id from attempt) returning id),
-   healthy as (
-     update service.webhooks set failing_since = null where id = $9 and failing_since is not null)
-   insert into service.delivery_attempts (delivery_id, number, at, status, duration_ms, error, response_excerpt)
-   select attempt.* from attempt join delivered on delivered.id = attempt.delivery_id
-   on conflict do nothing`,
-);
-
-function attemptColumns(attempts: readonly DeliveryAttempt[]): unknown[][] {
+/** The columns that every attempt has: delivery, number, time, status and duration. */
+function attemptColumns(attempts: readonly DeliveryAttempt[]): Buffer[] {
   return [
-    attempts.map(({ delivery }) => delivery.id),
-    attempts.map(({ delivery }) => delivery.attempts),
-    attempts.map(({ at }) => at),
-    attempts.map(({ status }) => status),
-    attempts.map(({ durationMs }) => durationMs),
-    attempts.map(({ error }) => error),
-    attempts.map(({ excerpt }) => excerpt),
+    uuidArray(attempts.map(({ delivery }) => delivery.id)),
+    intArray(attempts.map(({ delivery }) => delivery.attempts)),
+    timeArray(attempts.map(({ atMs }) => atMs)),
+    intArray(attempts.map(({ status }) => status)),
+    intArray(attempts.map(({ durationMs }) => durationMs)),
   ];
 }
+
+/**
+ * The accepted attempt is kept in the row of its delivery. If the claim has run out meanwhile, that place may be another
+ * attempt's: then this one is kept among the others. Writes nothing for a delivery that was deleted meanwhile, together
+ * with its webhook.
+ */
+const writeAccepted = prepared(
+  `with attempt (delivery_id, number, at, status, duration_ms, response_excerpt) as (
+     select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::int[], $5::int[], $6::text[])),
+   healthy as (
+     update service.webhooks set failing_since = null where id = $8 and failing_since is not null),
+   delivered as (
+     update service.deliveries d set state = 'delivered', finished = $7, claimed_until = null, accepted_at = a.at,
+       accepted_status = a.status, accepted_duration_ms = a.duration_ms, accepted_excerpt = a.response_excerpt
+     from attempt a where d.id = a.delivery_id and d.state = 'sending' and d.attempts = a.number returning d.id),
+   left_over as materialized (
+     select * from attempt where delivery_id not in (select id from delivered)),
+   late as (
+     update service.deliveries d set state = 'delivered', finished = $7, claimed_until = null
+     from left_over a where d.id = a.delivery_id and not (d.accepted_at is not null and d.attempts = a.number)
+     returning a.*)
+   insert into service.delivery_attempts (delivery_id, number, at, status, duration_ms, response_excerpt)
+   select * from late
+   on conflict do nothing`,
+);
 
 /**
  * Settles any batch, in the caller's transaction: the accepted are delivered, the failed are scheduled for a retry or
@@ -187,26 +198,34 @@ export async function settleBatch(
     [webhookId],
   );
   if (!webhook) return undefined;
+  const now = timestampFromMs(nowMs);
+  const accepted = attempts.filter(({ status }) => isAccepted(status));
+  const failed = attempts.filter(({ status }) => !isAccepted(status));
+  if (accepted.length > 0) await settleAccepted(tx, webhookId, accepted, now);
   await tx.query(
     `insert into service.delivery_attempts
        (delivery_id, number, at, status, duration_ms, error, response_excerpt, operator_error)
      select * from
        unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[])
      on conflict do nothing`,
-    [...attemptColumns(attempts), attempts.map(({ operatorError }) => operatorError)],
+    [
+      ...attemptColumns(failed),
+      textArray(failed.map(({ error }) => error)),
+      textArray(failed.map(({ excerpt }) => excerpt)),
+      textArray(failed.map(({ operatorError }) => operatorError)),
+    ],
   );
-  const now = timestampFromMs(nowMs);
-  const accepted = attempts.filter(({ status }) => isAccepted(status));
-  const failed = attempts.filter(({ status }) => !isAccepted(status));
-  await tx.query(
-    `update service.deliveries set state = 'delivered', finished = $2, claimed_until = null where id = any($1)`,
-    [accepted.map(({ delivery }) => delivery.id), now],
-  );
-  // The newest first: when two of one trigger are released together, the newer one stays. None that was tried is newer.
-  for (const delivery of untried.toReversed()) await release(tx, webhookId, delivery, now);
+  const released = await releaseAll(tx, untried);
+  const unfinished: { delivery: ClaimedDelivery; attempt?: DeliveryAttempt }[] = [
+    ...untried.filter(({ id }) => !released.has(id)).map((delivery) => ({ delivery })),
+    ...failed.map((attempt) => ({ delivery: attempt.delivery, attempt })),
+  ];
+  // The newest first: of two of one trigger the newer one stays.
+  unfinished.sort((a, b) => (a.delivery.created < b.delivery.created ? 1 : -1));
+  for (const { delivery, attempt } of unfinished)
+    if (attempt) await scheduleRetry(tx, webhookId, attempt, nowMs, random);
+    else await release(tx, webhookId, delivery, now);
   if (attempts.length === 0) return undefined;
-  failed.sort((a, b) => (a.delivery.created < b.delivery.created ? 1 : -1));
-  for (const attempt of failed) await scheduleRetry(tx, webhookId, attempt, nowMs, random);
   const gone = failed.some(({ status }) => status === 410);
   const failingSince = accepted.length > 0 ? null : (webhook.failing_since ?? now);
   const failedTooLong = failingSince !== null && nowMs - msFromTimestamp(failingSince) >= disabledAfterMs;
@@ -235,7 +254,7 @@ export async function resumeWebhook(tx: Sql, webhookId: string, now: Timestamp):
   // Negative: the attempts until now are no failures of the new schedule.
   await tx.query(
     `update service.deliveries set due = least(due, $2), first_attempt = null, earlier_failures = -attempts
-     where webhook_id = $1 and state = 'pending'`,
+     where webhook_id = $1 and finished is null and state = 'pending'`,
     [webhookId, now],
   );
   return true;
@@ -245,10 +264,10 @@ export async function resumeWebhook(tx: Sql, webhookId: string, now: Timestamp):
 async function keepNewestPending(tx: Sql, webhookId: string, now: Timestamp): Promise<void> {
   await tx.query(
     `update service.deliveries as older set state = 'superseded', finished = $2
-     where webhook_id = $1 and state = 'pending' and exists (
+     where webhook_id = $1 and finished is null and state = 'pending' and exists (
        select from service.deliveries newer
-       where newer.webhook_id = $1 and newer.trigger = older.trigger and newer.state = 'pending'
-         and (newer.created, newer.id) > (older.created, older.id))`,
+       where newer.webhook_id = $1 and newer.trigger = older.trigger and newer.finished is null
+         and newer.state = 'pending' and (newer.created, newer.id) > (older.created, older.id))`,
     [webhookId, now],
   );
 }
@@ -260,18 +279,24 @@ async function keepNewestPending(tx: Sql, webhookId: string, now: Timestamp): Pr
 async function scheduleRetry(
   tx: Sql,
   webhookId: string,
-  { delivery, retryAfterMs }: DeliveryAttempt,
+  { delivery, atMs, retryAfterMs }: DeliveryAttempt,
   nowMs: number,
   random: () => number,
 ): Promise<void> {
+  const [begun] = await tx.query<{ earlier_failures: number; first_attempt: Timestamp }>(
+    'select earlier_failures, coalesce(first_attempt, $2) as first_attempt from service.deliveries where id = $1',
+    [delivery.id, timestampFromMs(atMs)],
+  );
+  // Its retention has deleted it, after another process had ended it.
+  if (!begun) return;
   const now = timestampFromMs(nowMs);
-  const failures = delivery.attempts + delivery.earlier_failures;
+  const failures = delivery.attempts + begun.earlier_failures;
   const dueMs = nowMs + retryDelayMs(failures, retryAfterMs, random);
   const due = timestampFromMs(dueMs);
-  const givenUp = dueMs - msFromTimestamp(delivery.first_attempt) > givenUpAfterMs;
+  const givenUp = dueMs - msFromTimestamp(begun.first_attempt) > givenUpAfterMs;
   const newer = await tx.query(
     `update service.deliveries set due = greatest(due, $3), earlier_failures = greatest(earlier_failures, $4)
-     where webhook_id = $1 and trigger = $2 and state = 'pending' and coalesces returning id`,
+     where webhook_id = $1 and coalescing_trigger = $2 returning id`,
     [webhookId, delivery.trigger, due, failures],
   );
   const state = newer.length > 0 ? 'superseded' : givenUp ? 'failed' : 'pending';
@@ -284,18 +309,36 @@ async function scheduleRetry(
 }
 
 /**
- * Releases a claim as if it had never been made. The notification ends if a newer one of its trigger is pending by now.
+ * Releases claims of notifications that do not coalesce as if they had never been made, and returns their ids: of a large
+ * claim nearly all are such ones.
+ */
+async function releaseAll(tx: Sql, untried: readonly ClaimedDelivery[]): Promise<Set<string>> {
+  if (untried.length === 0) return new Set();
+  const rows = await tx.query<{ id: string }>(
+    `update service.deliveries d set state = 'pending', claimed_until = null, attempts = d.attempts - 1,
+       first_attempt = case when d.attempts > 1 then first_attempt end
+     from unnest($1::uuid[], $2::int[]) as claimed (id, attempts)
+     where d.id = claimed.id and d.state = 'sending' and d.attempts = claimed.attempts and not d.coalesces
+     returning d.id`,
+    [uuidArray(untried.map(({ id }) => id)), intArray(untried.map(({ attempts }) => attempts))],
+  );
+  return new Set(rows.map(({ id }) => id));
+}
+
+/**
+ * Releases the claim of one that coalesces as if it had never been made. The notification ends if a newer one of its
+ * trigger is pending by now.
  */
 async function release(tx: Sql, webhookId: string, delivery: ClaimedDelivery, now: Timestamp): Promise<void> {
-  const { id, trigger, coalesces, attempts } = delivery;
+  const { id, trigger, attempts } = delivery;
   await tx.query(
     `update service.deliveries set claimed_until = null, attempts = attempts - 1,
        first_attempt = case when attempts > 1 then first_attempt end,
        state = case when newer.waits then 'superseded' else 'pending' end,
        finished = case when newer.waits then $4::timestamptz end
-     from (select $5::boolean and exists (select from service.deliveries
-             where webhook_id = $2 and trigger = $6 and state = 'pending' and coalesces) as waits) as newer
-     where id = $1 and state = 'sending' and attempts = $3`,
-    [id, webhookId, attempts, now, coalesces, trigger],
+     from (select exists (select from service.deliveries
+             where webhook_id = $2 and coalescing_trigger = $5) as waits) as newer
+     where id = $1 and state = 'sending' and attempts = $3 and coalesces`,
+    [id, webhookId, attempts, now, trigger],
   );
 }

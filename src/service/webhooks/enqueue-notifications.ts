@@ -9,72 +9,94 @@ import type { Sql } from '#platform/database/sql.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 
 export interface Notification {
-  organisationId: string;
   trigger: Trigger;
   /** Whether a newer notification of the same trigger replaces this one while it is pending. */
   coalesces: boolean;
-  now: Timestamp;
   payload: Readonly<Record<string, unknown>>;
-  /** Set for TEST: the notification goes to this webhook only, whatever it subscribes to. */
-  webhookId?: string;
+}
+
+/** A notification for one webhook. */
+interface Addressed {
+  readonly webhook: Webhook;
+  readonly notification: Notification;
+}
+
+interface Webhook {
+  readonly id: string;
+  readonly is_active: boolean;
+  readonly triggers: readonly string[];
 }
 
 /**
- * Writes a notification for each webhook that subscribes to the trigger, in the unit's transaction, and wakes the
- * deliverer after its commit.
+ * Writes notifications, no two of one trigger, for the webhooks that subscribe to them, in the unit's transaction, and
+ * wakes the deliverer after its commit. With `webhookId` they go to this webhook only, whatever it subscribes to.
  */
-export async function enqueueNotifications(unit: UnitOfWork, notification: Notification): Promise<void> {
-  const { organisationId, trigger, coalesces, now, payload } = notification;
+export async function enqueueNotifications(
+  unit: UnitOfWork,
+  { organisationId, now, webhookId }: { organisationId: string; now: Timestamp; webhookId?: string },
+  notifications: readonly Notification[],
+): Promise<void> {
   // Webhook rows are locked before delivery rows, in the deliverer's order: the two cannot deadlock.
-  const webhooks = await unit.tx.query<{ id: string; is_active: boolean }>(
-    `select id, is_active from service.webhooks
-     where organisation_id = $1 and ($3::uuid = id or ($3 is null and $2 = any(triggers)))
+  const webhooks = await unit.tx.query<Webhook>(
+    `select id, is_active, triggers from service.webhooks
+     where organisation_id = $1 and ($3::uuid = id or ($3 is null and $2::text[] && triggers))
      order by id for key share`,
-    [organisationId, trigger, notification.webhookId ?? null],
+    [organisationId, notifications.map(({ trigger }) => trigger), webhookId ?? null],
   );
-  if (webhooks.length === 0) return;
-  const replaced = await replacePending(unit.tx, webhooks, trigger, now);
+  const addressed = webhooks.flatMap((webhook) =>
+    notifications
+      .filter(({ trigger }) => webhookId !== undefined || webhook.triggers.includes(trigger))
+      .map((notification): Addressed => ({ webhook, notification })),
+  );
+  if (addressed.length === 0) return;
+  const replaced = await replacePending(unit.tx, addressed, now);
+  const replacedBy = ({ webhook, notification }: Addressed) => replaced.get(`${webhook.id} ${notification.trigger}`);
   await unit.tx.query(
     `insert into service.deliveries
-       (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due, earlier_failures)
-     select id, $1, webhook_id, $2, $3, $4, $5, 'pending', due, earlier_failures
-     from unnest($6::uuid[], $7::uuid[], $8::timestamptz[], $9::int[])
-       as delivery (id, webhook_id, due, earlier_failures)
-     on conflict (webhook_id, trigger) where state = 'pending' and coalesces
+       (id, organisation_id, created, state, webhook_id, trigger, coalesces, payload, due, earlier_failures)
+     select id, $1, $2, 'pending', webhook_id, trigger, coalesces, payload, due, earlier_failures
+     from unnest($3::uuid[], $4::uuid[], $5::text[], $6::boolean[], $7::jsonb[], $8::timestamptz[], $9::int[])
+       as delivery (id, webhook_id, trigger, coalesces, payload, due, earlier_failures)
+     on conflict (webhook_id, coalescing_trigger) where coalescing_trigger is not null
        do update set payload = excluded.payload, created = excluded.created`,
     [
       organisationId,
-      trigger,
-      coalesces,
-      JSON.stringify(payload),
       now,
-      webhooks.map(() => randomUUID()),
-      webhooks.map(({ id }) => id),
-      webhooks.map(({ id }) => laterOf(now, replaced.get(id)?.due)),
-      webhooks.map(({ id }) => replaced.get(id)?.failures ?? 0),
+      addressed.map(() => randomUUID()),
+      addressed.map(({ webhook }) => webhook.id),
+      addressed.map(({ notification }) => notification.trigger),
+      addressed.map(({ notification }) => notification.coalesces),
+      addressed.map(({ notification }) => JSON.stringify(notification.payload)),
+      addressed.map((one) => laterOf(now, replacedBy(one)?.due)),
+      addressed.map((one) => replacedBy(one)?.failures ?? 0),
     ],
   );
-  for (const webhook of webhooks) if (webhook.is_active) unit.wake('deliveries', webhook.id);
+  for (const { webhook } of addressed) if (webhook.is_active) unit.wake('deliveries', webhook.id);
 }
 
 /**
- * Ends the pending notifications that the new one replaces, and returns for each webhook the due time and the number of
- * failed attempts that the new one takes over. The new one has its own id, because the receiver may have seen the old
+ * Ends the pending notifications that the new ones replace, and returns for each webhook and trigger the due time and the
+ * number of failed attempts that the new one takes over. A new one has its own id, because the receiver may have seen the old
  * one's bytes. (A pending notification that was never sent is overwritten by the caller's upsert.) A disabled webhook
  * keeps only the newest notification of each trigger, also of triggers that do not coalesce.
  */
 async function replacePending(
   tx: Sql,
-  webhooks: readonly { id: string; is_active: boolean }[],
-  trigger: Trigger,
+  addressed: readonly Addressed[],
   now: Timestamp,
 ): Promise<Map<string, { due: Timestamp; failures: number }>> {
-  const rows = await tx.query<{ webhook_id: string; due: Timestamp; failures: number }>(
-    `update service.deliveries set state = 'superseded', finished = $4
-     where webhook_id = any($1) and trigger = $2 and state = 'pending'
-       and ((coalesces and attempts > 0) or webhook_id = any($3))
-     returning webhook_id, due, attempts + earlier_failures as failures`,
-    [webhooks.map(({ id }) => id), trigger, webhooks.filter((webhook) => !webhook.is_active).map(({ id }) => id), now],
+  const rows = await tx.query<{ webhook_id: string; trigger: string; due: Timestamp; failures: number }>(
+    `update service.deliveries old set state = 'superseded', finished = $4
+     from unnest($1::uuid[], $2::text[], $3::boolean[]) as new (webhook_id, trigger, is_active)
+     where old.webhook_id = new.webhook_id and old.trigger = new.trigger and old.finished is null and old.state = 'pending'
+       and ((old.coalesces and old.attempts > 0) or not new.is_active)
+     returning old.webhook_id, old.trigger, old.due, old.attempts + old.earlier_failures as failures`,
+    [
+      addressed.map(({ webhook }) => webhook.id),
+      addressed.map(({ notification }) => notification.trigger),
+      addressed.map(({ webhook }) => webhook.is_active),
+      now,
+    ],
   );
-  return new Map(rows.map((row) => [row.webhook_id, row]));
+  return new Map(rows.map((row) => [`${row.webhook_id} ${row.trigger}`, row]));
 }

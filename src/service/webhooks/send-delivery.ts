@@ -4,7 +4,6 @@
  * Source: API document, "Events"; decisions, "Webhooks".
  */
 import { signBody } from '#contract/signature.ts';
-import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
@@ -60,13 +59,12 @@ export async function attemptDelivery(
   signal: AbortSignal,
 ): Promise<DeliveryAttempt> {
   const startedMs = deps.clock.nowMs();
-  const at = timestampFromMs(startedMs);
   const elapsedMs = () => Math.max(0, Math.round(deps.clock.nowMs() - startedMs));
   try {
     const { answer, secrets } = await send(deps, receiver(), delivery, { startedMs, signal });
     return {
       delivery,
-      at,
+      atMs: startedMs,
       durationMs: elapsedMs(),
       status: answer.status,
       error: isAccepted(answer.status) ? null : `answered ${answer.status}`,
@@ -77,7 +75,7 @@ export async function attemptDelivery(
   } catch (error) {
     return {
       delivery,
-      at,
+      atMs: startedMs,
       durationMs: elapsedMs(),
       status: null,
       error: error instanceof AppError ? error.publicMessage : errorText(error),
@@ -93,6 +91,7 @@ export async function attemptDelivery(
  * them.
  */
 function excerptOf(body: Buffer, secrets: readonly string[]): string {
+  if (body.length === 0) return '';
   // PostgreSQL stores neither NUL nor half of a surrogate pair.
   let text = body.toString('utf8').replaceAll('\u0000', '');
   for (const secret of secrets) text = text.replaceAll(secret, '[secret]');
@@ -112,33 +111,38 @@ async function send(
   const { webhookId, organisationId, oauth, allowedNetworks } = receiver;
   const secrets = [receiver.signingKey];
   const body = JSON.stringify({ trigger: delivery.trigger, timestamp: delivery.created, payload: delivery.payload });
-  const headers = {
+  const headers: Record<string, string> = {
     'content-type': 'application/json',
     'x-signature': signBody(body, receiver.signingKey),
     'webhook-id': delivery.id,
     'webhook-timestamp': String(Math.floor(startedMs / 1000)),
     'webhook-attempt': String(delivery.attempts),
   };
-  const bounds = () => {
-    const leftMs = startedMs + exchangeMs - clock.nowMs();
-    if (leftMs <= 0) throw new Error('the token server took so long that no time was left for the notification');
-    return { allowedNetworks, group: organisationId, timeoutMs: Math.min(exchangeMs, leftMs), signal };
+  const leftMs = () => {
+    const left = startedMs + exchangeMs - clock.nowMs();
+    if (left <= 0) throw new Error('the token server took so long that no time was left for the notification');
+    return Math.min(exchangeMs, left);
   };
-  const post = (authorization: { authorization?: string }) =>
+  const post = () =>
     fetch({
       url: receiver.url,
       method: 'POST',
-      headers: { ...headers, ...authorization },
+      headers,
       body,
       responseBytesMax,
-      ...bounds(),
+      allowedNetworks,
+      group: organisationId,
+      timeoutMs: leftMs(),
+      signal,
     });
-  if (!oauth) return { answer: await post({}), secrets };
+  if (!oauth) return { answer: await post(), secrets };
 
   secrets.push(oauth.parameters.client_secret);
+  const bounds = () => ({ allowedNetworks, group: organisationId, timeoutMs: leftMs(), signal });
   const postWith = (token: string) => {
     secrets.push(token);
-    return post({ authorization: `Bearer ${token}` });
+    headers['authorization'] = `Bearer ${token}`;
+    return post();
   };
   const token = await accessTokens.tokenOf(webhookId, oauth, bounds());
   const answer = await postWith(token);

@@ -20,14 +20,13 @@ export function testWebhook({ clock }: { clock: Clock }) {
     body: testRequest,
     handle: async ({ params, caller: { unit, organisationId } }) => {
       const webhook = await findWebhook(unit.tx, organisationId, params['uuid']);
-      await enqueueNotifications(unit, {
-        organisationId,
-        trigger: 'TEST',
-        coalesces: false,
-        now: timestampNow(clock),
-        payload: { detail: `This is a test notification to the webhook "${webhook.name}".` },
-        webhookId: webhook.id,
-      });
+      await enqueueNotifications(unit, { organisationId, now: timestampNow(clock), webhookId: webhook.id }, [
+        {
+          trigger: 'TEST',
+          coalesces: false,
+          payload: { detail: `This is a test notification to the webhook "${webhook.name}".` },
+        },
+      ]);
       return { status: 202, body: { detail: `A test notification to ${webhook.url} is scheduled.` } };
     },
   });

@@ -24,6 +24,7 @@ async function start(names: readonly string[]) {
   const concurrency = new Map<string, number>();
   const signals: Signals = {
     signal: async () => false,
+    signalHere: async () => false,
     work: (lane, options) => void concurrency.set(lane, options.concurrency),
     ping: async () => undefined,
     close: async () => undefined,

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { byteaArray, textArray } from '#platform/database/binary-array.ts';
+import { byteaArray, intArray, textArray, timeArray } from '#platform/database/binary-array.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
 
 let db: TestDatabase;
@@ -38,6 +38,28 @@ describe('arrays in binary form', () => {
           [byteaArray(given)],
         );
         expect(row?.read).toEqual(given.map((bytes) => bytes?.toString('hex') ?? null));
+      }),
+    );
+  });
+
+  test('arrive as they were given: whole numbers, and nulls', async () => {
+    const values = fc.array(fc.option(fc.integer(), { nil: null }));
+    await fc.assert(
+      fc.asyncProperty(values, async (given) => {
+        const [row] = await db.database.query<{ read: number[] }>('select $1::int[] as read', [intArray(given)]);
+        expect(row?.read).toEqual(given);
+      }),
+    );
+  });
+
+  test('arrive as they were given: times, also before 2000', async () => {
+    const range = { min: new Date('1800-01-01T00:00:00Z'), max: new Date('2200-12-31T23:59:59Z'), noInvalidDate: true };
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.date(range)), async (given) => {
+        const [row] = await db.database.query<{ read: string[] }>('select $1::timestamptz[] as read', [
+          timeArray(given.map((date) => date.getTime())),
+        ]);
+        expect(row?.read).toEqual(given.map((date) => `${date.toISOString().slice(0, 23)}000Z`));
       }),
     );
   });

@@ -144,10 +144,12 @@ describe('rows that are copied in', () => {
   });
 
   test('are not taken after the end of their transaction', async () => {
+    const over = Promise.withResolvers<void>();
     let late: Promise<void> | undefined;
     await db.database.transaction(async (tx) => {
-      late = new Promise((resolve) => setTimeout(resolve, 50)).then(() => tx.copy(intoKeys, keys('f')));
+      late = over.promise.then(() => tx.copy(intoKeys, keys('f')));
     });
+    over.resolve();
     await expect(late).rejects.toThrow('after its transaction had ended');
     expect(await heldKeys()).not.toContain('f');
   });

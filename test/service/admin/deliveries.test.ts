@@ -166,7 +166,18 @@ describe('a resend', () => {
     await createEvent(setup.organisation, eventPayload({ name: 'Kraków 東京' }));
     const [item] = await waitUntilIdle(setup);
     clock.advance(hour);
-    expect(await resent(setup, item.id)).toMatchObject([{ id: item.id, state: 'delivered', attempts: [{}, {}] }]);
+    setup.receiver.answer = 201;
+    expect(await resent(setup, item.id)).toMatchObject([
+      {
+        id: item.id,
+        state: 'delivered',
+        status: 201,
+        attempts: [
+          { number: 1, status: 200 },
+          { number: 2, status: 201 },
+        ],
+      },
+    ]);
     const [first, again] = setup.receiver.received;
     expect(setup.receiver.received).toHaveLength(2);
     expect(again?.body.equals(first?.body ?? Buffer.of())).toBe(true);

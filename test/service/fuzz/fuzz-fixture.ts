@@ -444,12 +444,20 @@ async function takeSnapshot(database: Database): Promise<Pick<FuzzFixture, 'dige
         // Foreign keys are not checked meanwhile: rows are deleted and inserted in any order, and are consistent at the
         // end.
         await tx.query('set local session_replication_role = replica');
-        for (const name of changed)
+        for (const name of changed) {
+          // The database computes generated columns anew, and takes no values for them.
+          const [columns] = await tx.query<{ names: string }>(
+            `select string_agg(quote_ident(attname), ', ') as names from pg_attribute
+             where attrelid = $1::regclass and attnum > 0 and not attisdropped and attgenerated = ''`,
+            [`service.${name}`],
+          );
           await tx.query(
             `delete from service.${name} t where not exists (select from kept.${name} k where k::text = t::text);
-             insert into service.${name} overriding system value
-               select * from kept.${name} k where not exists (select from service.${name} t where t::text = k::text)`,
+             insert into service.${name} (${columns?.names}) overriding system value
+               select ${columns?.names} from kept.${name} k
+               where not exists (select from service.${name} t where t::text = k::text)`,
           );
+        }
       });
     },
   };

@@ -1,6 +1,9 @@
 /** Notifications over real HTTPS, with a clock that the test moves; `service.sweep()` then wakes what is due. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import { timestampFromMs } from '#contract/timestamp.ts';
+import { claimDueDeliveries, settleAccepted } from '#service/webhooks/delivery-store.ts';
+import { deliveryAttempts } from '../../harness/delivery-attempts.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { createEvent, eventPayload } from '../../harness/sourcing.ts';
@@ -138,7 +141,7 @@ describe('a notification', () => {
     expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'delivered' }]);
     expect(sent.at(-1)).toMatchObject({ timeoutMs: 15_000, responseBytesMax: 65_536 });
     const [attempt] = await database.query<{ response_excerpt: string }>(
-      `select response_excerpt from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
+      `select response_excerpt from ${deliveryAttempts} a join service.deliveries d on d.id = a.delivery_id
        where d.webhook_id = $1`,
       [hook.uuid],
     );
@@ -354,6 +357,55 @@ describe('a batch', () => {
     expect(openRequestsMax).toBeLessThanOrEqual(4);
   });
 
+  test('is small at first, then as large as the receiver is quick', async () => {
+    const hook = await setUp();
+    const claimedAt = new Map<number, Promise<number>>();
+    const sending = async () =>
+      (await deliveries(hook.uuid)).filter(({ state, attempts }) => state === 'sending' && attempts === 1).length;
+    hook.receiver.answer = (response) => {
+      const place = hook.receiver.received.length;
+      const counted = sending();
+      claimedAt.set(place, counted);
+      void counted.finally(() => response.end());
+    };
+    await enqueue(hook, tests(200));
+    await service.service.sweep();
+    await eventually('all notifications arrive', async () => hook.receiver.received.length === 200);
+    await waitUntilIdle(hook.uuid);
+    expect(await claimedAt.get(1)).toBe(16);
+    // The first batch may still be settled.
+    expect([184, 184 + 16]).toContain(await claimedAt.get(17));
+  });
+
+  test('that fails releases the next one, which was claimed already, and a newer notification still replaces it', async () => {
+    const hook = await setUp();
+    const [small, large] = [16, 256];
+    hook.receiver.answer = (response, { json }) => response.writeHead(json.trigger === 'TEST' ? 200 : 500).end();
+    const trigger = 'SOURCING_EVENTS_FEED_UPDATED';
+    await enqueue(hook, [
+      ...tests(small + large - 1),
+      { trigger, payload: feedPayload('old'), ms: small + large },
+      { trigger, payload: feedPayload('new'), coalesces: true, ms: small + large + 1 },
+      { trigger: 'TEST', payload: { detail: 'last' }, ms: small + large + 2 },
+    ]);
+    // As a process has left it that died while it was sending: its claim has run out.
+    await database.query(
+      `update service.deliveries set state = 'sending', claimed_until = due, coalesces = true
+       where webhook_id = $1 and payload->>'sourcing_event_name' = 'old'`,
+      [hook.uuid],
+    );
+    await service.service.sweep();
+    await eventually('all but the newer one arrive', async () => hook.receiver.received.length === small + large + 1);
+    const rows = await waitUntilIdle(hook.uuid);
+    expect(rows.slice(-3)).toMatchObject([
+      { state: 'superseded' },
+      { state: 'pending', attempts: 0, due: new Date(clock.nowMs() + 5 * second).toISOString().replace('Z', '000Z') },
+      { state: 'delivered', attempts: 1 },
+    ]);
+    expect(names(hook)).not.toContain('new');
+    expect(names(hook).at(-1)).toBe('last');
+  });
+
   test('stops when its claim is too old; untried notifications are sent later, as their first attempt', async () => {
     const hook = await setUp();
     hook.receiver.answer = (response) => {
@@ -367,7 +419,7 @@ describe('a batch', () => {
     expect(rows.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(Array(16).fill('delivered 1'));
     expect(new Set(hook.receiver.received.map(({ headers }) => headers['webhook-attempt']))).toEqual(new Set(['1']));
     const [kept] = await database.query(
-      `select count(*) from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
+      `select count(*) from ${deliveryAttempts} a join service.deliveries d on d.id = a.delivery_id
        where d.webhook_id = $1 and a.number = 1`,
       [hook.uuid],
     );
@@ -492,7 +544,7 @@ describe('at each delivery the rules are checked again: nothing is sent', () => 
     expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
     expect(hook.receiver.received).toEqual([]);
     const [attempt] = await database.query<{ error: string }>(
-      `select error from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
+      `select error from ${deliveryAttempts} a join service.deliveries d on d.id = a.delivery_id
        where d.webhook_id = $1`,
       [hook.uuid],
     );
@@ -510,7 +562,7 @@ test('finished deliveries are kept for 30 days with their attempts, and pending 
   const kept = () =>
     database.query(
       `select d.state, count(a.number)::int as attempts from service.deliveries d
-       left join service.delivery_attempts a on a.delivery_id = d.id
+       left join ${deliveryAttempts} a on a.delivery_id = d.id
        where d.webhook_id = $1 group by d.id, d.state order by d.state`,
       [hook.uuid],
     );
@@ -568,13 +620,63 @@ describe('crashes', () => {
     release();
     await eventually('the failure is stored', async () => {
       const rows = await database.query(
-        `select from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
+        `select from ${deliveryAttempts} a join service.deliveries d on d.id = a.delivery_id
          where d.webhook_id = $1`,
         [hook.uuid],
       );
       return rows.length === 1;
     });
     expect(await deliveries(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
+  });
+
+  test('a late success of a process that lost its claim is shown beside the success of the other process', async () => {
+    const hook = await setUp();
+    let release: () => void = () => undefined;
+    hook.receiver.answer = (response) => {
+      release = () => response.writeHead(201).end();
+    };
+    await testNotification(hook);
+    await eventually('it is being sent', async () => hook.receiver.received.length === 1);
+    // The other process delivers it, after the claim has run out.
+    await database.query(
+      `update service.deliveries set state = 'delivered', attempts = 2, finished = $2, claimed_until = null,
+         accepted_at = $2, accepted_status = 200, accepted_duration_ms = 1, accepted_excerpt = ''
+       where webhook_id = $1`,
+      [hook.uuid, new Date(clock.nowMs()).toISOString()],
+    );
+    release();
+    const attempts = () =>
+      database.query(
+        `select a.number, a.status from service.deliveries d join ${deliveryAttempts} a on a.delivery_id = d.id
+         where d.webhook_id = $1 order by a.number`,
+        [hook.uuid],
+      );
+    await eventually('the late success is stored', async () => (await attempts()).length === 2);
+    expect(await attempts()).toEqual([
+      { number: 1, status: 201 },
+      { number: 2, status: 200 },
+    ]);
+    expect(await deliveries(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
+  });
+
+  test('an outcome that is settled twice is one attempt', async () => {
+    const hook = await setUp();
+    await database.query('update service.webhooks set is_active = false where id = $1', [hook.uuid]);
+    await testNotification(hook);
+    await database.query('update service.webhooks set is_active = true where id = $1', [hook.uuid]);
+    const nowMs = clock.nowMs();
+    const now = timestampFromMs(nowMs);
+    const [delivery] = await claimDueDeliveries(database, hook.uuid, { now, claimMs: minute, most: 16 });
+    if (!delivery) throw new Error('nothing was claimed');
+    const outcome = { error: null, operatorError: null, excerpt: 'OK', retryAfterMs: undefined };
+    const attempt = { delivery, atMs: nowMs, durationMs: 1, status: 200, ...outcome };
+    await settleAccepted(database, hook.uuid, [attempt], now);
+    await settleAccepted(database, hook.uuid, [attempt], now);
+    const attempts = await database.query(
+      `select a.number, a.status, a.response_excerpt from ${deliveryAttempts} a where a.delivery_id = $1`,
+      [delivery.id],
+    );
+    expect(attempts).toEqual([{ number: 1, status: 200, response_excerpt: 'OK' }]);
   });
 
   test('when an old and a new notification fail together after a crash, the new one stays pending', async () => {

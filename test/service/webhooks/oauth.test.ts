@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { FetchError } from '#platform/guarded-fetch.ts';
+import { deliveryAttempts } from '../../harness/delivery-attempts.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { request } from '../../harness/request.ts';
@@ -77,7 +78,7 @@ const waitUntilIdle = (uuid: string) =>
     const rows = await database.query<Row>(
       `select d.state, d.attempts, d.due, a.error, a.status, a.response_excerpt
        from service.deliveries d
-       left join service.delivery_attempts a on a.delivery_id = d.id and a.number = d.attempts
+       left join ${deliveryAttempts} a on a.delivery_id = d.id and a.number = d.attempts
        where d.webhook_id = $1 order by d.created, d.id`,
       [uuid],
     );
@@ -531,7 +532,7 @@ test('no token and no client secret is in a log line, an error, a URL, the deliv
   await service.service.sweep();
   await waitUntilIdle(uuid);
   const attempts = await database.query(
-    `select a.* from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
+    `select a.* from ${deliveryAttempts} a join service.deliveries d on d.id = a.delivery_id
      where d.webhook_id = $1 order by a.number`,
     [uuid],
   );

@@ -21,7 +21,7 @@
 
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { preparedGuard, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { SourceProfile } from './source-profile.ts';
 
@@ -82,6 +82,8 @@ export interface DuePull {
   readonly lastNotification: number | null;
   /** The notifications with ids up to this one have been answered by earlier pulls. */
   readonly answered: number;
+  /** Ranges of the feed are to be read again, now or later. */
+  readonly hasRereads: boolean;
 }
 
 /**
@@ -101,7 +103,8 @@ export async function readDuePull(sql: Sql, { source, feed }: FeedId, now: Times
     `select watermark, generation, scanned, commit_ordered as "commitOrdered", order_proved as "orderProved",
        order_broken as "orderBroken", lateness_ms as "latenessMs", unfiltered, unfiltered_pass as "unfilteredPass",
        unfiltered_next as "unfilteredNext", failures, source_profile as profile,
-       next_pull <= $1 as scheduled, answered, (
+       next_pull <= $1 as scheduled, answered,
+       exists (select from bridge.rereads r where r.source = c.source and r.feed = c.feed) as "hasRereads", (
        select id from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.id > c.answered
        order by id desc limit 1) as "lastNotification"
      from bridge.checkpoints c where source = $2 and feed = $3 and ${isDue}`,
@@ -132,8 +135,12 @@ export async function readFeedTraits(sql: Sql, { source, feed }: FeedId): Promis
  * first: all do it in this order, so they cannot deadlock.
  */
 export async function lockCheckpoint(tx: Sql, { source, feed }: FeedId): Promise<void> {
-  await tx.query('select from bridge.checkpoints where source = $1 and feed = $2 for no key update', [source, feed]);
+  await tx.query(lockCheckpointRow, [source, feed]);
 }
+
+const lockCheckpointRow = preparedGuard(
+  'select generation from bridge.checkpoints where source = $1 and feed = $2 for no key update',
+);
 
 /** An operator has set or reset the checkpoint during the pull: the pages that were read belong to the old position. */
 export class CheckpointMoved extends AppError {
@@ -150,35 +157,34 @@ export class CheckpointMoved extends AppError {
  * an operator has set it since.
  */
 export async function lockCheckpointAt(tx: Sql, feed: FeedId, generation: number): Promise<void> {
-  const [row] = await tx.query<{ generation: number }>(
-    'select generation from bridge.checkpoints where source = $1 and feed = $2 for no key update',
-    [feed.source, feed.feed],
-  );
+  const [row] = await tx.query<{ generation: number }>(lockCheckpointRow, [feed.source, feed.feed]);
   if (row?.generation !== generation) throw new CheckpointMoved(feed);
 }
 
 /**
  * Returns the bodies of the notifications of a feed with ids after `answered` and up to `last`, as they were received:
  * JSON, which was not parsed before. Returns undefined when there are more than `max`, or when one of these ids may be
- * missing: a receiver that is storing notifications at this moment has drawn its ids, and commits them later.
+ * missing: a receiver that is storing notifications at this moment has drawn its ids, and commits them later. Needs one
+ * connection.
  */
 export async function readNotificationBodies(
   sql: Sql,
   { source, feed }: FeedId,
   { answered, last, max }: { answered: number; last: number; max: number },
 ): Promise<string[] | undefined> {
-  const [store] = await sql.query<{ busy: boolean }>(
-    `select exists (select from pg_locks where locktype = 'relation' and relation = 'bridge.inbox'::regclass
+  // Both are sent at once, over one connection: the second sees what a receiver that held a lock has committed.
+  const [[store], rows] = await Promise.all([
+    sql.query<{ busy: boolean }>(
+      `select exists (select from pg_locks where locktype = 'relation' and relation = 'bridge.inbox'::regclass
        and database = (select oid from pg_database where datname = current_database())
        and mode = 'RowExclusiveLock') as busy`,
-  );
-  if (store?.busy !== false) return undefined;
-  // In a later statement than the look at the locks: it sees what a receiver that held one has committed.
-  const rows = await sql.query<{ body: string }>(
-    'select body from bridge.inbox where source = $1 and feed = $2 and id > $3 and id <= $4 limit $5',
-    [source, feed, answered, last, max + 1],
-  );
-  return rows.length > max ? undefined : rows.map(({ body }) => body);
+    ),
+    sql.query<{ body: string }>(
+      'select body from bridge.inbox where source = $1 and feed = $2 and id > $3 and id <= $4 limit $5',
+      [source, feed, answered, last, max + 1],
+    ),
+  ]);
+  return store?.busy !== false || rows.length > max ? undefined : rows.map(({ body }) => body);
 }
 
 /** What a pull has answered. */
@@ -206,19 +212,20 @@ export async function markAnswered(tx: Sql, { source, feed }: FeedId, answer: An
 
 /**
  * Advances the watermark, in the transaction that stored everything up to it, and returns where it stands then. It
- * never goes back here, and it stops one microsecond before a suspect version.
+ * never goes back here, and it stops one microsecond before a suspect version. Counts the changed versions, too.
  */
 export async function moveWatermark(
   tx: Sql,
   { source, feed }: FeedId,
-  watermark: Timestamp,
+  { watermark, changed }: { watermark: Timestamp; changed: number },
 ): Promise<Timestamp | null> {
   const [row] = await tx.query<{ watermark: Timestamp | null }>(
     `update bridge.checkpoints c set watermark = greatest(c.watermark, least($3::timestamptz, (
        select min(d.modified) - interval '1 microsecond' from bridge.suspect_versions d
-       where d.source = $1 and d.feed = $2 and (c.watermark is null or d.modified > c.watermark))))
+       where d.source = $1 and d.feed = $2 and (c.watermark is null or d.modified > c.watermark)))),
+       changes = changes + $4
      where source = $1 and feed = $2 returning watermark`,
-    [source, feed, watermark],
+    [source, feed, watermark, changed],
   );
   return row?.watermark ?? null;
 }
@@ -247,8 +254,8 @@ export interface FinishedPull extends AnsweredNotifications {
  */
 export async function finishPull(tx: Sql, { source, feed }: FeedId, pull: FinishedPull): Promise<void> {
   const { stalledBy } = pull;
-  await markAnswered(tx, { source, feed }, pull);
-  await tx.query(
+  const answered = markAnswered(tx, { source, feed }, pull);
+  const finished = tx.query(
     `update bridge.checkpoints set last_pull = $4, failures = 0, last_error = null, commit_ordered = $5,
        throttled_until = $6,
        next_pull = least($3::timestamptz, (select min(due) from bridge.rereads where source = $1 and feed = $2)),
@@ -267,6 +274,7 @@ export async function finishPull(tx: Sql, { source, feed }: FeedId, pull: Finish
       stalledBy ?? null,
     ],
   );
+  await Promise.all([answered, finished]);
 }
 
 /** Stores that the declared order of commits was proved: from now on the feed is read by following it. */

@@ -91,9 +91,10 @@ export function createPageStore(deps: {
       const resources = await storeIncludes(tx, { source: feed.source, pull }, page, now);
       await watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now);
       const completeTo = page.completeTo?.(stored.stamps);
-      const watermark = completeTo === undefined ? undefined : await moveWatermark(tx, feed, completeTo);
       const changed = stored.changed + believed.changed;
-      if (changed > 0) await countChanges(tx, feed, changed);
+      const watermark =
+        completeTo === undefined ? undefined : await moveWatermark(tx, feed, { watermark: completeTo, changed });
+      if (completeTo === undefined && changed > 0) await countChanges(tx, feed, changed);
       await page.afterRecords?.(tx, {
         changed,
         changedWithoutTime: stored.changedWithoutTime,

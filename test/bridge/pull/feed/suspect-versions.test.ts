@@ -23,7 +23,7 @@ async function startSuspect(source: string) {
   const { database } = db;
   const feed = { source, feed: 'awards' };
   await openCheckpoint(database, feed, timeOf('10:05:00.000000'));
-  await moveWatermark(database, feed, timeOf('09:40:00.000000'));
+  await moveWatermark(database, feed, { watermark: timeOf('09:40:00.000000'), changed: 0 });
   const showAt = async (time: string) =>
     (await recordSuspects(database, feed, [older], { now: timeOf(`${time}.000000`), latenessMs })).map(
       ({ recordId }) => recordId,
@@ -42,7 +42,7 @@ async function startSuspect(source: string) {
 test('a suspect version stops the watermark, and its stamp is read again after the lateness bound', async () => {
   const { database, feed } = await startSuspect('stops');
   const stopped = timeOf('09:49:59.999999');
-  expect(await moveWatermark(database, feed, timeOf('10:04:00.000000'))).toBe(stopped);
+  expect(await moveWatermark(database, feed, { watermark: timeOf('10:04:00.000000'), changed: 0 })).toBe(stopped);
   const latest = timeOf('11:00:00.000000');
   expect(await readDueRereads(database, feed, { now: timeOf('10:05:29.999999'), latest })).toEqual([]);
   const now = timeOf('10:05:30.000000');
@@ -64,5 +64,5 @@ test('it is dropped when a complete read of its stamp does not show it: the wate
   await dropSuspectsNotShown(database, feed, { after: timeOf('09:49:59.999999'), to: stamp, since, now });
   expect(await suspects()).toBe(0);
   const target = timeOf('10:04:00.000000');
-  expect(await moveWatermark(database, feed, target)).toBe(target);
+  expect(await moveWatermark(database, feed, { watermark: target, changed: 0 })).toBe(target);
 });
