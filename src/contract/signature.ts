@@ -2,29 +2,71 @@
  * The `X-Signature` header: `hmac-sha256=<hex>` over the exact bytes of the body, keyed with the webhook's
  * `signing_key` as UTF-8. Source: API document, "Authentication", 2.
  */
-import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, hash, timingSafeEqual } from 'node:crypto';
 
 const prefix = 'hmac-sha256=';
-/** The form of every genuine header. With any other header, neither the signature nor the body need be looked at. */
-export const signatureForm = /^hmac-sha256=[0-9a-fA-F]{64}$/;
+const form = /^hmac-sha256=[0-9a-fA-F]{64}$/;
 
 export function signBody(body: string | Uint8Array, signingKey: string): string {
   return prefix + createHmac('sha256', signingKey).update(body).digest('hex');
 }
 
 /**
- * Whether the header signs these bytes with one of the keys; there are several while a key is rotated. The form is
- * checked first: an empty or short signature is never compared, and the comparison takes the same time for all others.
- * A key is text or a KeyObject made of it; the KeyObject is faster.
+ * Returns the 32 bytes of the signature in a header; undefined for any header that is not of the genuine form: then the
+ * body need not even be read.
  */
+export function readSignature(header: string | undefined): Buffer | undefined {
+  if (header === undefined || !form.test(header)) return undefined;
+  return Buffer.from(header.slice(prefix.length), 'hex');
+}
+
+/** A key made ready for many bodies: what an HMAC hashes before the body, and before the hash of that (RFC 2104). */
+export interface ReadyKey {
+  readonly inner: Uint8Array;
+  readonly outer: Uint8Array;
+}
+
+const blockBytes = 64;
+
+/** Makes a key ready. Throws for an empty one, with which anybody could sign. */
+export function readyKey(signingKey: string): ReadyKey {
+  if (signingKey === '') throw new RangeError('A signing key must not be empty.');
+  const bytes = Buffer.from(signingKey);
+  const key = bytes.length > blockBytes ? createHash('sha256').update(bytes).digest() : bytes;
+  const blockOf = (pad: number) => Uint8Array.from({ length: blockBytes }, (_, at) => (key[at] ?? 0) ^ pad);
+  return { inner: blockOf(0x36), outer: blockOf(0x5c) };
+}
+
+/**
+ * Whether the signature signs these bytes with one of the keys; there are several while a key is rotated. The comparison
+ * takes the same time for all signatures. A key is text, or was made ready, which is faster.
+ */
+export function isSignedWith(
+  signingKeys: readonly (string | ReadyKey)[],
+  body: Uint8Array,
+  signature: Uint8Array,
+): boolean {
+  return signingKeys.some((key) => key !== '' && timingSafeEqual(hmacOf(key, body), signature));
+}
+
+/**
+ * By hand for a key that was made ready: Node's own Hmac is an object outside of the heap for each body, and takes twice
+ * the time of these two hashes.
+ */
+function hmacOf(key: string | ReadyKey, body: Uint8Array): Uint8Array {
+  if (typeof key === 'string') return createHmac('sha256', key).update(body).digest();
+  // As text: Node returns a short text sooner than a buffer.
+  const hashOf = (start: Uint8Array, rest: Uint8Array) =>
+    Buffer.from(hash('sha256', Buffer.concat([start, rest]), 'binary'), 'binary');
+  return hashOf(key.outer, hashOf(key.inner, body));
+}
+
+/** Whether the header signs these bytes with one of the keys; false for a header of any other form. */
 export function signatureMatches(
   body: Uint8Array,
   header: string | undefined,
-  signingKeys: readonly (string | KeyObject)[],
+  signingKeys: readonly string[],
 ): boolean {
-  if (header === undefined || !signatureForm.test(header)) return false;
-  const given = Buffer.from(header.slice(prefix.length), 'hex');
-  return signingKeys.some(
-    (key) => key !== '' && timingSafeEqual(createHmac('sha256', key).update(body).digest(), given),
-  );
+  const signature = readSignature(header);
+  return signature !== undefined && isSignedWith(signingKeys, body, signature);
 }

@@ -12,7 +12,7 @@
  * notification. It says that there is something to read: the handler reads the feed from its own checkpoint.
  */
 import { createHash } from 'node:crypto';
-import { signatureForm, signatureMatches } from '#contract/signature.ts';
+import { isSignedWith, readSignature } from '#contract/signature.ts';
 import { msFromTimestamp } from '#contract/timestamp.ts';
 import { notification } from '#contract/webhook.ts';
 import { memoryStore } from './memory-store.ts';
@@ -66,17 +66,18 @@ export function createReceiver(options: ReceiverOptions): NotificationReceiver {
   if (typeof signingKeys !== 'function' && !signingKeys.some((key) => key !== ''))
     throw new Error('createReceiver needs the signing_key of the webhook in signingKeys.');
 
-  const receive: NotificationReceiver['receive'] = async ({ method, signature, readBody }) => {
+  const receive: NotificationReceiver['receive'] = async ({ method, signature: header, readBody }) => {
     let known: VerifiedNotification | undefined;
     try {
       if (method !== 'POST') return answer(405, 'Notifications are sent with POST.', { allow: 'POST' });
       // A body that cannot be genuine is not read.
-      if (signature === undefined || !signatureForm.test(signature)) return answer(401, 'The signature is missing.');
+      const signature = readSignature(header);
+      if (!signature) return answer(401, 'The signature is missing.');
       const body = await readBody(bodyBytesMax);
       if (body === undefined)
         return answer(413, `The body is longer than ${bodyBytesMax} bytes, or did not arrive whole.`);
       const keys = typeof signingKeys === 'function' ? await signingKeys() : signingKeys;
-      if (!signatureMatches(body, signature, keys)) return answer(401, 'The signature is wrong.');
+      if (!isSignedWith(keys, body, signature)) return answer(401, 'The signature is wrong.');
       const parsed = parse(body);
       if (typeof parsed === 'string') return answer(400, parsed);
       known = parsed;

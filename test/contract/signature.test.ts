@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { signatureMatches, signBody } from '#contract/signature.ts';
+import { isSignedWith, readSignature, readyKey, signatureMatches, signBody } from '#contract/signature.ts';
 
 // RFC 4231, test case 2: HMAC-SHA-256 with the key "Jefe".
 const key = 'Jefe';
@@ -67,6 +67,18 @@ describe('checking', () => {
         expect(signatureMatches(Uint8Array.from([...bytes, 0]), header, [key])).toBe(false);
       }),
     );
+  });
+
+  test('gives the same for a key that was made ready, whatever the lengths of key and body', () => {
+    const keys = fc.oneof(fc.string({ minLength: 1, unit: 'grapheme' }), fc.string({ minLength: 60, maxLength: 70 }));
+    fc.assert(
+      fc.property(fc.uint8Array(), keys, keys, (bytes, one, other) => {
+        const given = readSignature(signBody(bytes, one));
+        expect(given && isSignedWith([readyKey(other)], bytes, given)).toBe(one === other);
+        expect(given && isSignedWith([readyKey(other), readyKey(one)], bytes, given)).toBe(true);
+      }),
+    );
+    expect(() => readyKey('')).toThrow('must not be empty');
   });
 
   test('accepts only its own key, and throws for no text as a header', () => {

@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FeedName } from '#contract/feed.ts';
-import { signatureForm, signatureMatches } from '#contract/signature.ts';
+import { isSignedWith, readSignature } from '#contract/signature.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { feedOfTrigger, notification, plainNotification } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
@@ -109,16 +109,21 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
   );
   const warn = createThrottledLog(deps.log, clock);
 
-  /** Reads the body and verifies that the source has sent it. Throws AppError `unauthorized` for anything else. */
+  /** Reads the body and verifies that the source has sent it. Throws an AppError for anything else. */
   async function readVerified(
     request: IncomingMessage,
     response: ServerResponse,
     name: string,
-  ): Promise<{ source: KnownSource; signature: string; body: Buffer }> {
+  ): Promise<{ source: KnownSource; signature: Buffer; body: Buffer }> {
+    if (request.method !== 'POST') {
+      response.setHeader('Allow', 'POST');
+      throw new AppError('method-not-allowed', 'Notifications are sent with POST.');
+    }
     const source = sources.get(name);
-    const signature = request.headers['x-signature'];
+    const header = request.headers['x-signature'];
+    const signature = typeof header === 'string' ? readSignature(header) : undefined;
     // A body that cannot be genuine is not even read: it costs the sender more than the receiver.
-    if (!source || typeof signature !== 'string' || !signatureForm.test(signature)) throw refused('no-signature');
+    if (!source || !signature) throw refused('no-signature');
     const hasKeys = () => signingKeys.keysOf(name).length > 0;
     // Another process may have registered a webhook with a new key just now.
     if (!hasKeys() && !((await signingKeys.readAgain()) && hasKeys())) throw refused('no-key');
@@ -126,7 +131,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     let body: Buffer;
     try {
       body = await readBody(request, deps.bodyBytesMax, { withinMs: deps.bodies.withinMs, unverified });
-      const isSigned = () => signatureMatches(body, signature, signingKeys.keysOf(name));
+      const isSigned = () => isSignedWith(signingKeys.keysOf(name), body, signature);
       if (!isSigned() && !((await signingKeys.readAgain()) && isSigned())) throw refused('wrong-signature');
     } finally {
       unverified.end();
@@ -142,23 +147,6 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     }
     protectConnection(request, `source ${name}`);
     return { source, signature, body };
-  }
-
-  async function receive(request: IncomingMessage, response: ServerResponse, name: string): Promise<AcceptedAs> {
-    if (request.method !== 'POST') {
-      response.setHeader('Allow', 'POST');
-      throw new AppError('method-not-allowed', 'Notifications are sent with POST.');
-    }
-    const startMs = Date.now();
-    const verified = await readVerified(request, response, name);
-    const notified = readNotification(verified.body);
-    // Only now: who cannot sign makes no spans, and has no say in which trace they stand.
-    const { traceparent } = request.headers;
-    const parent = typeof traceparent === 'string' ? traceparent : null;
-    const attributes = { 'sourcing.source': name, 'sourcing.trigger': notified.trigger };
-    return traced('receive notification', { kind: 'server', parent, attributes, startMs }, (span) =>
-      accept(name, verified, notified, span),
-    );
   }
 
   async function accept(
@@ -194,7 +182,15 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
 
   const handle: DirectRoute['handle'] = async (request, response, { segment, requestId }) => {
     try {
-      const result = await receive(request, response, segment);
+      const startMs = Date.now();
+      const verified = await readVerified(request, response, segment);
+      const notified = readNotification(verified.body);
+      // Only now: who cannot sign makes no spans, and has no say in which trace they stand.
+      const { traceparent } = request.headers;
+      const parent = typeof traceparent === 'string' ? traceparent : null;
+      const attributes = { 'sourcing.source': segment, 'sourcing.trigger': notified.trigger };
+      const options = { kind: 'server', parent, attributes, startMs } as const;
+      const result = await traced('receive notification', options, (span) => accept(segment, verified, notified, span));
       const { headers, text } = answers[result];
       response.writeHead(200, [...headers, 'X-Request-Id', requestId]).end(text);
       received.inc({ result });
@@ -261,12 +257,19 @@ const freshnessMaxMs = 100 * 365 * 86_400_000;
 function staleness(givenMs: number | undefined): (timestamp: Timestamp, nowMs: number) => boolean {
   if (givenMs === undefined) return () => false;
   const freshnessMs = Math.min(givenMs, freshnessMaxMs);
-  // Many come in one millisecond, and the order of the texts is the order of the times.
-  let fresh = { nowMs: Number.NaN, from: '', before: '' };
+  // The order of the texts is the order of the times. Within the same second nearly all are known to be fresh.
+  const boundsAt = (ms: number) => ({
+    from: timestampFromMs(ms - freshnessMs),
+    before: timestampFromMs(ms + freshnessMs + 1),
+  });
+  let second = { fromMs: Number.NaN, from: '', before: '' };
   return (timestamp, nowMs) => {
-    if (nowMs !== fresh.nowMs)
-      fresh = { nowMs, from: timestampFromMs(nowMs - freshnessMs), before: timestampFromMs(nowMs + freshnessMs + 1) };
-    return timestamp < fresh.from || timestamp >= fresh.before;
+    const fromMs = nowMs - (nowMs % 1000);
+    if (fromMs !== second.fromMs)
+      second = { fromMs, from: boundsAt(fromMs + 1000).from, before: boundsAt(fromMs).before };
+    if (timestamp >= second.from && timestamp < second.before) return false;
+    const { from, before } = boundsAt(nowMs);
+    return timestamp < from || timestamp >= before;
   };
 }
 

@@ -168,8 +168,9 @@ function findDirect(routes: readonly DirectRoute[], url: string): FoundDirect | 
   const target = url.startsWith('/') ? url : (URL.parse(url)?.pathname ?? '');
   for (const route of routes) {
     if (!target.startsWith(route.prefix)) continue;
-    const path = target.slice(route.prefix.length).split('?', 1)[0] ?? '';
-    const text = path.endsWith('/') ? path.slice(0, -1) : path;
+    const query = target.indexOf('?', route.prefix.length);
+    const end = query < 0 ? target.length : query;
+    const text = target.slice(route.prefix.length, target[end - 1] === '/' ? end - 1 : end);
     if (text === '' || text.includes('/')) continue;
     try {
       return { route, segment: text.includes('%') ? decodeURIComponent(text) : text };

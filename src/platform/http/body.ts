@@ -25,7 +25,7 @@ export interface BodyBounds {
  * with `too-slow` or `unavailable` beyond the other bounds, and with `invalid` when the body breaks off.
  */
 export async function readBody(request: IncomingMessage, bytesMax: number, bounds: BodyBounds = {}): Promise<Buffer> {
-  // One turn later the body is there already, if it has come together with its headers: most small ones have.
+  // One turn later the body is there, if it has come together with its headers: most small ones have.
   await Promise.resolve();
   const whole = wholeBody(request, bytesMax, bounds.unverified);
   if (whole) return whole;
@@ -123,7 +123,8 @@ export function openBody(
 /** Undefined when the body has not arrived whole. Throws what the bound of unverified bytes refuses it with. */
 function wholeBody(request: IncomingMessage, bytesMax: number, unverified?: UnverifiedBody): Buffer | undefined {
   const length = request.readableLength;
-  if (!request.complete || length === 0 || length > bytesMax || length !== announcedBytes(request)) return undefined;
+  // Not `request.complete`, which Node sets only when all that has come with the body was read.
+  if (length === 0 || length > bytesMax || length !== announcedBytes(request)) return undefined;
   let refusal: AppError | undefined;
   unverified?.add(length, (error) => {
     refusal = error;
@@ -188,8 +189,23 @@ export function parseJson(bytes: Uint8Array): unknown {
       message: 'invalid JSON body',
     });
   }
-  refuseUnstorable(value, 'The body');
+  if (mayBeUnstorable(text)) refuseUnstorable(value, 'The body');
   return value;
+}
+
+/**
+ * Whether a JSON text that was decoded and parsed needs to be looked through: without an escape it has neither NUL nor half
+ * of a surrogate pair, and without as many brackets it is not nested that deep.
+ */
+function mayBeUnstorable(text: string): boolean {
+  if (text.includes('\\')) return true;
+  let opened = 0;
+  for (const bracket of ['{', '['])
+    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) {
+      opened += 1;
+      if (opened > depthMax) return true;
+    }
+  return false;
 }
 
 /** Throws `invalid` with the first place that PostgreSQL or UTF-8 cannot hold. `what` begins the message. */

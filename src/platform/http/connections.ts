@@ -94,7 +94,10 @@ export function isInReserve({ socket }: IncomingMessage): boolean {
 }
 
 export interface Connections {
+  /** The responses of the requests that have begun and whose answers have not ended. */
   readonly running: Iterable<ServerResponse>;
+  /** Called for each request before it is handled. */
+  begin(request: IncomingMessage, response: ServerResponse): void;
   /** Destroys the socket's connection if its TLS handshake has not ended, and says whether it did. */
   dropUnshaken(socket: unknown): boolean;
   /** Destroys the connections that never had a request; `all`: every connection. */
@@ -193,13 +196,6 @@ export function watchConnections(server: Server, limits: ConnectionLimits, metri
     if (connection) takeRequests(connection, socket);
     else socket.destroy();
   });
-  server.prependListener('request', (request, response) => {
-    const connection = connectionOf.get(request.socket);
-    if (connection) connection.used = true;
-    const place = running.add(response);
-    response.once('close', () => running.remove(place));
-  });
-
   server.once('listening', () => {
     const dropOver = () => {
       const nowMs = performance.now();
@@ -215,6 +211,12 @@ export function watchConnections(server: Server, limits: ConnectionLimits, metri
 
   return {
     running,
+    begin: ({ socket }, response) => {
+      const connection = connectionOf.get(socket);
+      if (connection) connection.used = true;
+      const place = running.add(response);
+      response.on('close', () => running.remove(place));
+    },
     dropUnshaken: (socket) => {
       if (!(socket instanceof TLSSocket) || connectionOf.has(socket)) return false;
       // Before it is destroyed: then it no longer has a peer.

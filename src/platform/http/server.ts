@@ -64,13 +64,16 @@ export async function listen(handler: RequestListener, options: ListenOptions): 
   const { tls, connections: connectionLimits = connectionLimitsDefault } = options;
   const { handshakeMs: handshakeTimeout } = connectionLimits;
   const server = tls
-    ? createTlsServer({ ...limits, handshakeTimeout, cert: tls.certPem, key: tls.keyPem }, onlyReadable(handler))
-    : createServer(limits, onlyReadable(handler));
+    ? createTlsServer({ ...limits, handshakeTimeout, cert: tls.certPem, key: tls.keyPem })
+    : createServer(limits);
   // Node itself sets no time limit for a client that does not read: its answer would stay in memory for ever.
   server.timeout = options.stalledMs ?? stalledDefaultMs;
   const connections = watchConnections(server, connectionLimits, options.metrics);
-  server.prependListener('request', (_request, response) => {
+  const serve = onlyReadable(handler);
+  server.on('request', (request, response) => {
+    connections.begin(request, response);
     if (!server.listening) response.setHeader('Connection', 'close');
+    serve(request, response);
   });
   server.on('checkExpectation', (_request, response: ServerResponse) => refuse(response, 417));
   server.on('clientError', (error, socket) => refuseUnreadable(error, socket, connections));
@@ -118,7 +121,7 @@ function cannotListen({ host, port }: ListenOptions, cause: unknown): AppError {
 function onlyReadable(handler: RequestListener): RequestListener {
   return (request, response) => {
     const target = request.url ?? '';
-    const isReadable = /^[/*]/.test(target) || URL.canParse(target);
+    const isReadable = target.startsWith('/') || target.startsWith('*') || URL.canParse(target);
     const hasHost = request.headers.host !== undefined || request.httpVersion === '1.0';
     if (isInReserve(request) && !isHealthCheck(request)) refuse(response, 503);
     else if (isReadable && hasHost) handler(request, response);

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { IncomingMessage } from 'node:http';
-import { Socket } from 'node:net';
+import { once } from 'node:events';
+import { createServer, IncomingMessage } from 'node:http';
+import { type AddressInfo, Socket } from 'node:net';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '#platform/errors.ts';
@@ -52,6 +53,31 @@ describe('how much is read', () => {
       connection.send(`${part.length.toString(16)}\r\n${part}\r\n`);
     connection.send('0\r\n\r\n');
     expect(await connection.until('"params"')).toMatch(/^HTTP\/1\.1 201 /);
+  });
+
+  test('small bodies that come with their headers are read without listeners, one after the other on a connection', async () => {
+    const listeners: number[] = [];
+    const server = createServer(async (request, response) => {
+      const body = await readBody(request, 1_000);
+      listeners.push(['data', 'end', 'error'].reduce((sum, event) => sum + request.listenerCount(event), 0));
+      response.end(`<${body}>`);
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const connection = await connectRaw((server.address() as AddressInfo).port);
+    const post = (body: string) => `POST / HTTP/1.1\r\nHost: test\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    for (const body of ['one', 'two', 'three']) {
+      connection.send(post(body));
+      await connection.until(`<${body}>`);
+    }
+    expect(listeners).toEqual([0, 0, 0]);
+    connection.send(post('four') + post('five'));
+    await connection.until('<four>');
+    await connection.until('<five>');
+    connection.send(post('six').slice(0, -1));
+    connection.send('x');
+    await connection.until('<six>');
+    server.closeAllConnections();
+    server.close();
   });
 
   test('one byte more is refused with 413', async () => {
