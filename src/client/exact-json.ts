@@ -8,7 +8,9 @@ import { Decimal } from 'decimal.js';
  * Matches a number that a double may not represent: one with 16 digits or more, or with an exponent. It also matches a
  * few strings that look like such a number; that costs time and changes nothing.
  */
-const inexactNumber = /(?:^|[:,[\s])-?\d(?:[\d.]{15,}|[\d.]*[eE])/;
+const inexactNumber = /[:,[]\s*-?\d(?:[\d.]{15,}|[\d.]*[eE])/;
+/** The answer is nothing but a number. */
+const loneNumber = /^\s*-?\d/;
 /** An exponent that `Decimal` cannot represent: it would read the number as zero or infinite, as a double does. */
 const hugeExponent = /[eE][+-]?\d{7}/;
 
@@ -17,7 +19,7 @@ const hugeExponent = /[eE][+-]?\d{7}/;
  * does: also RangeError, for a value that is nested thousands of levels deep.
  */
 export function parseExactJson(text: string): unknown {
-  return inexactNumber.test(text)
+  return inexactNumber.test(text) || loneNumber.test(text)
     ? JSON.parse(text, keepExact as (key: string, value: unknown) => unknown)
     : JSON.parse(text);
 }

@@ -126,6 +126,7 @@ async function markReferencing(
   ids: readonly string[],
   now: Timestamp,
 ): Promise<void> {
+  if (ids.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d set ${nowDue}, ${byPull('$4')}
      from (

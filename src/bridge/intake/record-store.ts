@@ -2,12 +2,12 @@
  * The rows of `bridge.intake_records`: what an ERP holds, in versions, and what of it is to be compared or sent. One
  * operation a function; each runs in the transaction of its caller, which holds the lease on the intake.
  */
-import { hash } from 'node:crypto';
 import type { ReadStream, RecordOf } from '#connector/records.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { sha256 } from '#platform/sha256.ts';
 import { findErased } from '../erasure/tombstones.ts';
 import { storableText } from '../storable-text.ts';
 import type { SupplierView } from './compare-supplier.ts';
@@ -85,7 +85,7 @@ export async function storePage(
       intake,
       source,
       textArray(sorted.map(([erpKey]) => erpKey)),
-      byteaArray(sorted.map(([, { body }]) => hash('sha256', body, 'buffer'))),
+      byteaArray(sorted.map(([, { body }]) => sha256(body))),
       textArray(sorted.map(([, { body }]) => body)),
       textArray(sorted.map(([, { matchValues }]) => JSON.stringify(matchValues))),
       textArray(sorted.map(([, { fault }]) => fault)),

@@ -3,12 +3,12 @@
  * record of every page is read, so a record in exactly the documented form is read without the schema; the schema reads
  * all others. A property test proves that both return the same.
  */
-import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { type FeedName, feeds } from '#contract/feed.ts';
 import { timestamp } from '#contract/scalars.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { parseInput } from '#platform/input.ts';
+import { sha256 } from '#platform/sha256.ts';
 import { plainKey, recordId, supplierOfRecord } from '../documents/document-keys.ts';
 
 /** The stamp of a record that has none: older than any other. */
@@ -80,7 +80,7 @@ export function versionsOf(records: readonly Record<string, unknown>[], feed: Fe
     return {
       recordId: read.id,
       modified: read.modified,
-      hash: hash('sha256', body, 'buffer'),
+      hash: sha256(body),
       sourcingEvent: feeds[feed].event === 'id' ? read.id : (read.sourcing_event ?? null),
       supplier: plainKey(supplierOfRecord(feed, record) ?? ''),
       body,

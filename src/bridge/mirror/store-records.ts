@@ -89,16 +89,15 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
   });
   await writing;
   if (touched.length > 0) {
-    await markDocuments(tx, { source, pull }, keys, now);
-    const events = touched.map(({ recordId }) => recordId);
-    if (feeds[feed].event === 'id') {
-      await noteSubjects(
-        tx,
-        source,
-        touched.flatMap(({ record }) => subjectsOfEvent(record)),
-      );
-      await markDocumentsOfEvents(tx, { source, pull }, events, now);
-    }
+    const isOfEvents = feeds[feed].event === 'id';
+    const events = isOfEvents ? touched.map(({ recordId }) => recordId) : [];
+    const subjects = isOfEvents ? touched.flatMap(({ record }) => subjectsOfEvent(record)) : [];
+    // At once, so that the database does not wait for this process between them.
+    await Promise.all([
+      markDocuments(tx, { source, pull }, keys, now),
+      noteSubjects(tx, source, subjects),
+      markDocumentsOfEvents(tx, { source, pull }, events, now),
+    ]);
   }
   const changedWithoutTime = touched.filter(({ modified }) => modified === withoutTime).length;
   const changedRecords = changed.map(({ record }) => record);

@@ -4,12 +4,12 @@
  * has a time, so there the newer version counts. An unchanged object is not written again. Erased persons are taken out.
  * The documents that depend on a changed object are marked as due in the same transaction.
  */
-import { hash } from 'node:crypto';
 import { z } from 'zod';
 import type { IncludeName } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { sha256 } from '#platform/sha256.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
@@ -144,7 +144,7 @@ function resourceOf(kind: ResourceKind, object: Readonly<Record<string, unknown>
   const body = JSON.stringify(kept);
   const sourcingEvent =
     kind === 'sourcing-event' ? id : kind === 'question' ? storableId.safeParse(object['sourcing_event']).data : null;
-  return { id, sourcingEvent: sourcingEvent ?? null, hash: hash('sha256', body, 'buffer'), body, object: kept };
+  return { id, sourcingEvent: sourcingEvent ?? null, hash: sha256(body), body, object: kept };
 }
 
 /** `bidder_contacts` lists the contacts for the events of one page: with each page the supplier would look changed. */

@@ -3,13 +3,14 @@
  * feed heads, so that the order of `modified` is the order of commits; appends the records whose content differs from
  * what the feed shows; and writes the notifications.
  */
-import { createHash } from 'node:crypto';
+
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { addMicros, laterOf, type Timestamp } from '#contract/timestamp.ts';
 import { feedTriggers } from '#contract/webhook.ts';
 import { byteaArray, textArray, uuidArray } from '#platform/database/binary-array.ts';
 import { copyRows } from '#platform/database/copy-in.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { sha256 } from '#platform/sha256.ts';
 import type { FeedRecord } from '../domain/feed-records.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
@@ -125,7 +126,7 @@ interface Draft {
 function draftOf(record: FeedRecord<FeedName>): Draft {
   const json = JSON.stringify(record.content);
   const compared = record.compared === undefined ? json : JSON.stringify(record.compared);
-  return { record, id: record.id, json, hash: createHash('sha256').update(compared).digest() };
+  return { record, id: record.id, json, hash: sha256(compared) };
 }
 
 /** Returns the newest `modified`, or undefined when no record had changed. */

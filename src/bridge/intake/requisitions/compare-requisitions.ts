@@ -12,11 +12,12 @@
  *     12:30                           the first event is made, of PR-2
  *     12:40  PR-2 has a line more     the event is a draft still: it is updated
  */
-import { hash } from 'node:crypto';
+
 import { recordSchemas } from '#connector/records.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { sha256 } from '#platform/sha256.ts';
 import type { IntakeDeps, IntakeWork } from '../intake-deps.ts';
 import { readIntake } from '../intake-store.ts';
 import { type ComparisonResult, storeCompared } from '../record-store.ts';
@@ -28,6 +29,7 @@ import {
   readDueRequisitions,
   updateMember,
 } from './event-store.ts';
+
 import type { Wish } from './requisition-need.ts';
 
 /** A requisition may carry files of some megabytes. */
@@ -35,7 +37,7 @@ const batchRecords = 20;
 const laterMs = 5_000;
 
 /** The hash of a requisition that wants nothing. */
-export const withdrawnHash = hash('sha256', 'withdrawn', 'buffer');
+export const withdrawnHash = sha256('withdrawn');
 
 /** Compares everything that is to be compared, once the ERP was read to its end. Rejects with LeaseLost. */
 export async function compareRequisitions(work: IntakeWork): Promise<void> {

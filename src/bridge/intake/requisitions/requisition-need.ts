@@ -1,8 +1,8 @@
 /** Makes of a requisition what the intake wants of the service for it. Pure. */
-import { hash } from 'node:crypto';
 import { type CompiledField, FieldFault } from '#bridge/documents/compile-field.ts';
 import type { MappingRule } from '#bridge/documents/mapping-rule.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
+import { sha256 } from '#platform/sha256.ts';
 import type { IntakeSettings } from '../intake-settings.ts';
 import { defaultColumns } from './default-bid-sheet.ts';
 import { compileRequisitionField } from './requisition-fields.ts';
@@ -103,7 +103,7 @@ export function createWishOf({ name: intake, only, mapping, make, group }: Intak
       const groupKey = (groupBy && textOf(groupBy, record)) || record.reference_id;
       // A request holds the record itself.
       const sent = make === 'request' ? { ...record, open: true } : need;
-      return { is: 'wanted', groupKey, need, hash: hash('sha256', JSON.stringify(sent), 'buffer') };
+      return { is: 'wanted', groupKey, need, hash: sha256(JSON.stringify(sent)) };
     } catch (error) {
       if (!(error instanceof FieldFault)) throw error;
       return { is: 'refused', why: `intake "${intake}": a field ${error.message}` };
