@@ -66,9 +66,9 @@ export class SimulatedPool {
     return {
       query: async (statement: string | Statement | CopyIn) => {
         if (statement instanceof CopyIn) {
-          const { text, bytes, callback } = statement;
+          const { text, copied, callback } = statement;
           try {
-            await server.query(session, { text, bytes });
+            await server.query(session, { text, copied });
           } catch (error) {
             callback(error as Error);
             return undefined;

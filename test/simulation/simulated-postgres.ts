@@ -8,7 +8,7 @@
  */
 import { Client, DatabaseError, type QueryResult } from 'pg';
 import { timestampFromMicros } from '#contract/timestamp.ts';
-import { CopyIn } from '#platform/database/copy-in.ts';
+import { CopyIn, type CopyRows } from '#platform/database/copy-in.ts';
 import { sqlTypes } from '#platform/database/sql-types.ts';
 import type { Random } from './random.ts';
 import type { Answered, SimulatedEvent, SimulatedProcess, World } from './world.ts';
@@ -30,7 +30,7 @@ export interface Statement {
   name?: string;
   values?: unknown[];
   /** The rows of a COPY. */
-  bytes?: Buffer;
+  copied?: CopyRows;
 }
 
 type Result = Pick<QueryResult, 'rows' | 'command'>;
@@ -449,10 +449,10 @@ export class SimulatedPostgres {
 const savepoint = 'savepoint before_statement';
 
 function send(client: Client, statement: Statement): Promise<Result> {
-  const { text, bytes } = statement;
-  if (bytes === undefined) return client.query(statement);
+  const { text, copied } = statement;
+  if (copied === undefined) return client.query(statement);
   return new Promise((resolve, reject) => {
-    client.query(new CopyIn(text, bytes, (error) => (error ? reject(error) : resolve({ rows: [], command: 'COPY' }))));
+    client.query(new CopyIn(text, copied, (error) => (error ? reject(error) : resolve({ rows: [], command: 'COPY' }))));
   });
 }
 

@@ -23,12 +23,12 @@ const unmeasuredUnitsMax = 4_096;
 
 /** A parameter for `$n::text[]`. The server refuses a value with a NUL character, as in any other form. */
 export function textArray(values: readonly (string | null)[]): Buffer {
-  return arrayOf(
-    oids.text,
-    values,
-    (target, value, at) => target.write(value, at),
-    (value) => (value.length > unmeasuredUnitsMax ? Buffer.byteLength(value) : value.length * bytesPerUnitMax),
-  );
+  return arrayOf(oids.text, values, (target, value, at) => target.write(value, at), utf8BytesMax);
+}
+
+/** The most bytes that a text takes in UTF-8. */
+export function utf8BytesMax(text: string): number {
+  return text.length > unmeasuredUnitsMax ? Buffer.byteLength(text) : text.length * bytesPerUnitMax;
 }
 
 /** A parameter for `$n::bytea[]`. */

@@ -1,14 +1,18 @@
 /**
- * `COPY ... FROM STDIN (FORMAT binary)`: many new rows as one buffer, for about half of what the same INSERT costs the
- * server. It refuses a row that exists already, as any INSERT without ON CONFLICT does. Source: PostgreSQL's "Binary
- * Format" of COPY. Written by hand: pg-copy-streams needs a stream for each COPY, one buffer needs ten lines.
+ * `COPY ... FROM STDIN (FORMAT binary)`: many new rows, for about half of what the same INSERT costs the server. It
+ * refuses a row that exists already, as any INSERT without ON CONFLICT does. Source: PostgreSQL's "Binary Format" of COPY.
+ * Written by hand: pg-copy-streams needs a stream for each COPY.
  */
 import { Query } from 'pg';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { writeUuid } from './binary-array.ts';
+import { utf8BytesMax, writeUuid } from './binary-array.ts';
 
 const start = Buffer.from('PGCOPY\n\u00ff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const endMark = -1;
+/** The length of NULL. */
+const isNull = -1;
+/** Parts have at most about as many bytes: so the server soon has the first, and few parts are sent. */
+const partBytes = 64 * 1024;
 const lengthBytes = 4;
 const countBytes = 2;
 const timeBytes = 8;
@@ -28,34 +32,49 @@ export type CopyColumn =
   | { readonly type: 'bytes'; readonly values: readonly (Buffer | null)[] }
   | { readonly type: 'timestamptz'; readonly values: Timestamp | readonly Timestamp[] };
 
+/** Rows for `Sql.copy`, in parts. They may be read more than once. */
+export type CopyRows = Iterable<Buffer>;
+
 interface Cells {
-  /** How many bytes the value of a row has; undefined for NULL. */
-  size(row: number): number | undefined;
-  write(target: Buffer, row: number, at: number): void;
+  bytesMax(row: number): number;
+  /** Writes the value of a row, at most `bytesMax` bytes, and returns their number; `isNull` for NULL. */
+  write(target: Buffer, row: number, at: number): number;
 }
 
-/** Encodes `count` rows for `Sql.copy`. The columns stand in the order of the COPY's list. */
-export function copyRows(count: number, columns: readonly CopyColumn[]): Buffer {
+/**
+ * Encodes `count` rows for `Sql.copy`. The columns stand in the order of the COPY's list. A part is encoded when it is
+ * read: the server stores the rows of one part while those of the next are encoded.
+ */
+export function copyRows(count: number, columns: readonly CopyColumn[]): CopyRows {
   const cells = columns.map(cellsOf);
-  let bytes = start.length + countBytes;
-  for (let row = 0; row < count; row += 1) {
-    bytes += countBytes;
-    for (const cell of cells) bytes += lengthBytes + (cell.size(row) ?? 0);
+  return {
+    *[Symbol.iterator]() {
+      let row = 0;
+      do {
+        const first = row;
+        let bytesMax = start.length + countBytes;
+        for (; row < count && bytesMax < partBytes; row += 1) {
+          bytesMax += countBytes;
+          for (const cell of cells) bytesMax += lengthBytes + cell.bytesMax(row);
+        }
+        const target = Buffer.allocUnsafe(bytesMax);
+        let at = first === 0 ? start.copy(target) : 0;
+        for (let each = first; each < row; each += 1) at = writeRow(target, cells, each, at);
+        if (row >= count) at = target.writeInt16BE(endMark, at);
+        yield target.subarray(0, at);
+      } while (row < count);
+    },
+  };
+}
+
+/** Returns where the row ends. */
+function writeRow(target: Buffer, cells: readonly Cells[], row: number, start: number): number {
+  let at = target.writeInt16BE(cells.length, start);
+  for (const cell of cells) {
+    const written = cell.write(target, row, at + lengthBytes);
+    at = target.writeInt32BE(written, at) + (written === isNull ? 0 : written);
   }
-  const target = Buffer.allocUnsafe(bytes);
-  let at = start.copy(target);
-  for (let row = 0; row < count; row += 1) {
-    at = target.writeInt16BE(cells.length, at);
-    for (const cell of cells) {
-      const size = cell.size(row);
-      at = target.writeInt32BE(size ?? endMark, at);
-      if (size === undefined) continue;
-      cell.write(target, row, at);
-      at += size;
-    }
-  }
-  target.writeInt16BE(endMark, at);
-  return target;
+  return at;
 }
 
 function cellsOf({ type, values }: CopyColumn): Cells {
@@ -64,42 +83,56 @@ function cellsOf({ type, values }: CopyColumn): Cells {
   if (type === 'jsonb') return jsonCells(values);
   if (type === 'boolean')
     return {
-      size: (row) => (values[row] === null ? undefined : 1),
-      write: (target, row, at) => void target.writeUInt8(values[row] === true ? 1 : 0, at),
+      bytesMax: () => 1,
+      write: (target, row, at) => {
+        const value = values[row];
+        if (typeof value !== 'boolean') return isNull;
+        target[at] = value ? 1 : 0;
+        return 1;
+      },
     };
   if (type === 'bytes')
     return {
-      size: (row) => values[row]?.length,
-      write: (target, row, at) => values[row]?.copy(target, at),
+      bytesMax: (row) => values[row]?.length ?? 0,
+      write: (target, row, at) => {
+        const value = values[row];
+        if (!value) return isNull;
+        target.set(value, at);
+        return value.length;
+      },
     };
   if (typeof values === 'string') return sameCells(timeBuffer(values));
   return {
-    size: (row) => (values[row] === undefined ? undefined : timeBytes),
+    bytesMax: () => timeBytes,
     write: (target, row, at) => {
       const time = values[row];
-      if (time !== undefined) writeTime(target, time, at);
+      return time === undefined ? isNull : writeTime(target, time, at);
     },
   };
 }
 
 function sameCells(value: Buffer): Cells {
-  return { size: () => value.length, write: (target, _row, at) => value.copy(target, at) };
+  return {
+    bytesMax: () => value.length,
+    write: (target, _row, at) => {
+      target.set(value, at);
+      return value.length;
+    },
+  };
 }
 
 function textCells(values: readonly (string | null)[]): Cells {
-  // Computed once, because `size` is called twice for each row.
-  const sizes = values.map((value) => (value === null ? undefined : Buffer.byteLength(value)));
   return {
-    size: (row) => sizes[row],
+    bytesMax: (row) => utf8BytesMax(values[row] ?? ''),
     write: (target, row, at) => {
       const value = values[row];
-      if (typeof value === 'string') target.write(value, at);
+      return typeof value === 'string' ? target.write(value, at) : isNull;
     },
   };
 }
 
 function uuidCells(values: readonly string[]): Cells {
-  return { size: () => uuidLength, write: (target, row, at) => void writeUuid(target, values[row] ?? '', at) };
+  return { bytesMax: () => uuidLength, write: (target, row, at) => writeUuid(target, values[row] ?? '', at) };
 }
 
 function uuidBuffer(uuid: string): Buffer {
@@ -112,13 +145,11 @@ function uuidBuffer(uuid: string): Buffer {
 function jsonCells(values: readonly (string | null)[]): Cells {
   const texts = textCells(values);
   return {
-    size: (row) => {
-      const bytes = texts.size(row);
-      return bytes === undefined ? undefined : bytes + 1;
-    },
+    bytesMax: (row) => texts.bytesMax(row) + 1,
     write: (target, row, at) => {
-      target.writeUInt8(jsonbVersion, at);
-      texts.write(target, row, at + 1);
+      target[at] = jsonbVersion;
+      const written = texts.write(target, row, at + 1);
+      return written === isNull ? isNull : written + 1;
     },
   };
 }
@@ -129,9 +160,10 @@ function timeBuffer(time: Timestamp): Buffer {
   return buffer;
 }
 
-function writeTime(target: Buffer, time: Timestamp, at: number): void {
+function writeTime(target: Buffer, time: Timestamp, at: number): number {
   // BigInt: microseconds in the far future are beyond what a number holds exactly.
   target.writeBigInt64BE(BigInt(msFromTimestamp(time) - epochMs) * 1000n + BigInt(time.slice(23, 26)), at);
+  return timeBytes;
 }
 
 /** The driver's connection has these methods, which its types do not declare. */
@@ -139,31 +171,39 @@ interface CopyConnection {
   query(text: string): void;
   sendCopyFromChunk(chunk: Buffer): void;
   endCopyFrom(): void;
+  sendCopyFail(message: string): void;
 }
 
 /**
  * A query of the driver that sends the rows right behind the statement. Waiting for the server to ask for them would cost
  * a round trip, and more while this process computes something. A server that refuses the statement ignores the rows: so
- * the protocol demands it ("COPY Operations"). `callback` gets the server's refusal, if any.
+ * the protocol demands it ("COPY Operations"). `callback` gets the server's refusal, if any, or the error with which the
+ * rows ended: then the server has dropped those that came before.
  */
 export class CopyIn extends Query {
   readonly text: string;
-  readonly bytes: Buffer;
+  readonly copied: CopyRows;
   readonly callback: (error: Error | null) => void;
+  #failure: Error | undefined;
 
-  constructor(text: string, bytes: Buffer, callback: (error: Error | null) => void) {
+  constructor(text: string, rows: CopyRows, callback: (error: Error | null) => void) {
     super(text);
     this.text = text;
-    this.bytes = bytes;
-    this.callback = callback;
+    this.copied = rows;
+    this.callback = (error) => callback(error && (this.#failure ?? error));
   }
 
   override submit = (connection: unknown): void => {
-    const { text, bytes } = this;
     const sending = connection as CopyConnection;
-    sending.query(text);
-    sending.sendCopyFromChunk(bytes);
-    sending.endCopyFrom();
+    sending.query(this.text);
+    try {
+      for (const part of this.copied) sending.sendCopyFromChunk(part);
+      sending.endCopyFrom();
+    } catch (error) {
+      // The server waits for rows, on a connection that other statements share.
+      this.#failure = error instanceof Error ? error : new Error(String(error));
+      sending.sendCopyFail('the rows could not be made');
+    }
   };
 
   /** The rows are on their way already. */

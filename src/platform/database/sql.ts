@@ -1,5 +1,6 @@
 /** What a statement is, and what runs one: the whole database, a transaction or a session. */
 import { createHash } from 'node:crypto';
+import type { CopyRows } from './copy-in.ts';
 
 export interface Sql {
   /**
@@ -12,7 +13,7 @@ export interface Sql {
    * Adds rows, made by `copyRows`, to a table: `into` is its name and the list of columns. Rejects when one of the rows
    * exists already.
    */
-  copy(into: string, rows: Buffer): Promise<void>;
+  copy(into: string, rows: CopyRows): Promise<void>;
 }
 
 /** A statement that each connection plans once; for the few that run thousands of times. */

@@ -1,7 +1,7 @@
 /** One statement on one connection. An error that means a lost connection is thrown as an AppError `unavailable`. */
 import { connectionLost, isConnectionError } from './connection-errors.ts';
 import type { Connection } from './connection-pool.ts';
-import { CopyIn } from './copy-in.ts';
+import { CopyIn, type CopyRows } from './copy-in.ts';
 import type { PreparedStatement, Sql } from './sql.ts';
 
 /** The two calls of `Sql` on this connection. */
@@ -29,7 +29,7 @@ export async function runStatement<Row extends object>(
 }
 
 /** Adds rows, made by `copyRows`, to a table. Rejects with the driver's DatabaseError when a row exists already. */
-export async function copyInto({ client, place }: Connection, into: string, rows: Buffer): Promise<void> {
+export async function copyInto({ client, place }: Connection, into: string, rows: CopyRows): Promise<void> {
   const text = `copy ${into} from stdin (format binary)`;
   try {
     await new Promise<void>((resolve, reject) => {

@@ -139,6 +139,38 @@ describe('rows that are copied in', () => {
     expect(await heldKeys()).toEqual(['a', 'b', 'c']);
   });
 
+  test('arrive all and in order when they take many parts, and can be sent again', async () => {
+    const values = Array.from({ length: 3_000 }, (_, index) => `${index} ${'ü€𝄞'.repeat(index % 200)}`);
+    await db.database.query('create table copied_parts (place int generated always as identity, own text)');
+    const rows = copyRows(values.length, [{ type: 'text', values }]);
+    expect([...rows].length).toBeGreaterThan(10);
+    for (let times = 1; times <= 2; times += 1) {
+      await db.database.query('truncate copied_parts');
+      await db.database.copy('copied_parts (own)', rows);
+      const held = await db.database.query<{ own: string }>('select own from copied_parts order by place');
+      expect(held.map(({ own }) => own)).toEqual(values);
+    }
+  });
+
+  test('that cannot be made reject with the reason: none of them is stored, and the connection works on', async () => {
+    const failing = {
+      *[Symbol.iterator]() {
+        const [first] = keys('h');
+        yield (first as Buffer).subarray(0, -2);
+        throw new RangeError('no such time');
+      },
+    };
+    await db.database.session(async (session) => {
+      const [copied, next] = await Promise.allSettled([
+        session.copy(intoKeys, failing),
+        session.query('select 3 as three'),
+      ]);
+      expect(copied).toMatchObject({ status: 'rejected', reason: { message: 'no such time' } });
+      expect(next).toEqual({ status: 'fulfilled', value: [{ three: 3 }] });
+    });
+    expect(await heldKeys()).not.toContain('h');
+  });
+
   test('are refused with a NUL character, not cut off', async () => {
     await expect(db.database.copy(intoKeys, keys('d\0e'))).rejects.toMatchObject({ code: '22021' });
   });

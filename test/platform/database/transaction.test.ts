@@ -50,7 +50,7 @@ test('BEGIN travels with the guard; what writes waits until both are answered', 
 test('a statement that may write is not sent before BEGIN is answered, and never when it is refused', async () => {
   const { pool, sent, answer } = connectionUnderTest();
   const running = runTransaction(pool, async (tx) => {
-    await Promise.all([tx.query(guard), tx.query('update something'), tx.copy('something (id)', Buffer.alloc(0))]);
+    await Promise.all([tx.query(guard), tx.query('update something'), tx.copy('something (id)', [])]);
   });
   running.catch(() => undefined);
   await turn();
