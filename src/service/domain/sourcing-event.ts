@@ -74,6 +74,8 @@ export interface SourcingEvent {
   /** When its bids and answers were deleted, long after it had closed. */
   readonly emptied: Timestamp | null;
   readonly awardedScenario: string | null;
+  /** Whether records of bids have changed since the feed was last compared with all of the bids. */
+  readonly bidsBehind: boolean;
   readonly scenarioCount: number;
   /** The ids of the sourcing requests that it serves. */
   readonly sourcingRequests: readonly string[];

@@ -30,6 +30,7 @@ export function sampleEvent(changes: Partial<SourcingEvent> = {}): SourcingEvent
     closed: null,
     emptied: null,
     awardedScenario: null,
+    bidsBehind: false,
     scenarioCount: 0,
     sourcingRequests: [],
     lots: [],
