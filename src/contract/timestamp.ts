@@ -111,7 +111,9 @@ export function addMicros(timestamp: Timestamp, micros: number): Timestamp {
   const total = Number(timestamp.slice(23, 26)) + micros;
   const carryMs = Math.floor(total / 1000);
   const rest = total - carryMs * 1000;
-  return `${new Date(msFromTimestamp(timestamp) + carryMs).toISOString().slice(0, 23)}${String(rest).padStart(3, '0')}Z`;
+  // Within a millisecond nothing else changes: stamps are made by the thousand.
+  const toMs = carryMs === 0 ? timestamp : new Date(msFromTimestamp(timestamp) + carryMs).toISOString();
+  return `${toMs.slice(0, 23)}${String(rest).padStart(3, '0')}Z`;
 }
 
 /** The later of two timestamps; undefined is earlier than any timestamp. */

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
+import { Decimal, formatDecimal, hasAtMostDecimals, isDecimal, parseDecimal } from '#contract/decimal.ts';
 
 const shown = (text: string, digitsMax?: number) => {
   const value = parseDecimal(text, digitsMax === undefined ? {} : { digitsMax });
@@ -27,7 +27,7 @@ describe('reading decimals', () => {
     [['1e5', '1E-3', '0x10', '0b1', 'NaN', 'Infinity', '-Infinity', '1_000', '1n', 'null']],
     [['١٢', '１２', '−1']],
   ])('%j are no decimals', (texts) => {
-    for (const text of texts) expect(shown(text)).toBeUndefined();
+    for (const text of texts) expect([shown(text), isDecimal(text)]).toEqual([undefined, false]);
   });
 
   test('at most twenty digits are read, zeros counted, unless the caller sets another limit', () => {
@@ -37,6 +37,8 @@ describe('reading decimals', () => {
     expect(parseDecimal(`${'9'.repeat(10)}.${'9'.repeat(11)}`)).toBeUndefined();
     expect(shown('9'.repeat(34), 34)).toBe('9'.repeat(34));
     expect(parseDecimal('123', { digitsMax: 2 })).toBeUndefined();
+    const [longest, tooLong] = [`-${'9'.repeat(19)}.9`, `-${'9'.repeat(20)}.9`];
+    expect([isDecimal(longest), isDecimal(tooLong)]).toEqual([true, false]);
   });
 
   test('a text of ten million digits is refused at once', () => {

@@ -66,16 +66,19 @@ function* findEntryIssues(
     (index) => `lots[${index}].lot`,
   );
   for (const [index, { values, offers }] of lots.entries()) {
-    yield* cellIssues(sheet, values, ['lots', index, 'values'], by, 'LOT');
-    if (offers && !sheet.takesOffers)
+    for (const { column, message } of faultyCells(sheet, values, by, 'LOT'))
+      yield { path: pathText(['lots', index, 'values', column]), message };
+    if (!offers) continue;
+    if (!sheet.takesOffers)
       yield {
         path: `lots[${index}].offers`,
         message: `only a Dutch auction takes offers, and this event is of type ${event.type}`,
       };
-    for (const { index: at, member, message } of offerIssues(offers ?? []))
+    for (const { index: at, member, message } of offerIssues(offers))
       yield { path: `lots[${index}].offers[${at}].${member}`, message };
   }
-  yield* cellIssues(sheet, global, ['global'], by, 'EVENT');
+  for (const { column, message } of faultyCells(sheet, global, by, 'EVENT'))
+    yield { path: pathText(['global', column]), message };
 }
 
 /** The path of a lot in the body, by its name. A fault of a lot that the body does not name comes from `global`. */
@@ -94,16 +97,27 @@ export function lotIssues(event: SourcingEvent, names: readonly string[], pathOf
   });
 }
 
-/** An issue for each value that this side may not enter here, or that its column does not accept. */
-function* cellIssues(
+interface FaultyCell {
+  readonly column: string;
+  readonly message: string;
+}
+
+const none: readonly FaultyCell[] = [];
+
+/**
+ * The values that this side may not enter here, or that their column does not accept. A submission has thousands of cells
+ * without a fault: nothing is made for those.
+ */
+function faultyCells(
   sheet: BidSheet,
   values: Readonly<Record<string, Cell>>,
-  path: (string | number)[],
   by: InputBy,
   scope: FormulaScope,
-): Generator<Issue, undefined, undefined> {
-  for (const [column, cell] of Object.entries(values)) {
-    const message = cellIssue(sheet, column, cell, by, scope);
-    if (message !== undefined) yield { path: pathText([...path, column]), message };
+): readonly FaultyCell[] {
+  let faulty: FaultyCell[] | undefined;
+  for (const column of Object.keys(values)) {
+    const message = cellIssue(sheet, column, values[column] as Cell, by, scope);
+    if (message !== undefined) (faulty ??= []).push({ column, message });
   }
+  return faulty ?? none;
 }

@@ -6,7 +6,7 @@
  * decisions, "Cost formula".
  */
 import type { BidSheetValue } from '#contract/bid.ts';
-import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
+import { Decimal, formatDecimal, hasAtMostDecimals, isDecimal, parseDecimal } from '#contract/decimal.ts';
 import type { Offer } from '#contract/desk.ts';
 import type { Issue } from '#contract/issue.ts';
 import type { Cell, Column, CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
@@ -172,9 +172,8 @@ export function cellIssue(
   if (currency !== undefined && !sheet.currencies.has(currency))
     return `the event does not use the currency ${currency}`;
   if (column.input_type === 'TEXT') return undefined;
-  const number = parseDecimal(value);
-  if (number === undefined) return `column "${name}" takes a decimal number of at most 20 digits, like "12.50"`;
-  if (number.lessThan(0) && !column.allow_negative)
+  if (!isDecimal(value)) return `column "${name}" takes a decimal number of at most 20 digits, like "12.50"`;
+  if (value.startsWith('-') && !column.allow_negative && new Decimal(value).lessThan(0))
     return `column "${name}" takes no negative value: it does not say allow_negative`;
   if (column.precision !== undefined && !hasAtMostDecimals(value, column.precision))
     return `column "${name}" takes at most ${column.precision} decimals`;
