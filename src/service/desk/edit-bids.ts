@@ -3,7 +3,7 @@ import { editedBids, submitBidRequest } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { throwIssues } from '#platform/errors.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
-import { applyBidEdits as applyEdit, rowsOf } from '../domain/bids.ts';
+import { applyBidEdits as applyEdit } from '../domain/bids.ts';
 import { announceBids } from '../events/announce-bids.ts';
 import { cellsJson, loadBids } from '../events/event-store.ts';
 import { saveBids } from '../events/save-bids.ts';
@@ -36,12 +36,14 @@ export function editBids({ clock }: { clock: Clock }) {
       );
       throwIssues(issues, ({ path, message }) => `The edit is not possible: ${path}: ${message}.`);
       const bids = edited.map(({ bid }) => bid);
-      await saveBids(unit.tx, event.id, { before, bids, now });
+      const first = edited.filter(({ isFirst }) => isFirst).map(({ bid }) => bid);
+      const changed = edited.filter(({ isFirst }) => !isFirst).map(({ bid }) => bid);
+      await saveBids(unit.tx, event.id, { first, changed, now });
       await unit.tx.query(
         'update service.invitations set global_values = $3 where event_id = $1 and supplier_id = $2',
         [event.id, entries.supplierId, cellsJson(entries.allGlobal)],
       );
-      await announceBids(unit, { domainEvent: 'bids-edited', event, sheet, bids, rows: rowsOf(edited), now });
+      await announceBids(unit, { domainEvent: 'bids-edited', event, sheet, bids, entered: edited, now });
       return { status: 200, body: { supplier: body.supplier, edited: edited.map(({ lot }) => lot.name) } };
     },
   });

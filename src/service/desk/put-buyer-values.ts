@@ -52,7 +52,7 @@ export function putBuyerValues({ clock }: { clock: Clock }) {
         event.id,
         cellsJson(globalValues),
       ]);
-      await saveBids(unit.tx, event.id, { bids: [...changed, ...completed], now });
+      await saveBids(unit.tx, event.id, { changed: [...changed, ...completed], now });
       await markParticipants(unit.tx, event.id, completed);
       return { status: 200, body: { lots: affected.size, recomputed: changed.length, completed: completed.length } };
     },

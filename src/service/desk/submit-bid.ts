@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { submitBidRequest, submittedBid } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
-import { rowsOf, submitBids } from '../domain/bids.ts';
+import { submitBids } from '../domain/bids.ts';
 import { announceBids } from '../events/announce-bids.ts';
 import { cellsJson, loadBids } from '../events/event-store.ts';
-import { saveBids } from '../events/save-bids.ts';
-import { readSubmission } from './bid-entries.ts';
+import { saveAsEntered } from '../events/save-bids.ts';
+import { invitationOf, readSubmission } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
@@ -23,24 +23,28 @@ export function submitBid({ clock }: { clock: Clock }) {
     answers: { 200: submittedBid },
     clock,
     run: async ({ event, body, unit, now }) => {
+      const { supplierId } = invitationOf(event, body.supplier);
+      const loading = loadBids(unit.tx, event.id, supplierId);
+      // Thrown where it is awaited; until then a rejection must not count as unhandled.
+      loading.catch(() => undefined);
       const sheet = compileBidSheet(event);
       const entries = readSubmission(event, sheet, body);
-      const before = await loadBids(unit.tx, event.id, entries.supplierId);
-      const entered = submitBids({ event, sheet }, before, entries, randomUUID);
+      const before = await loading;
+      const entering = submitBids({ event, sheet }, before, entries, randomUUID);
+      const { entered, saved } = await saveAsEntered(unit.tx, event.id, { entering, now });
       const bids = entered.map(({ bid }) => bid);
       const incomplete = entered.flatMap(({ lot, missing }) => (missing ? [{ lot: lot.name, reason: missing }] : []));
       const complete = bids.length - incomplete.length;
-      // All are sent at once, and each statement of `announceBids` but its first behind the others: while the server
-      // stores the bids, this process makes the records of the feed.
+      // All are sent at once: while the server stores the bids, this process makes the records of the feed.
       await Promise.all([
-        announceBids(unit, { domainEvent: 'bid-submitted', event, sheet, bids, rows: rowsOf(entered), now }),
-        saveBids(unit.tx, event.id, { before, bids, now }),
+        saved,
+        announceBids(unit, { domainEvent: 'bid-submitted', event, sheet, bids, entered, now }),
         unit.tx.query(
           `update service.invitations set accepted = true, participated = participated or $3, last_accessed = $4,
              global_values = $5, last_successful_bid = case when $3 then $4 else last_successful_bid end,
              last_failed_bid = case when $6 then $4 else last_failed_bid end
            where event_id = $1 and supplier_id = $2`,
-          [event.id, entries.supplierId, complete > 0, now, cellsJson(entries.allGlobal), incomplete.length > 0],
+          [event.id, supplierId, complete > 0, now, cellsJson(entries.allGlobal), incomplete.length > 0],
         ),
       ]);
       return { status: 200, body: { supplier: body.supplier, complete, incomplete } };

@@ -41,7 +41,7 @@ export function withdrawBids({ clock }: { clock: Clock }) {
         return [];
       });
       throwIssues(issues, refusal, 'conflict');
-      await saveBids(unit.tx, event.id, { bids, now });
+      await saveBids(unit.tx, event.id, { changed: bids, now });
       const unawarded = await unit.tx.query<{ scenario: string; lot: string }>(
         `with unawarded as (
            delete from service.scenario_awards where event_id = $1 and supplier_id = $2 and lot_id = any($3)

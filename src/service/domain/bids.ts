@@ -3,8 +3,10 @@
  * bid stands with the values and the cost with which it was last complete. Later values of the supplier that cannot be
  * computed are kept as a draft, and the bid that stands does not change. No function changes a bid in place.
  */
+import type { BidSheetValue } from '#contract/bid.ts';
 import type { Offer } from '#contract/desk.ts';
-import { type BidSheet, type ComputedRow, computeRow, rowLayers } from './bid-sheet.ts';
+import type { Cell } from '#contract/sourcing-event.ts';
+import { type BidSheet, computeRow, rowLayers } from './bid-sheet.ts';
 import type { Bid, Cells, Lot, SourcingEvent } from './sourcing-event.ts';
 
 /** Values of one supplier, entered by the supplier or by the buyer. */
@@ -22,8 +24,10 @@ export interface EnteredBid {
   readonly bid: Bid;
   /** Why the bid is not complete; undefined when it stands with the entered values. */
   readonly missing: string | undefined;
-  /** The row with the entered values. */
-  readonly row: ComputedRow;
+  /** All values of the row with the entered ones. */
+  readonly values: BidSheetValue[];
+  /** Whether it is the supplier's first bid for the lot, and nothing is stored of it. */
+  readonly isFirst: boolean;
 }
 
 interface Sheet {
@@ -32,19 +36,17 @@ interface Sheet {
 }
 
 /**
- * A submission of the supplier: the entered values are added to its newest values, complete or not. Returns the bids
- * for the named lots; when a value for the whole event is entered, all bids of the supplier. `newId` makes the id of a
- * first bid.
+ * A submission of the supplier: the entered values are added to its newest values, complete or not. Computes, one after
+ * the other, the bids for the named lots; when a value for the whole event is entered, all bids of the supplier. `newId`
+ * makes the id of a first bid.
  */
-export function submitBids(
+export function* submitBids(
   { event, sheet }: Sheet,
   before: readonly Bid[],
   entries: Entries,
   newId: () => string,
-): EnteredBid[] {
-  return touchedBids(event, before, entries, newId).map(({ lot, bid }) =>
-    submitBid({ event, sheet }, lot, bid, entries),
-  );
+): Generator<EnteredBid, undefined, undefined> {
+  for (const touched of touchedBids(event, before, entries, newId)) yield submitBid({ event, sheet }, touched, entries);
 }
 
 /**
@@ -57,41 +59,47 @@ export function applyBidEdits(
   entries: Entries,
   newId: () => string,
 ): EnteredBid[] {
-  return touchedBids(event, before, entries, newId).map(({ lot, bid }) => {
-    if (bid.values === null) return submitBid({ event, sheet }, lot, bid, entries);
+  return touchedBids(event, before, entries, newId).map((touched) => {
+    const { lot, bid } = touched;
+    if (bid.values === null) return submitBid({ event, sheet }, touched, entries);
     const entered = entries.lots.get(lot.name);
     const values = merged(bid.values, entered?.values, entries.global);
     const offers = entered?.offers ?? bid.offers;
     const row = computeRow(sheet, rowLayers(event, lot, values), offers);
     const { cost, missing } = row;
     const draft = bid.draft && merged(bid.draft, entered?.values, entries.global);
-    return { lot, bid: cost === undefined ? bid : { ...bid, values, offers, cost, draft }, missing, row };
+    const edited = cost === undefined ? bid : { ...bid, values, offers, cost, draft };
+    return { ...touched, bid: edited, missing, values: row.values };
   });
 }
 
-function submitBid({ event, sheet }: Sheet, lot: Lot, bid: Bid, entries: Entries): EnteredBid {
+function submitBid({ event, sheet }: Sheet, touched: TouchedBid, entries: Entries): EnteredBid {
+  const { lot, bid } = touched;
   const entered = entries.lots.get(lot.name);
   const values = merged(bid.draft ?? bid.values, entered?.values, entries.allGlobal);
   const offers = entered?.offers ?? bid.offers;
   const row = computeRow(sheet, rowLayers(event, lot, values), offers);
   const { cost, missing } = row;
-  if (cost === undefined) return { lot, bid: { ...bid, draft: values }, missing, row };
-  return { lot, bid: { ...bid, values, offers, cost, draft: null, withdrawn: false }, missing, row };
+  const submitted =
+    cost === undefined ? { ...bid, draft: values } : { ...bid, values, offers, cost, draft: null, withdrawn: false };
+  return { ...touched, bid: submitted, missing, values: row.values };
 }
+
+type TouchedBid = Pick<EnteredBid, 'lot' | 'bid' | 'isFirst'>;
 
 function touchedBids(
   event: SourcingEvent,
   before: readonly Bid[],
   { supplierId, lots, global }: Entries,
   newId: () => string,
-): { lot: Lot; bid: Bid }[] {
+): TouchedBid[] {
   const known = new Map(before.map((bid) => [bid.lotId, bid]));
   const none = { supplierId, values: null, offers: null, cost: null, draft: null, withdrawn: false };
   return event.lots.flatMap((lot) => {
     const bid = known.get(lot.id);
     // A value for the whole event is no bid for a lot that the supplier never bid for, or has withdrawn from.
     const isTouched = lots.has(lot.name) || (global.size > 0 && (bid?.values ?? bid?.draft ?? null) !== null);
-    return isTouched ? [{ lot, bid: bid ?? { ...none, id: newId(), lotId: lot.id } }] : [];
+    return isTouched ? [{ lot, bid: bid ?? { ...none, id: newId(), lotId: lot.id }, isFirst: !bid }] : [];
   });
 }
 
@@ -121,11 +129,6 @@ export function recomputeBids({ event, sheet }: Sheet, lots: ReadonlySet<Lot>, b
   return recomputed;
 }
 
-/** The rows of the bids that stand with the entered values, by the ids of the bids. */
-export function rowsOf(entered: readonly EnteredBid[]): Map<string, ComputedRow> {
-  return new Map(entered.flatMap(({ bid, missing, row }) => (missing === undefined ? [[bid.id, row]] : [])));
-}
-
 /** The bid withdrawn: its record says so until the supplier bids again. */
 export function withdrawn(bid: Bid): Bid {
   return { ...bid, values: null, offers: null, cost: null, draft: null, withdrawn: true };
@@ -133,5 +136,7 @@ export function withdrawn(bid: Bid): Bid {
 
 /** Values by column; a value of a later layer replaces that of an earlier one. */
 export function merged(...layers: readonly (Cells | null | undefined)[]): Cells {
-  return new Map(layers.flatMap((cells) => [...(cells ?? [])]));
+  const values = new Map<string, Cell>();
+  for (const cells of layers) cells?.forEach((cell, column) => void values.set(column, cell));
+  return values;
 }

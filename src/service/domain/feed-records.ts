@@ -11,7 +11,8 @@ import {
   includedSourcingEventMembers,
 } from '#contract/sourcing-event.ts';
 import type { Written } from '#contract/written.ts';
-import { type BidSheet, type ComputedRow, computeRow, rowLayers } from './bid-sheet.ts';
+import { type BidSheet, computeRow, rowLayers } from './bid-sheet.ts';
+import type { EnteredBid } from './bids.ts';
 import type { Bid, Invitation, Lot, RfiResponse, ScenarioAward, SourcingEvent } from './sourcing-event.ts';
 
 type EventSummary = Written<typeof includedSourcingEvent>;
@@ -29,6 +30,8 @@ export interface FeedRecord<Feed extends FeedName> {
   readonly content: FeedRecordContent<Feed>;
   /** What decides whether the record has changed, where that is not the whole content. */
   readonly compared?: unknown;
+  /** Its id is new: no feed can have the record. */
+  readonly isNew?: boolean;
 }
 
 /** Records of several feeds. */
@@ -113,23 +116,27 @@ function supplierOfEvent(invitation: Invitation): EventContent['suppliers'][numb
 }
 
 /**
- * A record for each bid that stands or was withdrawn; an incomplete bid has none. `rows`: the rows of standing bids
- * that the caller has computed already, by the ids of the bids.
+ * A record for each bid that stands or was withdrawn; an incomplete bid has none. `entered`: how the bids were entered
+ * in this transaction: the rows of those that stand with these values are computed already.
  */
 export function bidRecords(
   event: SourcingEvent,
   sheet: BidSheet,
   bids: readonly Bid[],
-  rows?: ReadonlyMap<string, ComputedRow>,
+  entered: readonly EnteredBid[] = [],
 ): FeedRecord<'latest-bids'>[] {
   const lots = new Map(event.lots.map((lot) => [lot.id, lot]));
+  const enteredById = new Map(entered.map((one) => [one.bid.id, one]));
   return bids.flatMap((bid) => {
     const lot = lots.get(bid.lotId);
+    const now = enteredById.get(bid.id);
     const isStanding = bid.values !== null && bid.cost !== null;
     if (!lot || !(isStanding || bid.withdrawn)) return [];
     const request = requestOf(event, lot);
-    const row = () =>
-      rows?.get(bid.id) ?? computeRow(sheet, rowLayers(event, lot, bid.values ?? new Map()), bid.offers);
+    const values = () =>
+      now && now.missing === undefined
+        ? now.values
+        : computeRow(sheet, rowLayers(event, lot, bid.values ?? new Map()), bid.offers).values;
     const content = withoutNulls<FeedRecordContent<'latest-bids'>>({
       id: bid.id,
       sourcing_event: event.id,
@@ -137,9 +144,9 @@ export function bidRecords(
       supplier: bid.supplierId,
       lot_name: lot.name,
       bids: isStanding ? (bid.offers ?? [{ value: bid.cost }]) : [],
-      bid_sheet_values: isStanding ? row().values : [],
+      bid_sheet_values: isStanding ? values() : [],
     });
-    return [{ id: bid.id, requests: requestsOf(request), content }];
+    return [{ id: bid.id, requests: requestsOf(request), content, ...(now?.isFirst === true && { isNew: true }) }];
   });
 }
 
@@ -248,5 +255,7 @@ type WithNulls<Content> = {
 };
 
 function withoutNulls<Content extends object>(members: WithNulls<Content>): Content {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null)) as Content;
+  const content: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(members)) if (value !== null) content[name] = value;
+  return content as Content;
 }

@@ -1,26 +1,61 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { uuidArray } from '#platform/database/binary-array.ts';
 import { copyRows } from '#platform/database/copy-in.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import type { EnteredBid } from '../domain/bids.ts';
 import type { Bid } from '../domain/sourcing-event.ts';
 import { cellsJson } from './event-store.ts';
 
 interface Saved {
-  readonly bids: readonly Bid[];
-  /** Those that are stored already; undefined: all of them. */
-  readonly before?: readonly Bid[];
+  /** Of which nothing is stored. */
+  readonly first?: readonly Bid[];
+  /** That are stored already. */
+  readonly changed: readonly Bid[];
   readonly now: Timestamp;
 }
 
-/** Stores bids: first ones and changed ones; sends all it has to send at once. The caller holds the event's lock. */
-export async function saveBids(sql: Sql, eventId: string, { bids, before = bids, now }: Saved): Promise<void> {
-  const known = new Set(before.map(({ id }) => id));
-  const added = bids.filter(({ id }) => !known.has(id));
-  const changed = bids.filter(({ id }) => known.has(id));
+/** Stores bids; sends all it has to send at once. The caller holds the event's lock. */
+export async function saveBids(sql: Sql, eventId: string, { first = [], changed, now }: Saved): Promise<void> {
   await Promise.all([
-    added.length > 0 ? addBids(sql, eventId, added, now) : undefined,
+    first.length > 0 ? addBids(sql, eventId, first, now) : undefined,
     changed.length > 0 ? changeBids(sql, eventId, changed, now) : undefined,
   ]);
+}
+
+/** As many as are computed in about a millisecond: for so long the server, and other callers, wait for the next part. */
+const bidsPerPart = 100;
+
+/**
+ * Stores bids while they are computed: first ones are sent in parts, so that the server stores one part while this process
+ * computes the next; the others are sent at the end, in one statement. Returns all bids as soon as they are computed;
+ * `saved` says when they are stored. The caller holds the event's lock.
+ */
+export async function saveAsEntered(
+  sql: Sql,
+  eventId: string,
+  { entering, now }: { entering: Iterable<EnteredBid>; now: Timestamp },
+): Promise<{ entered: EnteredBid[]; saved: Promise<unknown> }> {
+  const entered: EnteredBid[] = [];
+  const saving: Promise<void>[] = [];
+  const save = (bids: Omit<Saved, 'now'>) => {
+    const saved = saveBids(sql, eventId, { ...bids, now });
+    // Thrown where all of them are awaited; until then a rejection must not count as unhandled.
+    saved.catch(() => undefined);
+    saving.push(saved);
+  };
+  const changed: Bid[] = [];
+  let first: Bid[] = [];
+  for (const one of entering) {
+    entered.push(one);
+    (one.isFirst ? first : changed).push(one.bid);
+    if (first.length < bidsPerPart) continue;
+    save({ first, changed: [] });
+    first = [];
+    await setImmediate();
+  }
+  save({ first, changed });
+  return { entered, saved: Promise.all(saving) };
 }
 
 async function addBids(sql: Sql, eventId: string, bids: readonly Bid[], now: Timestamp): Promise<void> {

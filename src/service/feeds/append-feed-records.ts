@@ -44,23 +44,26 @@ export async function appendFeedRecords(
   // Made while the server locks, and does what the caller has sent before.
   const drafted = changes.map(({ feed, records }) => ({ feed, drafts: records.map(draftOf) }));
   const heads = await locking;
+  const appended = await Promise.all(
+    drafted.map(async ({ feed, drafts }) => {
+      const head = heads.get(feed);
+      const versions = await versionsOf(unit.tx, { organisationId, feed, now, head, drafts, evenIfEqual });
+      return { feed, ...versions, newest: versions.last ?? head };
+    }),
+  );
   const onlyRequest = event.sourcingRequests.length === 1 ? { sourcing_request: event.sourcingRequests[0] } : {};
-  const notifications: Notification[] = [];
-  for (const { feed, drafts } of drafted) {
-    const head = heads.get(feed);
-    const last = await append(unit, { organisationId, feed, eventId: event.id, now, head, drafts, evenIfEqual });
-    notifications.push({
+  const notifications = appended.map(
+    ({ feed, newest }): Notification => ({
       trigger: feedTriggers[feed],
       coalesces: true,
-      payload: {
-        sourcing_event: event.id,
-        sourcing_event_name: event.name,
-        ...onlyRequest,
-        feed_modified: last ?? head,
-      },
-    });
-  }
-  await enqueueNotifications(unit, { organisationId, now }, notifications);
+      payload: { sourcing_event: event.id, sourcing_event_name: event.name, ...onlyRequest, feed_modified: newest },
+    }),
+  );
+  // All are sent at once, in this order.
+  await Promise.all([
+    ...appended.map((versions) => append(unit.tx, { organisationId, eventId: event.id }, versions)),
+    enqueueNotifications(unit, { organisationId, now }, notifications),
+  ]);
 }
 
 /** The newest `modified` of each feed; undefined for a feed that never had a record. */
@@ -129,53 +132,71 @@ function draftOf(record: FeedRecord<FeedName>): Draft {
   return { record, id: record.id, json, hash: sha256(compared) };
 }
 
-/** Returns the newest `modified`, or undefined when no record had changed. */
-async function append(
-  unit: UnitOfWork,
+/** What is to be written of a feed's records: those that have changed, and nothing of the others. */
+interface Versions {
+  readonly added: readonly Version[];
+  readonly replaced: readonly Version[];
+  /** The newest `modified`; undefined when no record has changed. */
+  readonly last: Timestamp | undefined;
+}
+
+/** Compares the records with the feed, whose head is locked, and gives those that have changed their `modified`. */
+async function versionsOf(
+  tx: Sql,
   request: {
     organisationId: string;
     feed: FeedName;
-    eventId: string;
     now: Timestamp;
     head: Timestamp | undefined;
     drafts: readonly Draft[];
     evenIfEqual: boolean;
   },
-): Promise<Timestamp | undefined> {
-  const { organisationId, feed, eventId, drafts } = request;
-  if (drafts.length === 0) return undefined;
-  const rows = await unit.tx.query<{ id: string; visible: boolean; content_hash: Buffer }>(
-    `select id, visible, content_hash from service.feed_records
-     where organisation_id = $1 and feed = $2 and id = any($3::text[])`,
-    [organisationId, feed, textArray(drafts.map(({ id }) => id))],
-  );
+): Promise<Versions> {
+  const { organisationId, feed, drafts } = request;
+  const compared = drafts.filter(({ record }) => record.isNew !== true);
+  const rows =
+    compared.length > 0
+      ? await tx.query<{ id: string; visible: boolean; content_hash: Buffer }>(
+          `select id, visible, content_hash from service.feed_records
+           where organisation_id = $1 and feed = $2 and id = any($3::text[])`,
+          [organisationId, feed, textArray(compared.map(({ id }) => id))],
+        )
+      : [];
   const stored = new Map(rows.map((row) => [row.id, row]));
   const isShown = ({ id, hash }: Draft) => {
     const row = stored.get(id);
     return row?.visible === true && row.content_hash.equals(hash);
   };
   const changed = request.evenIfEqual ? drafts : drafts.filter((draft) => !isShown(draft));
-  if (changed.length === 0) return undefined;
   const first = laterOf(request.now, request.head && addMicros(request.head, 1)) ?? request.now;
   const versions = changed.map(({ record, id, json, hash }, index): Version => {
     const modified = addMicros(first, index);
     return { record, id, modified, hash, body: storedBody(json, modified) };
   });
-  const added = versions.filter(({ id }) => !stored.has(id));
-  const replaced = versions.filter(({ id }) => stored.has(id));
+  return {
+    added: versions.filter(({ id }) => !stored.has(id)),
+    replaced: versions.filter(({ id }) => stored.has(id)),
+    last: versions.at(-1)?.modified,
+  };
+}
+
+/** Writes the versions. The heads are locked: nobody else can add one of them meanwhile. */
+async function append(
+  tx: Sql,
+  { organisationId, eventId }: Omit<Place, 'feed'>,
+  { feed, added, replaced, last }: Versions & { readonly feed: FeedName },
+): Promise<void> {
+  if (last === undefined) return;
   const place = { organisationId, feed, eventId };
-  const last = versions.at(-1)?.modified;
-  // The heads are locked: nobody else can add one of them meanwhile.
   await Promise.all([
-    added.length > 0 ? add(unit.tx, place, added) : undefined,
-    replaced.length > 0 ? replace(unit.tx, place, replaced) : undefined,
-    unit.tx.query(
+    added.length > 0 ? add(tx, place, added) : undefined,
+    replaced.length > 0 ? replace(tx, place, replaced) : undefined,
+    tx.query(
       `update service.feed_heads set last_modified = $3, changes = changes + $4
        where organisation_id = $1 and feed = $2`,
-      [organisationId, feed, last, changed.length],
+      [organisationId, feed, last, added.length + replaced.length],
     ),
   ]);
-  return last;
 }
 
 /** A record as it is stored. */

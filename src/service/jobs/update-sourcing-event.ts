@@ -81,7 +81,7 @@ async function recomputeDraftBids(tx: Sql, before: SourcingEvent, now: Timestamp
   if (bids.length === 0) return;
   const after = await loadEvent(tx, before.organisationId, before.id, 'read');
   const { bids: changed, completed, fallen, globalValues } = rebaseBids(before, after, bids);
-  await saveBids(tx, before.id, { bids: changed, now });
+  await saveBids(tx, before.id, { changed, now });
   await markParticipants(tx, before.id, completed);
   await tx.query(
     `delete from service.scenario_awards where event_id = $1

@@ -56,6 +56,23 @@ const prices = (price: string) => (lots: string[]) => ({
   lots: lots.map((lot) => ({ lot, values: { Price: price } })),
 });
 
+test('of a large submission every bid is stored once, whether it is the first for its lot or not', async () => {
+  const event = await open();
+  const everyThird = names.filter((_name, index) => index % 3 === 0);
+  await desk(organisation, 'POST', `${event}/bids`, prices('1')(everyThird));
+  const before = await readWholeFeed(organisation, 'latest-bids', `page_size=1000&sourcing_event=${event}`);
+  expect(before.map(({ lot_name }) => lot_name)).toEqual(everyThird);
+  const answer = await desk(organisation, 'POST', `${event}/bids`, prices('2')(names));
+  expect(answer).toEqual({ supplier: 'S1', complete: 1_000, incomplete: [] });
+  const after = await readWholeFeed(organisation, 'latest-bids', `page_size=1000&sourcing_event=${event}`);
+  expect(new Map(after.map(({ lot_name, bids }) => [lot_name, bids[0]?.value]))).toEqual(
+    new Map(names.map((name) => [name, '20'])),
+  );
+  const ids = new Map(after.map(({ lot_name, id }) => [lot_name, id]));
+  expect(before.map(({ lot_name }) => ids.get(lot_name))).toEqual(before.map(({ id }) => id));
+  expect(new Set(ids.values()).size).toBe(1_000);
+});
+
 describe('the number of statements does not grow with the lots', () => {
   test("for a bid, an edit, a withdrawal, the buyer's values and a scenario", async () => {
     const event = await open();
