@@ -21,8 +21,10 @@ export interface BodyRules {
 
 /** A body up to this size is checked at once; a larger one takes its turn, and is checked in the thread. */
 export const smallBodyBytes = 64 * 1024;
-/** Up to this size a schema may look at everything: the faults of so few bytes cost nothing. */
-const unboundedBytes = 16 * 1024;
+/** Up to this size values are not counted. */
+const uncountedBytes = 16 * 1024;
+/** Of so many values, about what uncounted bytes may hold, a schema may find every fault: that costs little. */
+const unboundedValues = 10_000;
 /** Memory for one body is bounded by these: ten megabytes may hold more than three million values. */
 const valuesMax = 2_000_000;
 /** Of one object. Schemas allow far fewer, but they see it only when it has been parsed. */
@@ -34,8 +36,8 @@ export function checkBody({ method, path, body: schema, check }: BodyRules, byte
     if (bytes.length === 0) return undefined;
     if (method !== 'POST') throw new AppError('invalid', `${method} ${path} takes no body.`);
   }
-  if (bytes.length > unboundedBytes) refuseTooManyValues(bytes);
-  const read = bytes.length > unboundedBytes ? parseLargeInput : parseInput;
+  const values = bytes.length > uncountedBytes ? countValues(bytes) : 0;
+  const read = values > unboundedValues ? parseLargeInput : parseInput;
   const body = read(schema ?? noFields, parseJson(bytes), 'The body');
   if (!schema) return undefined;
   throwIssues(check?.(body as never) ?? [], (first) => `The body is not valid: ${first.path}: ${first.message}.`);
@@ -52,9 +54,9 @@ const closing: ReadonlySet<number | undefined> = new Set([code(']'), code('}')])
 
 /**
  * Counts values by commas and brackets outside of texts, before anything is parsed: an object of 600,000 names costs
- * seconds to build.
+ * seconds to build. Throws `invalid` when there are too many.
  */
-function refuseTooManyValues(bytes: Uint8Array): void {
+function countValues(bytes: Uint8Array): number {
   let all = 0;
   /** Of each object and list that is open; the members of a list are not bounded here. */
   const members: number[] = [];
@@ -71,6 +73,7 @@ function refuseTooManyValues(bytes: Uint8Array): void {
     } else if (closing.has(byte)) members.pop();
     if (all > valuesMax) throw tooMany(`${valuesMax} values`, at);
   }
+  return all;
 }
 
 /** The place of the quote that ends the text which begins here. */
