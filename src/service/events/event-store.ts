@@ -1,7 +1,7 @@
 /** The event in SQL, loaded whole: lots, rounds, invitations, bids and scenario awards. */
 import { uuid } from '#contract/scalars.ts';
 import type { Column } from '#contract/sourcing-event.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { preparedGuard, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Bid, Cells, Invitation, Lot, Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
 
@@ -17,46 +17,20 @@ export async function loadEvent(
   id: string | undefined,
   lock: 'lock' | 'read',
 ): Promise<SourcingEvent> {
-  const parsed = uuid.safeParse(id);
-  // A statement of its own: what the locking statement reads from other tables would be as old as its start.
-  if (parsed.success && lock === 'lock')
-    await sql.query('select from service.sourcing_events where id = $1 and organisation_id = $2 for update', [
-      parsed.data,
-      organisationId,
-    ]);
-  const [row] = parsed.success
-    ? await sql.query<EventRow>(
-        `select id, organisation_id as "organisationId", name, description, reference_id as "referenceId", type, status,
-           primary_currency as "primaryCurrency", secondary_currencies as "secondaryCurrencies", tags, category,
-           event_contact as "eventContact", columns, column_roles as "columnRoles", global_values as "globalValues",
-           primary_cost_calculation as "primaryCostCalculation", is_test as "isTest",
-           is_template as "isTemplate", close_after_last_round as "closeAfterLastRound", coalesce((select json_build_object('id', coalesce(k.user_id, k.id), 'name', k.user_name, 'email', k.user_email)
-             from service.api_keys k where k.id = created_by and k.organisation_id = $2),
-             json_build_object('id', created_by)) as "createdBy",
-           created, published, closed, emptied, awarded_scenario as "awardedScenario",
-           (select count(*)::int from service.scenarios where event_id = id) as "scenarioCount",
-           array(select request_id from service.event_requests where event_id = id order by position)
-             as "sourcingRequests"
-         from service.sourcing_events
-         where id = $1 and organisation_id = $2`,
-        [parsed.data, organisationId],
-      )
-    : [];
+  const { data: eventId } = uuid.safeParse(id);
+  // A statement of its own: what the locking statement reads from other tables would be as old as its start. All are sent
+  // at once, and in this order.
+  const [, [row], lots, rounds, invitations] =
+    eventId === undefined
+      ? [[], [], [], [], []]
+      : await Promise.all([
+          lock === 'lock' ? sql.query(lockEvent, [eventId, organisationId]) : [],
+          sql.query<EventRow>(eventRow, [eventId, organisationId]),
+          sql.query<Omit<Lot, 'values'> & { values: object }>(lotsOfEvent, [eventId]),
+          sql.query<Round>(roundsOfEvent, [eventId]),
+          loadInvitations(sql, eventId),
+        ]);
   if (!row) throw new AppError('not-found', 'There is no such sourcing event.');
-  const [lots, rounds, invitations] = await Promise.all([
-    sql.query<Omit<Lot, 'values'> & { values: object }>(
-      `select id, name, values, sourcing_request as "sourcingRequest" from service.lots
-       where event_id = $1 order by position`,
-      [row.id],
-    ),
-    sql.query<Round>(
-      `select number, starts, ends, status, awarded_cost as "awardedCost", awarded_lot_count as "awardedLotCount",
-         reopened
-       from service.rounds where event_id = $1 order by number`,
-      [row.id],
-    ),
-    loadInvitations(sql, row.id),
-  ]);
   return {
     ...row,
     columns: row.columns.map(withDefaults),
@@ -67,19 +41,52 @@ export async function loadEvent(
   };
 }
 
+// Prepared: to plan them takes longer than to run them. They read and lock, so a transaction begins with them.
+const lockEvent = preparedGuard(
+  'select from service.sourcing_events where id = $1 and organisation_id = $2 for update',
+);
+
+const lotsOfEvent = preparedGuard(
+  `select id, name, values, sourcing_request as "sourcingRequest" from service.lots
+   where event_id = $1 order by position`,
+);
+
+const roundsOfEvent = preparedGuard(
+  `select number, starts, ends, status, awarded_cost as "awardedCost", awarded_lot_count as "awardedLotCount", reopened
+   from service.rounds where event_id = $1 order by number`,
+);
+
+const eventRow =
+  preparedGuard(`select id, organisation_id as "organisationId", name, description, reference_id as "referenceId", type,
+    status, primary_currency as "primaryCurrency", secondary_currencies as "secondaryCurrencies", tags, category,
+    event_contact as "eventContact", columns, column_roles as "columnRoles", global_values as "globalValues",
+    primary_cost_calculation as "primaryCostCalculation", is_test as "isTest",
+    is_template as "isTemplate", close_after_last_round as "closeAfterLastRound",
+    coalesce((select json_build_object('id', coalesce(k.user_id, k.id), 'name', k.user_name, 'email', k.user_email)
+      from service.api_keys k where k.id = created_by and k.organisation_id = $2),
+      json_build_object('id', created_by)) as "createdBy",
+    created, published, closed, emptied, awarded_scenario as "awardedScenario",
+    (select count(*)::int from service.scenarios where event_id = id) as "scenarioCount",
+    array(select request_id from service.event_requests where event_id = id order by position) as "sourcingRequests"
+  from service.sourcing_events
+  where id = $1 and organisation_id = $2`);
+
+const invitationsOfEvent = preparedGuard(
+  `select i.supplier_id as "supplierId", s.external_id as "externalId", s.name, i.invite_count as "inviteCount",
+     i.accepted, i.participated, i.last_successful_bid as "lastSuccessfulBid", i.last_failed_bid as "lastFailedBid",
+     i.last_accessed as "lastAccessed", i.global_values as "globalValues",
+     coalesce((select json_agg(json_build_object('id', c.id, 'name', c.name, 'email', c.email) order by c.email)
+               from service.supplier_contacts c
+               where c.supplier_id = s.id and (i.contacts is null or c.email_key = any(i.contacts))),
+       '[]') as contacts
+   from service.invitations i join service.suppliers s on s.id = i.supplier_id
+   where i.event_id = $1 order by s.external_id`,
+);
+
 async function loadInvitations(sql: Sql, eventId: string): Promise<Invitation[]> {
-  const rows = await sql.query<Omit<Invitation, 'globalValues'> & { globalValues: object }>(
-    `select i.supplier_id as "supplierId", s.external_id as "externalId", s.name, i.invite_count as "inviteCount",
-       i.accepted, i.participated, i.last_successful_bid as "lastSuccessfulBid", i.last_failed_bid as "lastFailedBid",
-       i.last_accessed as "lastAccessed", i.global_values as "globalValues",
-       coalesce((select json_agg(json_build_object('id', c.id, 'name', c.name, 'email', c.email) order by c.email)
-                 from service.supplier_contacts c
-                 where c.supplier_id = s.id and (i.contacts is null or c.email_key = any(i.contacts))),
-         '[]') as contacts
-     from service.invitations i join service.suppliers s on s.id = i.supplier_id
-     where i.event_id = $1 order by s.external_id`,
-    [eventId],
-  );
+  const rows = await sql.query<Omit<Invitation, 'globalValues'> & { globalValues: object }>(invitationsOfEvent, [
+    eventId,
+  ]);
   return rows.map((row) => ({ ...row, globalValues: cellsOf(row.globalValues) }));
 }
 
