@@ -3,9 +3,9 @@
  * file), under names that never change, so writing the same document again makes the same files. A withdrawn document
  * stays with the state `withdrawn`, because a reader that has imported it must learn of the withdrawal.
  *
- * The companions are written first, then the JSON, which names them with their checksums. Between the two renames, and
- * after a kill there, the checksums do not fit: a reader waits, and `lookup` reports neither the old nor the new
- * content hash.
+ * All are written under temporary names at once. The companions get their names first, then the JSON, which names them
+ * with their checksums. Between the two renames, and after a kill there, the checksums do not fit: a reader waits, and
+ * `lookup` reports neither the old nor the new content hash.
  */
 import {
   type ConnectorContext,
@@ -24,7 +24,7 @@ import {
 import { createDocumentFiles } from './document-files.ts';
 import { createDocumentNames } from './document-names.ts';
 import { stateOf } from './documents.ts';
-import { type Folder, replaceFile } from './folder.ts';
+import { type Folder, writeNewFiles } from './folder.ts';
 import { readBackFromFiles } from './read-back.ts';
 import type { FileSettings } from './settings.ts';
 
@@ -43,21 +43,34 @@ export function createDocumentLayout(folder: Folder, settings: FileSettings, { c
 
   async function writeOne(operation: Operation, base: string, signal: AbortSignal): Promise<Outcome> {
     const { document, contentHash } = operation;
-    const action = await actionFor(operation, base);
+    const acting = actionFor(operation, base);
+    // Thrown where it is awaited; until then a rejection must not count as unhandled.
+    acting.catch(() => undefined);
     const companions = await files.companionsOf(operation, base, signal);
-    for (const { path, content } of companions) {
-      if (content === undefined) await folder.remove(path);
-      else await replaceFile(folder, path, content, signal);
-    }
     const named = Object.assign({}, ...companions.map((companion) => companion.named)) as Record<string, unknown>;
     const content = { state: stateOf(operation), content_hash: contentHash, ...named, ...document };
+    const json = { path: `${base}.json`, content: Buffer.from(`${JSON.stringify(content, null, 2)}\n`) };
+    const written = companions.flatMap(({ path, content: bytes }) => (bytes ? [{ path, content: bytes }] : []));
+    const newFiles = await writeNewFiles(folder, [...written, json], signal);
+    let action: Operation['action'];
     try {
-      await replaceFile(folder, `${base}.json`, Buffer.from(`${JSON.stringify(content, null, 2)}\n`));
+      // Asked for before anything has its name.
+      action = await acting;
+      for (const companion of companions)
+        if (companion.content === undefined) await folder.remove(companion.path);
+        else await newFiles.place(companion.path);
     } catch (error) {
+      if (!(error instanceof UnknownOutcome)) await newFiles.drop();
+      throw error;
+    }
+    try {
+      await newFiles.place(json.path);
+    } catch (error) {
+      if (!(error instanceof UnknownOutcome)) await newFiles.drop();
       // The companions may be in place already: `lookup` has to find out what the folder holds now.
       throw new UnknownOutcome(error instanceof Error ? error.message : String(error), { cause: error });
     }
-    return { status: done[action], reference: `${base}.json` };
+    return { status: done[action], reference: json.path };
   }
 
   /** A withdrawn document is not found. Without a content hash: files that do not fit together, or a foreign JSON. */

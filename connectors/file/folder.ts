@@ -50,17 +50,38 @@ export interface Folder {
 /** The file to be moved does not exist. */
 export class NoSuchFile extends Error {}
 
-/** Replaces a file in one step. When it throws UnknownOutcome, the new content may be in place. */
-export async function replaceFile(folder: Folder, path: string, content: Content, signal?: AbortSignal): Promise<void> {
-  const temporary = temporaryNameOf(path);
-  try {
-    await folder.write(temporary, content, signal);
-    await folder.move(temporary, path);
-  } catch (error) {
-    // After a lost connection the temporary file stays; `removeLeftovers` removes it later.
-    if (!(error instanceof UnknownOutcome)) await folder.remove(temporary).catch(() => undefined);
-    throw error;
-  }
+/** Files that are written under temporary names. */
+interface NewFiles {
+  /** Gives a file its name in one step, replacing any file of this name. */
+  place(path: string): Promise<void>;
+  /** Removes those that have no name yet, where that is possible; `removeLeftovers` removes the others later. */
+  drop(): Promise<void>;
+}
+
+/** Writes files under temporary names, all at once; when that fails, none is left behind where that is possible. */
+export async function writeNewFiles(
+  folder: Folder,
+  files: readonly { readonly path: string; readonly content: Content }[],
+  signal: AbortSignal,
+): Promise<NewFiles> {
+  const temporary = new Map(files.map(({ path }) => [path, temporaryNameOf(path)]));
+  const drop = async () => {
+    for (const name of temporary.values()) await folder.remove(name).catch(() => undefined);
+  };
+  const place = async (path: string) => {
+    const name = temporary.get(path);
+    if (name === undefined) throw new NoSuchFile(path);
+    await folder.move(name, path);
+    temporary.delete(path);
+  };
+  const written = await Promise.allSettled(
+    files.map(({ path, content }) => folder.write(temporary.get(path) ?? '', content, signal)),
+  );
+  const failed = written.find((write) => write.status === 'rejected');
+  if (!failed) return { place, drop };
+  // After a lost connection they stay.
+  if (!(failed.reason instanceof UnknownOutcome)) await drop();
+  throw failed.reason;
 }
 
 /** Writes a file if its name is free; returns false when it is not. */

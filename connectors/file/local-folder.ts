@@ -57,8 +57,7 @@ export async function openLocalFolder(root: string, modes: Modes = ownerOnly): P
 }
 
 async function writeNew(file: string, content: Content, modes: Modes, signal?: AbortSignal): Promise<void> {
-  await createFolder(dirname(file), modes);
-  const handle = await open(file, 'wx', modes.file);
+  const handle = await inFolderOf(file, modes, () => open(file, 'wx', modes.file));
   try {
     // The umask of the process may have taken rights away that the settings give.
     await handle.chmod(modes.file);
@@ -70,15 +69,25 @@ async function writeNew(file: string, content: Content, modes: Modes, signal?: A
 }
 
 async function moveFile(from: string, to: string, modes: Modes): Promise<void> {
-  await createFolder(dirname(to), modes);
   try {
-    await rename(from, to);
+    await inFolderOf(to, modes, () => rename(from, to));
   } catch (error) {
     // ENOENT also means that the folder of `to` was removed just now.
     if (codeOf(error) === 'ENOENT' && !(await exists(from))) throw new NoSuchFile(from, { cause: error });
     throw error;
   }
   await flushNames(dirname(to));
+}
+
+/** Makes the file by `make`, and before it its folder where that is missing: mostly it is there. */
+async function inFolderOf<T>(file: string, modes: Modes, make: () => Promise<T>): Promise<T> {
+  try {
+    return await make();
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
+    await createFolder(dirname(file), modes);
+    return make();
+  }
 }
 
 /** Uses a hard link: unlike a rename, it fails when the name is taken. */

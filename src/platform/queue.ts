@@ -27,8 +27,9 @@ export interface Signals {
   signal(lane: string, keys: readonly string[]): Promise<boolean>;
   /**
    * The same, past the queue where this process works the lane: it works each key at once, after the run of that key that
-   * it may be in. For work that may run twice at once in two processes, as it takes a lease, and that looks again, once
-   * it has released the lease, for what was signalled meanwhile. A key whose work is cut short goes to the queue.
+   * it may be in. For work that may run twice at once in two processes: it claims its rows one by one, or it takes a lease
+   * and looks again, once it has released it, for what was signalled meanwhile. A key whose work is cut short goes to the
+   * queue.
    */
   signalHere(lane: string, keys: readonly string[]): Promise<boolean>;
   /**

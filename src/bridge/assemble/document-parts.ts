@@ -69,39 +69,41 @@ export async function loadParts(
   const fileReferences = await loadFileReferences(sql, source, keysOf('file'), tables, window);
   const references = [...fileReferences.values()].flat();
   const referencing = references.map(({ record }) => record as Fields);
-  const records = await loadRecords(sql, source, pairs, mirrorTable);
+  const eventIds = [
+    ...keysOf('sourcing-event'),
+    ...pairs.map(({ event }) => event),
+    ...references.map(({ event }) => event),
+  ];
+  const supplierIds = [...pairs.map(({ supplier }) => supplier), ...idsIn(referencing, 'supplier')];
+  // At once, so that the database does not wait for this process between them.
+  const awardedEvents = pairs.flatMap(({ kind, event }) => (kind === 'award' ? [event] : []));
+  const [records, ofEvents, events, suppliers, supplierSources] = await Promise.all([
+    loadRecords(sql, source, pairs, mirrorTable),
+    loadRequisitions(sql, source, awardedEvents),
+    loadEvents(sql, source, eventIds, mirrorTable),
+    loadResources(sql, source, 'supplier', supplierIds),
+    loadSupplierSources(sql, source, keysOf('supplier'), tables),
+  ]);
   const answers = [...records].flatMap(([id, list]) => (id.startsWith('rfi-answers ') ? list : []));
   const awards = [...records].flatMap(([id, list]) => (id.startsWith('award ') ? list : []));
-  return {
-    fileReferences,
-    records,
-    requisitions: await loadRequisitions(sql, source, [
-      ...pairs.flatMap(({ kind, event }) => (kind === 'award' ? [event] : [])),
-      ...idsIn(
-        awards.map(({ record }) => record as Fields),
-        'sourcing_request',
-      ),
-    ]),
-    events: await loadEvents(
-      sql,
-      source,
-      [...keysOf('sourcing-event'), ...pairs.map(({ event }) => event), ...references.map(({ event }) => event)],
-      mirrorTable,
+  const requests = idsIn(
+    awards.map(({ record }) => record as Fields),
+    'sourcing_request',
+  );
+  const questionIds = [
+    ...idsIn(referencing, 'id'),
+    ...idsIn(referencing, 'question_uuid'),
+    ...idsIn(
+      answers.map(({ record }) => record as Fields),
+      'question_uuid',
     ),
-    suppliers: await loadResources(sql, source, 'supplier', [
-      ...pairs.map(({ supplier }) => supplier),
-      ...idsIn(referencing, 'supplier'),
-    ]),
-    questions: await loadResources(sql, source, 'question', [
-      ...idsIn(referencing, 'id'),
-      ...idsIn(referencing, 'question_uuid'),
-      ...idsIn(
-        answers.map(({ record }) => record as Fields),
-        'question_uuid',
-      ),
-    ]),
-    supplierSources: await loadSupplierSources(sql, source, keysOf('supplier'), tables),
-  };
+  ];
+  const [ofRequests, questions] = await Promise.all([
+    loadRequisitions(sql, source, requests),
+    loadResources(sql, source, 'question', questionIds),
+  ]);
+  const requisitions = new Map([...ofEvents, ...ofRequests]);
+  return { fileReferences, records, requisitions, events, suppliers, questions, supplierSources };
 }
 
 type Fields = Readonly<Record<string, unknown>>;

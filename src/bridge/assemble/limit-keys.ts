@@ -13,6 +13,8 @@ export async function limitKeys(
   bytesMax: number,
   mirrorTable: string,
 ): Promise<readonly KindAndKey[]> {
+  // The first one is always made, whatever it is made of.
+  if (keys.length === 1) return keys;
   const placesOfKeys = keys.map(({ kind, key }) => {
     const feed = pairFeeds.get(kind);
     return feed === undefined ? [] : placesOf([{ feed, ...readPairKey(key) }]);

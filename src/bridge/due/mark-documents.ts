@@ -6,7 +6,7 @@
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { textArray } from '#platform/database/binary-array.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 import type { DocumentKey } from '../documents/document-keys.ts';
 import { indexReferences, referencesTable } from './index-references.ts';
 
@@ -127,7 +127,12 @@ async function markReferencing(
   now: Timestamp,
 ): Promise<void> {
   if (ids.length === 0) return;
-  await tx.query(
+  await tx.query(markReferencingBy[column], [source, now, textArray([...new Set(ids)]), pull ?? null]);
+}
+
+// Prepared: to plan it takes longer than to run it for a few.
+const markReferencingStatement = (column: string) =>
+  prepared(
     `update bridge.flow_documents d set ${nowDue}, ${byPull('$4')}
      from (
        select d.flow, d.kind, d.key from bridge.flow_documents d
@@ -139,6 +144,8 @@ async function markReferencing(
        where m.source = $1 and m.${column} = any($3::text[])
      ) as touched
      where d.flow = touched.flow and d.kind = touched.kind and d.key = touched.key`,
-    [source, now, textArray([...new Set(ids)]), pull ?? null],
   );
-}
+const markReferencingBy = {
+  sourcing_event: markReferencingStatement('sourcing_event'),
+  supplier: markReferencingStatement('supplier'),
+};

@@ -13,7 +13,7 @@ import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray } from '#platform/database/binary-array.ts';
 import type { Database } from '#platform/database/database.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 import { addressesIn } from '#platform/person-data/addresses.ts';
 import { createPerson, type Person } from '#platform/person-data/person.ts';
 import { type Version, versionsOf } from '../mirror/read-version.ts';
@@ -33,13 +33,23 @@ function prefixOf(address: string): Buffer {
   return createHash('sha256').update(address).digest().subarray(0, 2);
 }
 
+/** Whether any person was erased. The answer counts for a transaction under a lease or under the lock of a source. */
+export async function isAnyErased(sql: Sql): Promise<boolean> {
+  return (await sql.query(anyErased)).length > 0;
+}
+
+const anyErased = prepared('select from bridge.erased_persons limit 1');
+
 /**
  * Returns what takes the erased persons out of these texts; undefined when none of them names one. While nobody was
- * erased it costs one look at an empty table, and `texts` is not called.
+ * erased it costs one look at an empty table, unless the caller has looked already, and `texts` is not called.
  */
-export async function findErased(sql: Sql, texts: () => Iterable<string>): Promise<Eraser | undefined> {
-  const any = await sql.query('select from bridge.erased_persons limit 1');
-  if (any.length === 0) return undefined;
+export async function findErased(
+  sql: Sql,
+  texts: () => Iterable<string>,
+  isAny?: boolean,
+): Promise<Eraser | undefined> {
+  if (!(isAny ?? (await isAnyErased(sql)))) return undefined;
   const candidates = new Set<string>();
   for (const text of texts()) for (const address of addressesIn(text)) candidates.add(address);
   const persons = await findPersons(sql, candidates);

@@ -4,7 +4,7 @@
  * in force, or a restore holds it until its source was read again.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { prepared, preparedGuard, type Sql } from '#platform/database/sql.ts';
 import type { FlowSettings } from '../settings.ts';
 import { storableText } from '../storable-text.ts';
 import { fingerprintOf } from './flow-fingerprint.ts';
@@ -35,31 +35,34 @@ const maySend = `f.paused_reason is null and coalesce(f.throttled_until, $2::tim
  * locked: a pause that is written meanwhile waits for this transaction.
  */
 export async function readSendingFlow(sql: Sql, flow: FlowSettings, now: Timestamp): Promise<FlowState | undefined> {
-  const [state] = await sql.query<FlowState>(
-    `select f.failures_in_row as "failuresInRow", f.circuit_until is not null as "isHalfOpen",
-       f.withdrawals_agreed as "withdrawalsAgreed"
-     from bridge.flows f where f.name = $1 and ${maySend} for share`,
-    [flow.name, now, fingerprintOf(flow)],
-  );
+  const [state] = await sql.query<FlowState>(sendingFlow, [flow.name, now, fingerprintOf(flow)]);
   return state;
 }
 
+const sendingFlow = preparedGuard(
+  `select f.failures_in_row as "failuresInRow", f.circuit_until is not null as "isHalfOpen",
+     f.withdrawals_agreed as "withdrawalsAgreed"
+   from bridge.flows f where f.name = $1 and ${maySend} for share`,
+);
+
 /** Whether the flow may send and has due documents. */
 export async function hasDue(sql: Sql, flow: FlowSettings, now: Timestamp): Promise<boolean> {
-  // The first row in the order of the index: `exists` without an order could read the whole table.
-  const firstDue = (condition: string) =>
-    `(select d.due from bridge.flow_documents d
-      where d.flow = $1 and d.kind = k.kind and d.due <= $2 and ${condition} order by d.due limit 1)`;
-  const rows = await sql.query(
-    `select from bridge.flows f cross join unnest(f.kinds) as k (kind)
-     where f.name = $1 and ${maySend}
-       and coalesce(${firstDue('(d.withdraws = d.wanted) is not true')},
-                    ${firstDue('d.withdraws = d.wanted')}) is not null
-     limit 1`,
-    [flow.name, now, fingerprintOf(flow)],
-  );
+  const rows = await sql.query(anyDue, [flow.name, now, fingerprintOf(flow)]);
   return rows.length > 0;
 }
+
+/** The first row in the order of the index: `exists` without an order could read the whole table. */
+const firstDueWhere = (condition: string) =>
+  `(select d.due from bridge.flow_documents d
+    where d.flow = $1 and d.kind = k.kind and d.due <= $2 and ${condition} order by d.due limit 1)`;
+// Prepared: to plan it takes longer than to run it.
+const anyDue = prepared(
+  `select from bridge.flows f cross join unnest(f.kinds) as k (kind)
+   where f.name = $1 and ${maySend}
+     and coalesce(${firstDueWhere('(d.withdraws = d.wanted) is not true')},
+                  ${firstDueWhere('d.withdraws = d.wanted')}) is not null
+   limit 1`,
+);
 
 /** Returns the names of those of these flows that may send and have due documents: the sweep wakes them. */
 export async function flowsWithDue(sql: Sql, flows: readonly FlowSettings[], now: Timestamp): Promise<string[]> {

@@ -1,11 +1,11 @@
 /**
  * Leases with fencing tokens: one holder at a time for a piece of work, across processes. Every transaction of a holder
- * checks its fencing token. A process that takes the lease over raises the token, so the old holder can write nothing
- * more. A holder that died is recognised at once by its liveness lock; a holder that hangs loses the lease when it
- * expires.
+ * checks its fencing token, and that it is the holder. A process that takes the lease over raises the token, so the old
+ * holder can write nothing more. A holder that died is recognised at once by its liveness lock; a holder that hangs loses
+ * the lease when it expires.
  */
 import type { Database } from '#platform/database/database.ts';
-import { preparedGuard, type Sql } from '#platform/database/sql.ts';
+import { prepared, preparedGuard, type Sql, withoutFlush } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { LivenessLock } from './liveness-lock.ts';
 
@@ -14,15 +14,18 @@ const defaultLeaseMs = 60_000;
 const renewShare = 1 / 3;
 /** Work outside of a transaction stops so long before the lease can expire, as a share of its duration. */
 const marginShare = 1 / 6;
+/** Work outside of a transaction begins without a renewal for so long after the last one, as a share of the duration. */
+const freshShare = 1 / 60;
 
 export interface Lease {
   readonly name: string;
   readonly fencingToken: number;
   /**
    * Runs one transaction that writes only while this lease is held, and renews it; rejects with LeaseLost otherwise.
-   * `guard` is sent together with the renewal, and `work` begins when both have passed.
+   * `guard` is sent together with the renewal, and `work` begins with its result when both have passed.
    */
-  transaction<T>(work: (tx: Sql) => Promise<T>, guard?: (tx: Sql) => Promise<void>): Promise<T>;
+  transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
+  transaction<T, G>(work: (tx: Sql, guarded: G) => Promise<T>, guard: (tx: Sql) => Promise<G>): Promise<T>;
   /**
    * Keeps the lease while `work` runs outside of a transaction, however long that takes. The signal aborts when the
    * lease is lost, or when it could not be renewed for so long that it will soon expire. Rejects with LeaseLost when
@@ -65,7 +68,11 @@ export function createLeases(deps: {
   renewEveryMs?: number;
 }): AcquireLease {
   const { database, liveness, leaseMs = defaultLeaseMs } = deps;
-  const times = { leaseMs, renewEveryMs: deps.renewEveryMs ?? leaseMs * renewShare };
+  const times = {
+    leaseMs,
+    renewEveryMs: deps.renewEveryMs ?? leaseMs * renewShare,
+    freshMs: Math.min(deps.renewEveryMs ?? leaseMs, leaseMs * freshShare),
+  };
   /** The leases that this process holds or is taking. */
   const inUse = new Set<string>();
 
@@ -94,6 +101,7 @@ export function createLeases(deps: {
   return async (name) => {
     if (inUse.has(name)) return undefined;
     inUse.add(name);
+    const askedMs = performance.now();
     const fencingToken = await take(name).catch((error: unknown) => {
       inUse.delete(name);
       throw error;
@@ -102,7 +110,7 @@ export function createLeases(deps: {
       inUse.delete(name);
       return undefined;
     }
-    return leaseOf(database, name, fencingToken, times, () => inUse.delete(name));
+    return leaseOf(database, { name, fencingToken, holder: liveness.id, askedMs }, times, () => inUse.delete(name));
   };
 }
 
@@ -110,6 +118,9 @@ export function createLeases(deps: {
  * Takes the lease if it is free, has expired, or still has `abandonedToken`, and returns the new fencing token. A lease
  * whose row is locked is in use, or is being taken right now: it is skipped, so that no process waits here for a
  * process that is paused.
+ *
+ * Does not wait for the disk. If the server crashes and the lease was never taken, its next holder gets the same token;
+ * each statement of a holder names the holder, too. Whatever is committed under the lease is flushed together with it.
  */
 async function takeFree(
   sql: Sql,
@@ -118,48 +129,65 @@ async function takeFree(
   abandonedToken: number | null,
   leaseMs: number,
 ): Promise<number | undefined> {
-  const [taken] = await sql.query<{ fencingToken: number }>(
-    `update bridge.leases set fencing_token = fencing_token + 1, holder = $2,
-       expires = clock_timestamp() + $4 * interval '1 ms'
-     where name = (
-       select name from bridge.leases
-       where name = $1 and (holder is null or expires < clock_timestamp() or fencing_token = $3::bigint)
-       for update skip locked)
-     returning fencing_token as "fencingToken"`,
-    [name, holder, abandonedToken, leaseMs],
-  );
+  const [taken] = await sql.query<{ fencingToken: number }>(takeLease, [name, holder, abandonedToken, leaseMs]);
   return taken?.fencingToken;
 }
 
+const takeLease = prepared(
+  `update bridge.leases set fencing_token = fencing_token + 1, holder = $2,
+     expires = clock_timestamp() + $4 * interval '1 ms'
+   where name = (
+     select name from bridge.leases
+     where name = $1 and (holder is null or expires < clock_timestamp() or fencing_token = $3::bigint)
+     for update skip locked)
+   returning fencing_token as "fencingToken", ${withoutFlush}`,
+);
+
 function leaseOf(
   database: Database,
-  name: string,
-  fencingToken: number,
-  { leaseMs, renewEveryMs }: { leaseMs: number; renewEveryMs: number },
+  taken: { readonly name: string; readonly fencingToken: number; readonly holder: number; readonly askedMs: number },
+  { leaseMs, renewEveryMs, freshMs }: { leaseMs: number; renewEveryMs: number; freshMs: number },
   leave: () => void,
 ): Lease {
+  // The time before the last statement that took or renewed it, not after it: the lease begins at some instant in
+  // between.
+  let renewedMs = taken.askedMs;
+  let isLost = false;
+  const { name, fencingToken, holder } = taken;
   /**
    * In a transaction the row stays locked until the commit: no process takes the lease over between this check and the
    * writes. A process that is paused in between blocks others no longer than the lease lasts: then the server ends its
    * connection.
    */
   const renew = async (sql: Sql) => {
-    const [held] = await sql.query(renewLease, [name, fencingToken, leaseMs, String(leaseMs)]);
+    // Outside of a transaction it need not wait for the disk: a lease whose renewal is undone expires earlier.
+    const statement = sql === database ? renewAlone : renewLease;
+    const [held] = await sql.query(statement, [name, fencingToken, holder, leaseMs, String(leaseMs)]);
+    isLost = !held;
     if (!held) throw new LeaseLost(name);
   };
   return {
     name,
     fencingToken,
-    transaction: (work, guard) =>
-      database.transaction(async (tx) => {
-        await Promise.all([renew(tx), guard?.(tx)]);
-        return work(tx);
-      }),
+    transaction: async <T, G>(work: (tx: Sql, guarded: G) => Promise<T>, guard?: (tx: Sql) => Promise<G>) => {
+      let beganMs = renewedMs;
+      const result = await database.transaction(async (tx) => {
+        beganMs = performance.now();
+        const [, guarded] = await Promise.all([renew(tx), guard?.(tx)]);
+        return work(tx, guarded as G);
+      });
+      // Only now: a renewal that was rolled back is none.
+      renewedMs = beganMs;
+      return result;
+    },
     during: async (work) => {
-      // The time before the statement, not after it: the lease begins at some instant in between.
-      let renewedMs = performance.now();
-      // A process that was paused must not begin work that another process has taken over.
-      await renew(database);
+      // A process that was paused must not begin work that another process has taken over. Right after a renewal that
+      // is as certain as right after another one.
+      const beganMs = performance.now();
+      if (isLost || beganMs - renewedMs > freshMs) {
+        await renew(database);
+        renewedMs = beganMs;
+      }
       const lost = new AbortController();
       const timer = setInterval(() => {
         const askedMs = performance.now();
@@ -182,16 +210,18 @@ function leaseOf(
     },
     release: async () => {
       leave();
-      await database.query('update bridge.leases set holder = null where name = $1 and fencing_token = $2', [
-        name,
-        fencingToken,
-      ]);
+      await database.query(releaseLease, [name, fencingToken, holder]);
     },
   };
 }
 
-const renewLease = preparedGuard(
-  `update bridge.leases set expires = clock_timestamp() + $3 * interval '1 ms'
-   where name = $1 and fencing_token = $2
-   returning set_config('idle_in_transaction_session_timeout', $4, true)`,
+const renewal = `update bridge.leases set expires = clock_timestamp() + $4 * interval '1 ms'
+  where name = $1 and fencing_token = $2 and holder = $3
+  returning set_config('idle_in_transaction_session_timeout', $5, true)`;
+const renewLease = preparedGuard(renewal);
+const renewAlone = prepared(`${renewal}, ${withoutFlush}`);
+/** Not flushed either: a release that is undone leaves a lease that its process can take again, and that expires. */
+const releaseLease = prepared(
+  `update bridge.leases set holder = null where name = $1 and fencing_token = $2 and holder = $3
+   returning ${withoutFlush}`,
 );

@@ -10,7 +10,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { documentKeysOf } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
-import { findErased, versionsWithout } from '../erasure/tombstones.ts';
+import { findErased, isAnyErased, versionsWithout } from '../erasure/tombstones.ts';
 import { noteSubjects, subjectsOfEvent } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
 import { type Version, versionsOf, withoutTime } from './read-version.ts';
@@ -69,8 +69,12 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
   const newest = newestVersions(shown);
   if (newest.length === 0)
     return { stamps, changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
-  const [, shownBefore] = await Promise.all([lockSources(tx, [source]), readHeld(tx, source, feed, newest)]);
-  const { versions, held } = await withoutErased(tx, { source, feed, held: shownBefore }, newest);
+  const [, shownBefore, isAny] = await Promise.all([
+    lockSources(tx, [source]),
+    readHeld(tx, source, feed, newest),
+    isAnyErased(tx),
+  ]);
+  const { versions, held } = await withoutErased(tx, { source, feed, held: shownBefore, isAny }, newest);
   const { changed, restored, older } = compare(versions, held, options.believeOlder ?? false);
   if (restored.length > 0) await restore(tx, source, feed, restored);
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
@@ -87,18 +91,16 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
     const fault = faultOfRecord(feed, record);
     return fault === undefined ? [] : [`${recordId}: ${fault}`];
   });
-  await writing;
-  if (touched.length > 0) {
-    const isOfEvents = feeds[feed].event === 'id';
-    const events = isOfEvents ? touched.map(({ recordId }) => recordId) : [];
-    const subjects = isOfEvents ? touched.flatMap(({ record }) => subjectsOfEvent(record)) : [];
-    // At once, so that the database does not wait for this process between them.
-    await Promise.all([
-      markDocuments(tx, { source, pull }, keys, now),
-      noteSubjects(tx, source, subjects),
-      markDocumentsOfEvents(tx, { source, pull }, events, now),
-    ]);
-  }
+  const isOfEvents = feeds[feed].event === 'id';
+  const events = isOfEvents ? touched.map(({ recordId }) => recordId) : [];
+  const subjects = isOfEvents ? touched.flatMap(({ record }) => subjectsOfEvent(record)) : [];
+  // At once, so that the database does not wait for this process between them.
+  await Promise.all([
+    writing,
+    markDocuments(tx, { source, pull }, keys, now),
+    noteSubjects(tx, source, subjects),
+    markDocumentsOfEvents(tx, { source, pull }, events, now),
+  ]);
   const changedWithoutTime = touched.filter(({ modified }) => modified === withoutTime).length;
   const changedRecords = changed.map(({ record }) => record);
   return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older };
@@ -107,11 +109,13 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
 /** The versions without erased persons, and what is held of them. A version that is held already names none. */
 async function withoutErased(
   tx: Sql,
-  { source, feed, held }: { source: string; feed: FeedName; held: ReadonlyMap<string, Held> },
+  given: { source: string; feed: FeedName; held: ReadonlyMap<string, Held>; isAny: boolean },
   versions: readonly Version[],
 ) {
+  const { source, feed, held, isAny } = given;
+  if (!isAny) return { versions, held };
   const differing = versions.filter(({ recordId, hash }) => !held.get(recordId)?.content_hash.equals(hash));
-  const eraser = differing.length > 0 && (await findErased(tx, () => differing.map(({ body }) => body)));
+  const eraser = await findErased(tx, () => differing.map(({ body }) => body), isAny);
   if (!eraser) return { versions, held };
   const rest = newestVersions(versionsWithout(eraser, versions, feed));
   return { versions: rest, held: await readHeld(tx, source, feed, rest) };

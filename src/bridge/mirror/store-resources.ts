@@ -13,7 +13,7 @@ import { sha256 } from '#platform/sha256.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
-import { findErased } from '../erasure/tombstones.ts';
+import { findErased, isAnyErased } from '../erasure/tombstones.ts';
 import { type NamedSubject, noteSubjects, subjectsOfEvent, subjectsOfSupplier } from '../history/subjects.ts';
 
 /** The kind of each object that a page can include, by its name; null: the mirror does not store it. */
@@ -38,29 +38,66 @@ interface Resource {
   readonly object: Readonly<Record<string, unknown>>;
 }
 
+interface ResourcesToStore {
+  readonly source: string;
+  readonly kind: ResourceKind;
+  readonly objects: readonly Readonly<Record<string, unknown>>[];
+  readonly observed: Timestamp;
+  readonly now: Timestamp;
+  /** The pull that reads them: the documents that they mark as due keep its id. */
+  readonly pull?: string | undefined;
+}
+
 /**
  * Stores objects of one kind in the caller's transaction. `observed` is when they were requested, before the request
  * was sent. Of an object that is listed twice, the later entry counts.
  */
-export async function storeResources(
+export async function storeResources(tx: Sql, given: ResourcesToStore): Promise<StoredResources> {
+  const { subjects, ...stored } = await storeNameless(tx, given);
+  await noteSubjects(tx, given.source, subjects);
+  return stored;
+}
+
+/** Stores the objects that a page includes, of all kinds at once; returns how many have changed. */
+export async function storeIncludes(
   tx: Sql,
-  given: {
-    source: string;
-    kind: ResourceKind;
-    objects: readonly Readonly<Record<string, unknown>>[];
-    observed: Timestamp;
-    now: Timestamp;
-    /** The pull that reads them: the documents that they mark as due keep its id. */
-    pull?: string | undefined;
+  {
+    includes,
+    ...given
+  }: Omit<ResourcesToStore, 'kind' | 'objects'> & {
+    readonly includes: Readonly<Record<string, ResourcesToStore['objects']>>;
   },
-): Promise<StoredResources> {
+): Promise<number> {
+  const stored = await Promise.all(
+    Object.entries(includedKinds).map(async ([name, kind]) => {
+      const objects = includes[name];
+      if (kind === null || objects === undefined || objects.length === 0) return { changed: 0, subjects: [] };
+      return storeNameless(tx, { ...given, kind, objects });
+    }),
+  );
+  // Together, so that of two kinds that name a supplier it does not depend on the database's answers which one counts.
+  const subjects = stored.flatMap((kind) => kind.subjects);
+  await noteSubjects(tx, given.source, subjects);
+  return stored.reduce((sum, { changed }) => sum + changed, 0);
+}
+
+/** Stores all but the names of events and suppliers, which are returned. */
+async function storeNameless(
+  tx: Sql,
+  given: ResourcesToStore,
+): Promise<StoredResources & { readonly subjects: readonly NamedSubject[] }> {
   const { source, kind, objects, observed, now, pull } = given;
   const read = objects.map((object) => resourceOf(kind, object));
   const newest = newestResources(kind, read);
   const unreadable = read.filter((resource) => resource === undefined).length;
-  if (newest.length === 0) return { changed: 0, unreadable };
-  const [, shownBefore] = await Promise.all([lockSources(tx, [source]), readHeld(tx, source, kind, newest)]);
-  const { resources, held } = await withoutErased(tx, { source, kind, held: shownBefore }, newest);
+  const nothing = { changed: 0, unreadable, subjects: [] };
+  if (newest.length === 0) return nothing;
+  const [, shownBefore, isAny] = await Promise.all([
+    lockSources(tx, [source]),
+    readHeld(tx, source, kind, newest),
+    isAnyErased(tx),
+  ]);
+  const { resources, held } = await withoutErased(tx, { source, kind, held: shownBefore, isAny }, newest);
   const confirmed: Resource[] = [];
   const differing: Resource[] = [];
   for (const resource of resources) {
@@ -71,47 +108,45 @@ export async function storeResources(
     } else differing.push(resource);
   }
   // An answer that was requested before this one, but arrives after it, must not undo it.
-  if (confirmed.length > 0) await confirm(tx, source, kind, confirmed, observed);
-  const before = await readBodies(
-    tx,
-    source,
-    kind,
-    differing.filter(({ id }) => held.has(id)),
-  );
+  const replaced = differing.filter(({ id }) => held.has(id));
+  const [before] = await Promise.all([
+    readBodies(tx, source, kind, replaced),
+    confirmed.length > 0 ? confirm(tx, source, kind, confirmed, observed) : undefined,
+  ]);
   const changed = differing.filter(({ id, object }) => {
     const version = before.get(id);
     return version === undefined || kind !== 'question' || isNewer(object, version, held.get(id)?.observed, observed);
   });
-  if (changed.length === 0) return { changed: 0, unreadable };
-  await upsert(tx, source, kind, changed, observed);
+  if (changed.length === 0) return nothing;
   const keys = changed.flatMap(({ id, object }) => {
     const version = before.get(id);
     return documentKeysOfResource(kind, object, ...(version === undefined ? [] : [version]));
   });
-  await noteSubjects(
-    tx,
-    source,
-    changed.flatMap(({ object }) => namedBy[kind](object)),
-  );
-  await markDocuments(tx, { source, pull }, keys, now);
   // The event that a question belonged to before is marked, too.
   const shown = changed.flatMap((resource) => {
     const version = before.get(resource.id);
     return version === undefined ? [resource] : [resource, resourceOf(kind, version)];
   });
   const events = new Set(shown.flatMap((resource) => resource?.sourcingEvent ?? []));
-  if (events.size > 0) await markDocumentsOfEvents(tx, { source, pull }, [...events], now);
-  return { changed: changed.length, unreadable };
+  // At once, so that the database does not wait for this process between them.
+  await Promise.all([
+    upsert(tx, source, kind, changed, observed),
+    markDocuments(tx, { source, pull }, keys, now),
+    markDocumentsOfEvents(tx, { source, pull }, [...events], now),
+  ]);
+  return { changed: changed.length, unreadable, subjects: changed.flatMap(({ object }) => namedBy[kind](object)) };
 }
 
 /** The objects without erased persons, and what is held of them. An object that is held already names none. */
 async function withoutErased(
   tx: Sql,
-  { source, kind, held }: { source: string; kind: ResourceKind; held: ReadonlyMap<string, Held> },
+  given: { source: string; kind: ResourceKind; held: ReadonlyMap<string, Held>; isAny: boolean },
   resources: readonly Resource[],
 ) {
+  const { source, kind, held, isAny } = given;
+  if (!isAny) return { resources, held };
   const differing = resources.filter(({ id, hash: shown }) => !held.get(id)?.content_hash.equals(shown));
-  const eraser = differing.length > 0 && (await findErased(tx, () => differing.map(({ body }) => body)));
+  const eraser = await findErased(tx, () => differing.map(({ body }) => body), isAny);
   if (!eraser) return { resources, held };
   const rest = newestResources(
     kind,

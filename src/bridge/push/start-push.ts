@@ -70,8 +70,9 @@ export async function startPush(
     ]),
   );
   signals.work(lanes.push, { concurrency: Math.max(1, live.length) }, async (key, signal) => {
-    await confirmations.get(key)?.(signal);
     await pushes.get(key)?.(signal);
+    // A flow that is to be confirmed may not send: there was nothing to push before.
+    if (await confirmations.get(key)?.(signal)) await pushes.get(key)?.(signal);
   });
   const examinations = new Map(
     flows

@@ -56,15 +56,18 @@ export async function flowsToConfirm(sql: Sql, flows: readonly FlowSettings[]): 
   return rows.map(({ name }) => name);
 }
 
-/** Creates the worker that confirms a flow's documents; it returns when nothing is to be confirmed, or cannot be now. */
+/**
+ * Creates the worker that confirms a flow's documents. It returns when nothing is to be confirmed, or cannot be now; true
+ * when it has asked the ERP.
+ */
 export function createConfirmation(deps: ConfirmationDeps) {
   const { openFlow, database, log } = deps;
   const { flow, session, secrets } = openFlow;
   const calls = createConnectorCalls(session, { secrets, graceMs: deps.abortGraceMs });
-  return async (signal: AbortSignal): Promise<void> => {
-    if (calls.isStuck() || (await flowsToConfirm(database, [flow])).length === 0) return;
+  return async (signal: AbortSignal): Promise<boolean> => {
+    if (calls.isStuck() || (await flowsToConfirm(database, [flow])).length === 0) return false;
     const lease = await deps.acquireLease(`push/${flow.name}`);
-    if (!lease) return;
+    if (!lease) return false;
     try {
       while (!signal.aborted && !calls.isStuck() && (await confirmNext(deps, calls, lease, signal))) continue;
     } catch (error) {
@@ -73,6 +76,7 @@ export function createConfirmation(deps: ConfirmationDeps) {
     } finally {
       await lease.release();
     }
+    return true;
   };
 }
 

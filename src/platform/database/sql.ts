@@ -24,6 +24,12 @@ export interface PreparedStatement {
   readonly withBegin?: true;
 }
 
+/**
+ * In the list that a statement returns, it lets its transaction commit without waiting for the disk: a server that crashes
+ * may undo it, and nothing that was committed before it.
+ */
+export const withoutFlush = `set_config('synchronous_commit', 'off', true)`;
+
 /** Makes a statement that is prepared once per connection. Its name is derived from its text, so two cannot collide. */
 export function prepared(text: string): PreparedStatement {
   return { name: createHash('sha256').update(text).digest('base64url').slice(0, 32), text };

@@ -57,7 +57,6 @@ export async function announce(unit: UnitOfWork, announcement: Announcement): Pr
     feed,
     records: announcement.records?.[feed] ?? (await makers[feed]()),
   });
-  const changes: FeedChange[] = [];
-  for (const feed of feedUpdates[domainEvent]) changes.push(await changeOf(feed));
+  const changes = await Promise.all(feedUpdates[domainEvent].map((feed): Promise<FeedChange> => changeOf(feed)));
   await appendFeedRecords(unit, { event, now, changes });
 }

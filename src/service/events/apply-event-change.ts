@@ -61,8 +61,10 @@ export async function applyEventChange(
 ): Promise<SourcingEvent> {
   const due = await advance(unit.tx, before, change.event, now);
   const { event } = due;
-  const changed = await saveEventState(unit.tx, before, event);
-  await appendHistory(unit.tx, event, [...historyOfCommand(before, change.event, now), ...due.history]);
+  const [changed] = await Promise.all([
+    saveEventState(unit.tx, before, event),
+    appendHistory(unit.tx, event, [...historyOfCommand(before, change.event, now), ...due.history]),
+  ]);
   // A round may now begin or end at another time: the timers look again.
   if (changed && event.status === 'OPEN') unit.wake('rounds', event.id);
   for (const domainEvent of withoutCovered([due.domainEvent, change.domainEvent]))
@@ -112,8 +114,10 @@ async function advance(sql: Sql, before: SourcingEvent, event: SourcingEvent, no
  */
 export async function closedEvent(sql: Sql, event: SourcingEvent, at: Timestamp): Promise<EventChange> {
   const scenario = event.awardedScenario;
-  const bids = await loadBids(sql, event.id);
-  const awards = scenario === null ? [] : await loadScenarioAwards(sql, event.id, scenario);
+  const [bids, awards] = await Promise.all([
+    loadBids(sql, event.id),
+    scenario === null ? [] : loadScenarioAwards(sql, event.id, scenario),
+  ]);
   const sheet = compileBidSheet(event);
   const { records, ...awarded } = makeAwards(event, sheet, bids, awards);
   const rounds = roundsOfClosedEvent(event.rounds, at, awarded);

@@ -13,15 +13,12 @@ export async function saveEventState(
 ): Promise<boolean> {
   const { status, published, closed } = after;
   const sameStatus = status === before.status && published === before.published && closed === before.closed;
-  if (!sameStatus)
-    await sql.query('update service.sourcing_events set status = $2, published = $3, closed = $4 where id = $1', [
-      before.id,
-      status,
-      published,
-      closed,
-    ]);
+  const writeStatus = 'update service.sourcing_events set status = $2, published = $3, closed = $4 where id = $1';
   const changed = after.rounds.filter((round) => !before.rounds.includes(round));
-  if (changed.length > 0) await saveRounds(sql, before.id, changed);
+  await Promise.all([
+    sameStatus ? undefined : sql.query(writeStatus, [before.id, status, published, closed]),
+    changed.length > 0 ? saveRounds(sql, before.id, changed) : undefined,
+  ]);
   return !sameStatus || changed.length > 0;
 }
 

@@ -18,9 +18,12 @@ export async function loadIncludes(
   names: readonly IncludeName[],
   bodies: readonly string[],
 ): Promise<string> {
+  // A page without records is related to nothing: it costs no statement.
+  if (bodies.length === 0) return `{${[...new Set(names)].map((name) => `"${name}":[]`).join(',')}}`;
   const related = relatedIds(bodies);
-  const members: string[] = [];
-  for (const name of new Set(names)) members.push(`"${name}":${await loaders[name](sql, organisationId, related)}`);
+  const members = await Promise.all(
+    [...new Set(names)].map(async (name) => `"${name}":${await loaders[name](sql, organisationId, related)}`),
+  );
   return `{${members.join(',')}}`;
 }
 

@@ -10,11 +10,11 @@
  *
  * A claim is committed before the notification is sent, and its outcome is settled after. A process that dies in
  * between leaves a claim that runs out, and the notification is sent again: at least once, with the same id and the
- * same bytes. Source: API document, "Events"; decisions, "Webhooks".
+ * same bytes. So neither waits for the disk: a server that crashes causes the same. Source: API document, "Events"; decisions, "Webhooks".
  */
 import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { intArray, textArray, timeArray, uuidArray } from '#platform/database/binary-array.ts';
-import { prepared, type Sql } from '#platform/database/sql.ts';
+import { prepared, type Sql, withoutFlush } from '#platform/database/sql.ts';
 import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from './retry-schedule.ts';
 
 /** A notification that this process has claimed. */
@@ -93,7 +93,8 @@ export async function nextDueDelivery(sql: Sql, now: Timestamp): Promise<Timesta
 /**
  * Claims the next due notifications of a webhook, up to `most`, for this process. The first is returned with the receiver
  * as it is stored now: to read it with each would cost as much as the rest of them. Returns none when the webhook is
- * disabled or deleted. Notifications that another process is claiming are skipped.
+ * disabled or deleted. Notifications that another process is claiming are skipped. Does not wait for the disk: what a
+ * server that crashes forgets as claimed is claimed, and sent, once more.
  */
 export async function claimDueDeliveries(
   sql: Sql,
@@ -124,7 +125,7 @@ const claimDue = prepared(
    receiver as materialized (
      select 1 as at, w.organisation_id, w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
      from service.webhooks w join service.organisations o on o.id = w.organisation_id where w.id = $1)
-   select c.id, c.trigger, c.payload, c.created, c.attempts, r.*
+   select c.id, c.trigger, c.payload, c.created, c.attempts, r.*, ${withoutFlush}
    from (select row_number() over () as place, * from claimed) c left join receiver r on r.at = c.place
    order by c.place`,
 );
@@ -174,10 +175,12 @@ const writeAccepted = prepared(
    late as (
      update service.deliveries d set state = 'delivered', finished = $7, claimed_until = null
      from left_over a where d.id = a.delivery_id and not (d.accepted_at is not null and d.attempts = a.number)
-     returning a.*)
-   insert into service.delivery_attempts (delivery_id, number, at, status, duration_ms, response_excerpt)
-   select * from late
-   on conflict do nothing`,
+     returning a.*),
+   kept as (
+     insert into service.delivery_attempts (delivery_id, number, at, status, duration_ms, response_excerpt)
+     select * from late
+     on conflict do nothing)
+   select ${withoutFlush}`,
 );
 
 /**

@@ -69,6 +69,19 @@ describe('a lease', () => {
     expect(await written()).toEqual(['b']);
   });
 
+  test('is not mistaken for that of the next holder, when a server that crashed has forgotten that it was taken', async () => {
+    const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
+    const old = await a.acquireLease('work');
+    await db.database.query('update bridge.leases set fencing_token = fencing_token - 1, holder = null');
+    const taken = await b.acquireLease('work');
+    expect(taken?.fencingToken).toBe(old?.fencingToken);
+    await expect(old?.transaction(write('a'))).rejects.toThrow(LeaseLost);
+    await expect(old?.during(async () => 'began')).rejects.toThrow(LeaseLost);
+    await old?.release();
+    await taken?.transaction(write('b'));
+    expect(await written()).toEqual(['b']);
+  });
+
   test('is renewed by each transaction', async () => {
     const a = await startProcess(db);
     const lease = await a.acquireLease('work');
@@ -144,6 +157,27 @@ describe('work outside of a transaction', () => {
       return lost.aborted ? 'lost' : 'kept';
     });
     expect(result).toBe('kept');
+  });
+
+  test('begins without another renewal soon after the lease was taken or renewed, and with one later', async () => {
+    const a = await startProcess(db);
+    let statements = 0;
+    const counted: Database = {
+      ...a.database,
+      query: (statement, params) => {
+        statements += 1;
+        return a.database.query(statement, params);
+      },
+    };
+    const statementsToBegin = async (name: string, times: { leaseMs: number; renewEveryMs: number }) => {
+      const lease = await createLeases({ database: counted, liveness: a.liveness, ...times })(name);
+      await lease?.transaction(write('a'));
+      statements = 0;
+      await lease?.during(async () => undefined);
+      return statements;
+    };
+    expect(await statementsToBegin('soon', { leaseMs: 86_400_000, renewEveryMs: 3_600_000 })).toBe(0);
+    expect(await statementsToBegin('later', { leaseMs: 86_400_000, renewEveryMs: 0 })).toBe(1);
   });
 
   test('is aborted when another process has taken the lease', async () => {

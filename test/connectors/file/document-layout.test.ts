@@ -4,9 +4,14 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Operation, Session } from '#connector/connector.ts';
 import { type AwardDocument, type Document, documentKinds } from '#connector/documents.ts';
+import { TransientError } from '#connector/errors.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
+import { createDocumentLayout } from '../../../connectors/file/document-layout.ts';
+import type { Folder } from '../../../connectors/file/folder.ts';
 import fileConnector from '../../../connectors/file/index.ts';
+import { openLocalFolder } from '../../../connectors/file/local-folder.ts';
+import { settingsSchema } from '../../../connectors/file/settings.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 const event = '00000000-0000-4000-8000-000000000001';
@@ -217,6 +222,27 @@ describe('a folder', () => {
     await mkdir(join(folder, `${base}.json`, 'in the way'), { recursive: true });
     expect(await write(operationOf(documentOf()))).toMatchObject([{ status: 'unknown' }]);
     expect((await readdir(folder)).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+
+  test('in which the JSON cannot be written keeps the files that it had', async () => {
+    const local = await openLocalFolder(folder);
+    let isFull = false;
+    const filling: Folder = {
+      ...local,
+      write: async (path, ...given) => {
+        if (isFull && path.includes('.json.')) throw new TransientError('full');
+        await local.write(path, ...given);
+      },
+    };
+    const settings = settingsSchema.parse({ directory: 'inbox' });
+    const layout = createDocumentLayout(filling, settings, testContext({ dataDir }).context);
+    await layout.write([operationOf(documentOf())], never);
+    const before = [await json(), await csv()];
+    isFull = true;
+    const amend = operationOf(documentOf({ lines: [], total_cost: '0' }), 'amend', 'hash-2');
+    expect(await layout.write([amend], never)).toMatchObject([{ status: 'retry', error: { type: 'transient' } }]);
+    expect([await json(), await csv()]).toEqual(before);
+    expect(await readdir(folder)).toHaveLength(2);
   });
 
   test.skipIf(process.getuid?.() === 0)('that this user may not write is reported', async () => {

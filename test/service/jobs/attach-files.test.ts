@@ -491,7 +491,7 @@ describe('slow and endless servers', () => {
 describe('crashes', () => {
   const deps = {
     database,
-    runUnitOfWork: createUnitOfWork({ database, signals: { signal: async () => true } }),
+    runUnitOfWork: createUnitOfWork({ database, signals: { signal: async () => true, signalHere: async () => true } }),
     // A queue that takes no signal: the worker goes on.
     signals: { signal: async () => false },
     storage,

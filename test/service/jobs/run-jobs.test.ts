@@ -179,7 +179,10 @@ test('two workers on one organisation at once, as after a lost queue, run each j
      from generate_series(1, 12)`,
     [organisation.id, JSON.stringify(createSourcingEventPayload.parse({ name: 'once' }))],
   );
-  const runUnitOfWork = createUnitOfWork({ database, signals: { signal: async () => true } });
+  const runUnitOfWork = createUnitOfWork({
+    database,
+    signals: { signal: async () => true, signalHere: async () => true },
+  });
   const deps = {
     runUnitOfWork,
     // A queue that takes no signal: the worker goes on.

@@ -200,7 +200,10 @@ test('two workers on one organisation at once apply each submission once, in ord
      from generate_series(1, 12) as n`,
     [organisation.id],
   );
-  const runUnitOfWork = createUnitOfWork({ database, signals: { signal: async () => true } });
+  const runUnitOfWork = createUnitOfWork({
+    database,
+    signals: { signal: async () => true, signalHere: async () => true },
+  });
   const signals = { signal: async () => false };
   const work = applySupplierChanges({ runUnitOfWork, signals, database, clock: systemClock, log: silentLogger });
   const { signal } = new AbortController();

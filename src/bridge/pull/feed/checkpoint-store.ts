@@ -21,7 +21,7 @@
 
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { preparedGuard, type Sql } from '#platform/database/sql.ts';
+import { prepared, preparedGuard, type Sql, withoutFlush } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { SourceProfile } from './source-profile.ts';
 
@@ -99,19 +99,21 @@ export async function readDueFeeds(sql: Sql, now: Timestamp): Promise<FeedId[]> 
 
 /** Returns undefined when the feed is not due. */
 export async function readDuePull(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<DuePull | undefined> {
-  const [row] = await sql.query<DuePull>(
-    `select watermark, generation, scanned, commit_ordered as "commitOrdered", order_proved as "orderProved",
-       order_broken as "orderBroken", lateness_ms as "latenessMs", unfiltered, unfiltered_pass as "unfilteredPass",
-       unfiltered_next as "unfilteredNext", failures, source_profile as profile,
-       next_pull <= $1 as scheduled, answered,
-       exists (select from bridge.rereads r where r.source = c.source and r.feed = c.feed) as "hasRereads", (
-       select id from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.id > c.answered
-       order by id desc limit 1) as "lastNotification"
-     from bridge.checkpoints c where source = $2 and feed = $3 and ${isDue}`,
-    [now, source, feed],
-  );
+  const [row] = await sql.query<DuePull>(duePull, [now, source, feed]);
   return row;
 }
+
+// Prepared: to plan it takes longer than to run it.
+const duePull = prepared(
+  `select watermark, generation, scanned, commit_ordered as "commitOrdered", order_proved as "orderProved",
+     order_broken as "orderBroken", lateness_ms as "latenessMs", unfiltered, unfiltered_pass as "unfilteredPass",
+     unfiltered_next as "unfilteredNext", failures, source_profile as profile,
+     next_pull <= $1 as scheduled, answered,
+     exists (select from bridge.rereads r where r.source = c.source and r.feed = c.feed) as "hasRereads", (
+     select id from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.id > c.answered
+     order by id desc limit 1) as "lastNotification"
+   from bridge.checkpoints c where source = $2 and feed = $3 and ${isDue}`,
+);
 
 /** What is known of how a feed has to be read. */
 export interface FeedTraits {
@@ -250,7 +252,8 @@ export interface FinishedPull extends AnsweredNotifications {
 
 /**
  * Stores that the feed has been read to its end. The notifications are answered; the next pull comes by schedule, or
- * earlier where a range is to be read again.
+ * earlier where a range is to be read again. Its transaction does not wait for the disk, and stores nothing else: if a
+ * server that crashes undoes it, the feed is still due, and is read once more from where its pages have brought it.
  */
 export async function finishPull(tx: Sql, { source, feed }: FeedId, pull: FinishedPull): Promise<void> {
   const { stalledBy } = pull;
@@ -262,7 +265,7 @@ export async function finishPull(tx: Sql, { source, feed }: FeedId, pull: Finish
        stalled_since = case when $7 then stalled_since when $8::text is null then null
          else coalesce(stalled_since, $4) end,
        stalled_why = case when $7 then stalled_why else $8 end
-     where source = $1 and feed = $2`,
+     where source = $1 and feed = $2 returning ${withoutFlush}`,
     [
       source,
       feed,

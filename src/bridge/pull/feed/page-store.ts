@@ -5,7 +5,7 @@
 
 import { readVersionKey, type Version, withoutTime } from '#bridge/mirror/read-version.ts';
 import { type StoredPage, storeRecords } from '#bridge/mirror/store-records.ts';
-import { includedKinds, storeResources } from '#bridge/mirror/store-resources.ts';
+import { storeIncludes } from '#bridge/mirror/store-resources.ts';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -80,21 +80,30 @@ export function createPageStore(deps: {
   return async (page) => {
     const storing = deps.transaction(async (tx) => {
       const now = timestampNow(clock);
-      const stored = await storeReadable(tx, { ...feed, pull }, page, now);
-      const { watchSuspects } = page;
-      const isWatched = typeof watchSuspects === 'boolean' ? () => watchSuspects : watchSuspects;
-      // A version without a time lies in no range that could be read again.
-      const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
-      const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
-      const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
-      const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true });
-      const resources = await storeIncludes(tx, { source: feed.source, pull }, page, now);
-      await watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now);
+      const { watchSuspects, includes, observed } = page;
+      const storeAll = async () => {
+        const stored = await storeReadable(tx, { ...feed, pull }, page, now);
+        const isWatched = typeof watchSuspects === 'boolean' ? () => watchSuspects : watchSuspects;
+        // A version without a time lies in no range that could be read again.
+        const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
+        const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
+        const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
+        const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true });
+        return { stored, believed };
+      };
+      const given = { source: feed.source, pull, now };
+      // Both at once, so that the database does not wait for this process between them. Each locks the source first.
+      const [{ stored, believed }, resources] = await Promise.all([
+        storeAll(),
+        includes && observed !== undefined ? storeIncludes(tx, { ...given, includes, observed }) : 0,
+      ]);
       const completeTo = page.completeTo?.(stored.stamps);
       const changed = stored.changed + believed.changed;
-      const watermark =
-        completeTo === undefined ? undefined : await moveWatermark(tx, feed, { watermark: completeTo, changed });
-      if (completeTo === undefined && changed > 0) await countChanges(tx, feed, changed);
+      const [watermark] = await Promise.all([
+        completeTo === undefined ? undefined : moveWatermark(tx, feed, { watermark: completeTo, changed }),
+        completeTo === undefined && changed > 0 ? countChanges(tx, feed, changed) : undefined,
+        watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now),
+      ]);
       await page.afterRecords?.(tx, {
         changed,
         changedWithoutTime: stored.changedWithoutTime,
@@ -116,24 +125,6 @@ export function createPageStore(deps: {
     await refreshStatistics(changed);
     return { stamps: stored.stamps, changed, watermark };
   };
-}
-
-/** Stores the related objects; returns how many have changed. */
-async function storeIncludes(
-  tx: Sql,
-  by: { source: string; pull: string },
-  page: PageToStore,
-  now: Timestamp,
-): Promise<number> {
-  const { includes, observed } = page;
-  if (includes === undefined || observed === undefined) return 0;
-  let changed = 0;
-  for (const [name, kind] of Object.entries(includedKinds)) {
-    const objects = includes[name];
-    if (kind === null || objects === undefined || objects.length === 0) continue;
-    changed += (await storeResources(tx, { ...by, kind, objects, observed, now })).changed;
-  }
-  return changed;
 }
 
 /**
