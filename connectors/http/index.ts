@@ -120,7 +120,8 @@ export default defineConnector({
       signal: AbortSignal,
     ): Promise<Outcome[]> => {
       const startedMs = clock.nowMs();
-      const inTime = async (item: Item) => (clock.nowMs() - startedMs > startWithinMs ? stopped : send(item));
+      const inTime = (item: Item) =>
+        clock.nowMs() - startedMs > startWithinMs ? Promise.resolve(stopped) : send(item);
       return writeEach(items, inTime, { signal, atOnce: given.concurrency });
     };
     return {

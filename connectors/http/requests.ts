@@ -28,8 +28,8 @@ interface Content {
 export interface CompiledRequest {
   /** `method path`, and the readable part of the content. */
   describe(operation: Operation): { line: string; content: unknown };
-  /** Throws DataError when the request cannot be made from this document. */
-  make(operation: Operation, signal: AbortSignal): Promise<HttpRequest>;
+  /** Throws DataError when the request cannot be made from this document. A promise where it has the bytes of a file. */
+  make(operation: Operation, signal: AbortSignal): HttpRequest | Promise<HttpRequest>;
 }
 
 /** Compiles a request of the settings. Throws PathError for a wrong template. */
@@ -54,17 +54,22 @@ export function compileRequest(
     return made;
   }
 
+  function requestOf(scope: Scope, { json, body, type }: Content, signal: AbortSignal): HttpRequest {
+    const own = headersOf(scope);
+    if (type !== undefined) own['content-type'] ??= type;
+    return { method, path: path(scope), headers: own, json, body, safe: false, signal };
+  }
+
   return {
     describe: (operation) => {
       const scope = scopeOf(operation);
       return { line: `${method} ${path(scope)}`, content: content.shown(scope) };
     },
-    make: async (operation, signal) => {
+    make: (operation, signal) => {
       const scope = scopeOf(operation);
-      const { json, body, type } = await content.make(scope, operation, signal);
-      const headers = headersOf(scope);
-      if (type !== undefined) headers['content-type'] ??= type;
-      return { method, path: path(scope), headers, json, body, safe: false, signal };
+      const made = content.make(scope, operation, signal);
+      if (made instanceof Promise) return made.then((each) => requestOf(scope, each, signal));
+      return requestOf(scope, made, signal);
     },
   };
 }
