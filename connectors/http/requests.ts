@@ -19,8 +19,7 @@ import {
 } from './templates.ts';
 
 interface Content {
-  readonly json?: unknown;
-  readonly body?: Uint8Array;
+  readonly body?: string | Uint8Array;
   /** The content type, unless the settings have one. */
   readonly type?: string;
 }
@@ -28,7 +27,7 @@ interface Content {
 export interface CompiledRequest {
   /** `method path`, and the readable part of the content. */
   describe(operation: Operation): { line: string; content: unknown };
-  /** Throws DataError when the request cannot be made from this document. A promise where it has the bytes of a file. */
+  /** Throws DataError when the request cannot be made from this document. A promise where the body has several parts. */
   make(operation: Operation, signal: AbortSignal): HttpRequest | Promise<HttpRequest>;
 }
 
@@ -54,10 +53,10 @@ export function compileRequest(
     return made;
   }
 
-  function requestOf(scope: Scope, { json, body, type }: Content, signal: AbortSignal): HttpRequest {
+  function requestOf(scope: Scope, { body, type }: Content, signal: AbortSignal): HttpRequest {
     const own = headersOf(scope);
     if (type !== undefined) own['content-type'] ??= type;
-    return { method, path: path(scope), headers: own, json, body, safe: false, signal };
+    return { method, path: path(scope), headers: own, body, safe: false, signal };
   }
 
   return {
@@ -146,8 +145,11 @@ function compileBody(
 }
 
 function asJson(template: JsonTemplate): CompiledBody {
-  // A template without a value is sent as null, which is still a body.
-  return { shown: template, make: (scope) => ({ json: template(scope) ?? null }) };
+  return {
+    shown: template,
+    // A template without a value is sent as null, which is still a body.
+    make: (scope) => ({ body: JSON.stringify(template(scope) ?? null), type: 'application/json' }),
+  };
 }
 
 function multipart(kind: DocumentKind, parts: Readonly<Record<string, unknown>>): CompiledBody {
