@@ -7,13 +7,13 @@
  */
 import { lookup } from 'node:dns/promises';
 import { createSecureContext, getCACertificates } from 'node:tls';
-import { createAlarm } from './guarded-fetch/alarm.ts';
 import { Exchange, type Target } from './guarded-fetch/exchange.ts';
 import { fetchErrorOf, unsendable } from './guarded-fetch/fetch-error.ts';
 import type { ResolveHost } from './guarded-fetch/guarded-lookup.ts';
 import type { GuardedRequest, GuardedResponse } from './guarded-fetch/guarded-request.ts';
 import { createLookupTurns } from './guarded-fetch/lookup-turns.ts';
 import { createOriginPools } from './guarded-fetch/origin-pools.ts';
+import { createSharedTimer } from './guarded-fetch/shared-timer.ts';
 import { tracedFetch } from './guarded-fetch/traced-fetch.ts';
 import { currentSpan } from './telemetry.ts';
 
@@ -57,7 +57,7 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
   const lookups = createLookupTurns(options.lookup ?? ((hostname) => lookup(hostname, { all: true })));
   const pools = createOriginPools({ secureContextOf, lookups, connectionsPerOrigin, keepAliveMs });
   const exchanges = new Set<Exchange>();
-  const timeLimit = createAlarm((nowMs) => {
+  const timeLimit = createSharedTimer((nowMs) => {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const exchange of exchanges)
       if (exchange.deadlineMs <= nowMs) exchange.end('timeout');

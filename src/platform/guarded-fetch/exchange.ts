@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Client, Dispatcher } from 'undici';
 import { listenForAbort, stopListening } from './abort-listeners.ts';
-import type { Connections, Waiting } from './connections.ts';
+import type { ConnectionQueue, Waiting } from './connection-queue.ts';
 import { type FetchError, fetchErrorOf, toFetchError } from './fetch-error.ts';
 import type { GuardedRequest, GuardedResponse } from './guarded-request.ts';
 
@@ -23,7 +23,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting {
   readonly deadlineMs: number;
   readonly #target: Target;
   readonly #request: GuardedRequest;
-  readonly #connections: Connections;
+  readonly #connections: ConnectionQueue;
   readonly #onFinished: (exchange: Exchange) => void;
   readonly #result = Promise.withResolvers<GuardedResponse>();
   readonly #startedAt = performance.now();
@@ -42,7 +42,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting {
   constructor(
     target: Target,
     request: GuardedRequest,
-    connections: Connections,
+    connections: ConnectionQueue,
     onFinished: (exchange: Exchange) => void,
   ) {
     this.#target = target;

@@ -8,11 +8,11 @@ import { isIP, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { buildConnector } from 'undici';
 import { addressPermitted, type Cidr } from '../network-guard.ts';
-import { createAlarm } from './alarm.ts';
-import { type Connections, createConnections } from './connections.ts';
+import { type ConnectionQueue, createConnectionQueue } from './connection-queue.ts';
 import { blockedAddress } from './fetch-error.ts';
 import { guardedLookup, type ResolveHost } from './guarded-lookup.ts';
 import type { GuardedRequest } from './guarded-request.ts';
+import { createSharedTimer } from './shared-timer.ts';
 
 /** Above this number, pools without a request are closed, the longest unused first. */
 const poolsMax = 500;
@@ -26,7 +26,7 @@ export interface OriginPool {
   readonly origin: string;
   readonly networks: string;
   readonly group: string | undefined;
-  readonly connections: Connections;
+  readonly connections: ConnectionQueue;
   /** Sockets that are not connected yet: undici does not know them, so closing the pool would leave them open. */
   readonly connecting: Set<Socket>;
   users: number;
@@ -62,7 +62,7 @@ export function createOriginPools(options: OriginPoolsOptions): OriginPools {
   const lastOf = new Map<string, OriginPool>();
   let closed = false;
 
-  const closing = createAlarm((nowMs) => {
+  const closing = createSharedTimer((nowMs) => {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const entry of pools.values())
       if (entry.users === 0 && entry.endsMs <= nowMs) void discard(entry);
@@ -138,7 +138,7 @@ function openPool(
     lookup: guardedLookup(lookups(group), allowedNetworks),
   }) as (...args: Parameters<buildConnector.connector>) => Socket;
 
-  const connections = createConnections(origin, connectionsPerOrigin, {
+  const connections = createConnectionQueue(origin, connectionsPerOrigin, {
     keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: keepAliveMs,
     // The exchange has a time limit of its own.

@@ -2,17 +2,17 @@
  * One timer for many deadlines. Nearly all of them pass unused, and to set and clear a timer for each costs more than to
  * look at all of them when the earliest is reached.
  */
-export interface Alarm {
-  /** Makes it ring at `atMs` of `performance.now()`, or earlier. */
+export interface SharedTimer {
+  /** Makes it end at `atMs` of `performance.now()`, or earlier. */
   setFor(atMs: number): void;
   clear(): void;
 }
 
 /**
- * `ring` handles what has reached its deadline at `nowMs`, and returns the earliest of the other deadlines; Infinity for
- * none. The alarm keeps no process alive.
+ * `onTime` handles what has reached its deadline at `nowMs`, and returns the earliest of the other deadlines; Infinity for
+ * none. The timer keeps no process alive.
  */
-export function createAlarm(ring: (nowMs: number) => number): Alarm {
+export function createSharedTimer(onTime: (nowMs: number) => number): SharedTimer {
   let setForMs = Number.POSITIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
 
@@ -25,7 +25,7 @@ export function createAlarm(ring: (nowMs: number) => number): Alarm {
 
   function onTimeout(): void {
     setForMs = Number.POSITIVE_INFINITY;
-    setFor(ring(performance.now()));
+    setFor(onTime(performance.now()));
   }
 
   return {

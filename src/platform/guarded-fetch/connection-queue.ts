@@ -11,7 +11,7 @@ export interface Waiting {
   begin(client: Client): void;
 }
 
-export interface Connections {
+export interface ConnectionQueue {
   /** Calls `begin` as soon as there is a connection: at once, or later. */
   enter(exchange: Waiting): void;
   /** An exchange that waits is not begun any more. */
@@ -23,7 +23,7 @@ export interface Connections {
 }
 
 /** Opens no connection yet. There are at most `most`; each of them is closed by undici when it is unused for a while. */
-export function createConnections(origin: string, most: number, options: Client.Options): Connections {
+export function createConnectionQueue(origin: string, most: number, options: Client.Options): ConnectionQueue {
   const all: Client[] = [];
   const unused: Client[] = [];
   const waiting = new Set<Waiting>();
