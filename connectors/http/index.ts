@@ -24,6 +24,7 @@ import {
   documentKinds,
   type Http,
   type HttpAuth,
+  type HttpRequest,
   headerAuth,
   hmacAuth,
   lookupEach,
@@ -41,6 +42,7 @@ import { compileAnswers, compileReference } from './answers.ts';
 import { faultsOf } from './check-settings.ts';
 import { isByKey, kindOf } from './kinds.ts';
 import { compileFindHeld } from './lookup.ts';
+import { type MadeAhead, madeAhead } from './made-ahead.ts';
 import { compileReadBack } from './read-back.ts';
 import {
   checkOpenList,
@@ -120,7 +122,8 @@ export default defineConnector({
       signal: AbortSignal,
     ): Promise<Outcome[]> => {
       const startedMs = clock.nowMs();
-      const inTime = async (item: Item) => (clock.nowMs() - startedMs > startWithinMs ? stopped : send(item));
+      const inTime = (item: Item) =>
+        clock.nowMs() - startedMs > startWithinMs ? Promise.resolve(stopped) : send(item);
       return writeEach(items, inTime, { signal, atOnce: given.concurrency });
     };
     return {
@@ -131,12 +134,15 @@ export default defineConnector({
         ...(openList ? [await checkOpenList(readDeps, openList)] : []),
       ],
       plan: async (operations) => operations.map((operation) => planOf(kindOfDocument(operation.document), operation)),
-      write: (operations, signal) =>
-        sendEach(
-          operations,
-          (operation) => writeOne(http, kindOfDocument(operation.document), operation, signal),
-          signal,
-        ),
+      write: (operations, signal) => {
+        const ahead = madeAhead(operations, (operation) =>
+          // The bytes of a file are asked for only when they are sent.
+          operation.file ? undefined : requestOf(kindOfDocument(operation.document), operation).make(operation, signal),
+        );
+        const send = (operation: Operation) =>
+          writeOne(http, kindOfDocument(operation.document), { operation, ahead, signal });
+        return sendEach(operations, send, signal);
+      },
       lookup: async (documents, signal) => {
         const find = async (document: Document) => kindOfDocument(document).findHeld(http, document, signal);
         return lookupEach(documents, find, { signal, atOnce: given.concurrency });
@@ -196,10 +202,18 @@ const statuses = { create: 'created', amend: 'updated', cancel: 'cancelled' } as
 /** A cancellation answers them when there is nothing at its URL. */
 const goneStatuses = [404, 410];
 
-async function writeOne(http: Http, kind: CompiledKind, operation: Operation, signal: AbortSignal): Promise<Outcome> {
+interface Write {
+  readonly operation: Operation;
+  readonly ahead: MadeAhead<Operation, HttpRequest | Promise<HttpRequest>>;
+  readonly signal: AbortSignal;
+}
+
+async function writeOne(http: Http, kind: CompiledKind, { operation, ahead, signal }: Write): Promise<Outcome> {
   const { action, document } = operation;
-  const request = await requestOf(kind, operation).make(operation, signal);
-  const response = await http.request(action === 'cancel' ? { ...request, accept: goneStatuses } : request);
+  const request = await (ahead.take(operation) ?? requestOf(kind, operation).make(operation, signal));
+  const answered = http.request(action === 'cancel' ? { ...request, accept: goneStatuses } : request);
+  ahead.makeNext();
+  const response = await answered;
   if (action === 'cancel' && goneStatuses.includes(response.status)) {
     // The object is gone, or it has another path: the lookup tells which.
     const held = kind.hasLookup ? await kind.findHeld(http, document, signal) : [];

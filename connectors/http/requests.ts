@@ -19,8 +19,7 @@ import {
 } from './templates.ts';
 
 interface Content {
-  readonly json?: unknown;
-  readonly body?: Uint8Array;
+  readonly body?: string | Uint8Array;
   /** The content type, unless the settings have one. */
   readonly type?: string;
 }
@@ -28,8 +27,8 @@ interface Content {
 export interface CompiledRequest {
   /** `method path`, and the readable part of the content. */
   describe(operation: Operation): { line: string; content: unknown };
-  /** Throws DataError when the request cannot be made from this document. */
-  make(operation: Operation, signal: AbortSignal): Promise<HttpRequest>;
+  /** Throws DataError when the request cannot be made from this document. A promise where the body has several parts. */
+  make(operation: Operation, signal: AbortSignal): HttpRequest | Promise<HttpRequest>;
 }
 
 /** Compiles a request of the settings. Throws PathError for a wrong template. */
@@ -54,17 +53,22 @@ export function compileRequest(
     return made;
   }
 
+  function requestOf(scope: Scope, { body, type }: Content, signal: AbortSignal): HttpRequest {
+    const own = headersOf(scope);
+    if (type !== undefined) own['content-type'] ??= type;
+    return { method, path: path(scope), headers: own, body, safe: false, signal };
+  }
+
   return {
     describe: (operation) => {
       const scope = scopeOf(operation);
       return { line: `${method} ${path(scope)}`, content: content.shown(scope) };
     },
-    make: async (operation, signal) => {
+    make: (operation, signal) => {
       const scope = scopeOf(operation);
-      const { json, body, type } = await content.make(scope, operation, signal);
-      const headers = headersOf(scope);
-      if (type !== undefined) headers['content-type'] ??= type;
-      return { method, path: path(scope), headers, json, body, safe: false, signal };
+      const made = content.make(scope, operation, signal);
+      if (made instanceof Promise) return made.then((each) => requestOf(scope, each, signal));
+      return requestOf(scope, made, signal);
     },
   };
 }
@@ -141,8 +145,11 @@ function compileBody(
 }
 
 function asJson(template: JsonTemplate): CompiledBody {
-  // A template without a value is sent as null, which is still a body.
-  return { shown: template, make: (scope) => ({ json: template(scope) ?? null }) };
+  return {
+    shown: template,
+    // A template without a value is sent as null, which is still a body.
+    make: (scope) => ({ body: JSON.stringify(template(scope) ?? null), type: 'application/json' }),
+  };
 }
 
 function multipart(kind: DocumentKind, parts: Readonly<Record<string, unknown>>): CompiledBody {

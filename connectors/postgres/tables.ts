@@ -29,6 +29,8 @@ export interface Table<Kind extends DocumentKind = DocumentKind> {
   readonly name: string;
   /** The columns that come from the document, without its key. */
   readonly columns: Columns;
+  /** The same as a list, each with the words that name it in a message. */
+  readonly columnList: readonly { readonly name: string; readonly type: ColumnType; readonly place: string }[];
   rowsOf(document: DocumentOf<Kind>): readonly Row[];
 }
 
@@ -41,7 +43,12 @@ function table<Kind extends DocumentKind, const C extends Columns>(
   columns: C,
   rowsOf: (document: DocumentOf<Kind>) => readonly Row<keyof C & string>[],
 ): Table<Kind> {
-  return { name, columns, rowsOf };
+  const columnList = Object.entries(columns).map(([column, type]) => ({
+    name: column,
+    type,
+    place: `${name}.${column}`,
+  }));
+  return { name, columns, columnList, rowsOf };
 }
 
 const eventColumns = {
@@ -274,9 +281,13 @@ export function tablesOf(kind: DocumentKind): Tables<DocumentKind> {
   return tables[kind] as unknown as Tables<DocumentKind>;
 }
 
-/** The cells of a row, in the order of the table's columns. Throws DataError for text that PostgreSQL cannot hold. */
-export function cellsOf(table: Table, row: Row): Cell[] {
-  return Object.entries(table.columns).map(([name, type]) => cellOf(`${table.name}.${name}`, type, row[name]));
+/**
+ * Adds the cells of a row to those before them, in the order of the table's columns. Throws DataError for text that
+ * PostgreSQL cannot hold.
+ */
+export function addCells(cells: Cell[], { columnList }: Table, row: Row): Cell[] {
+  for (const { name, type, place } of columnList) cells.push(cellOf(place, type, row[name]));
+  return cells;
 }
 
 /** The rows of a document in one of its kind's tables. */

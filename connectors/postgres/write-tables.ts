@@ -14,7 +14,7 @@ import {
 } from 'sourcing-bridge/connector';
 import type { Tx } from './connections.ts';
 import type { Settings } from './settings.ts';
-import { type Cell, type ColumnType, cellsOf, rowsOf, storable, tableNames, tablesOf } from './tables.ts';
+import { addCells, type Cell, type ColumnType, rowsOf, storable, tableNames, tablesOf } from './tables.ts';
 import type { Known, Writer } from './writer.ts';
 
 /** The rows that one operation writes. */
@@ -86,18 +86,19 @@ export function createTableWriter(kind: DocumentKind, { schema, history }: Setti
       const { document, action, contentHash } = operation;
       checkKey(document);
       const isWithdrawn = action === 'cancel';
-      const cells: Cell[] = rowsOf(head, document).flatMap((row) => cellsOf(head, row));
+      const cells: Cell[] = [document.key, isWithdrawn ? 'withdrawn' : 'current', contentHash];
+      for (const row of rowsOf(head, document)) addCells(cells, head, row);
       if (kind === 'file')
         cells.push(file ? storable('file.name', file.name) : null, file?.byteCount ?? null, file?.sha256 ?? null);
       const partRows: Cell[][][] = parts.map((part) =>
-        isWithdrawn ? [] : rowsOf(part, document).map((row) => [document.key, ...cellsOf(part, row)]),
+        isWithdrawn ? [] : rowsOf(part, document).map((row) => addCells([document.key], part, row)),
       );
       if (kind === 'file') partRows.push(file?.bytes ? [[document.key, file.bytes]] : []);
       return {
         document,
         isWithdrawn,
         contentHash,
-        head: [document.key, isWithdrawn ? 'withdrawn' : 'current', contentHash, ...cells],
+        head: cells,
         parts: partRows,
         json: history ? JSON.stringify(document) : undefined,
       };

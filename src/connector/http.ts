@@ -70,33 +70,41 @@ export function createHttp(settings: HttpSettings): Http {
   const { auth = [], connections = 4, timeoutMs = 30_000, responseBytesMax = 16 * 2 ** 20 } = settings;
   const { clock = systemClock, isLoginRefused = ({ status }) => status === 401 } = settings;
   const base = baseOf(settings.baseUrl);
+  const baseUrl = base.href;
   const baseHeaders: Record<string, string> = {};
   const invalid = addHeaders(baseHeaders, settings.headers);
   if (invalid !== undefined) throw new ConfigError(`The header ${invalid} ${headerFault}`);
   const guarded = openConnections(settings, connections);
   const { constant, perRequest } = splitAuth(auth);
-  const limits = {
-    allowedNetworks: anyNetwork,
-    protocols: ['https:', 'http:'] as const,
-    timeoutMs,
-    responseBytesMax,
-  };
+  const pathOf = pathBelow(base);
+  const protocols = ['https:', 'http:'] as const;
 
   /** Sends to any URL: behind the base URL, or a token endpoint. */
-  async function exchange({ url, path }: Target, request: HttpRequest, sent: SentRequest): Promise<HttpResponse> {
+  async function exchange(request: HttpRequest, sent: SentRequest): Promise<HttpResponse> {
     const { method, signal } = request;
+    const { url, path, headers, body, login } = sent;
     const isSafe = isSafeRequest(request);
     if (signal.aborted) throw new TransientError(stoppedBefore);
     let answer: GuardedResponse;
     try {
-      const { headers, body } = sent;
-      answer = await guarded.fetch({ ...limits, url, path, method, headers, body, signal });
+      answer = await guarded.fetch({
+        url,
+        path,
+        method,
+        headers,
+        body,
+        signal,
+        allowedNetworks: anyNetwork,
+        protocols,
+        timeoutMs,
+        responseBytesMax,
+      });
     } catch (error) {
       throw error instanceof FetchError ? errorOfMissingAnswer(error, isSafe, signal) : error;
     }
     // For an error, the beginning of its text is enough.
     if (answer.truncated && answer.status < 400) throw errorOfTooLarge(answer.status, responseBytesMax, isSafe);
-    return responseOf(answer, isSafe, sent.login);
+    return responseOf(answer, isSafe, login);
   }
 
   /** The response, unless it is an error: that is thrown without what was sent to log in. */
@@ -112,19 +120,16 @@ export function createHttp(settings: HttpSettings): Http {
     }
   }
 
-  /** The parts that are the same in every attempt of a request. */
-  function prepare(request: HttpRequest): Prepared {
-    return { path: pathOf(base, request), ...contentOf(request, baseHeaders) };
+  /** The request with the logins that are the same every time. */
+  function prepare(request: HttpRequest): SentRequest {
+    const { headers, body } = contentOf(request, baseHeaders);
+    return { url: baseUrl, path: pathOf(request), headers: Object.assign(headers, constant), body, login: constant };
   }
 
-  async function attempt(request: HttpRequest, prepared: Prepared): Promise<Attempt> {
-    const { path, body } = prepared;
-    const headers = { ...prepared.headers, ...constant };
-    if (perRequest.length === 0)
-      return {
-        response: await exchange({ url: base.href, path }, request, { headers, body, login: constant }),
-        login: constant,
-      };
+  /** Adds the logins that each attempt gets anew. */
+  async function withLogin(request: HttpRequest, prepared: SentRequest): Promise<SentRequest> {
+    const { path = '', body } = prepared;
+    const headers = { ...prepared.headers };
     const login: Record<string, string> = { ...constant };
     for (const method of perRequest) {
       const signed = { method: request.method, path, body: body ?? '', headers };
@@ -138,7 +143,7 @@ export function createHttp(settings: HttpSettings): Http {
         login[lower] = value;
       }
     }
-    return { response: await exchange({ url: base.href, path }, request, { headers, body, login }), login };
+    return { ...prepared, headers, login };
   }
 
   /**
@@ -146,8 +151,8 @@ export function createHttp(settings: HttpSettings): Http {
    * another server.
    */
   async function sendLogin(url: string, request: HttpRequest): Promise<HttpResponse> {
-    const target = URL.canParse(url) ? { url } : { url: base.href, path: pathOf(base, { ...request, path: url }) };
-    const response = await exchange(target, { ...request, safe: true }, { ...contentOf(request, {}), login: {} });
+    const target = URL.canParse(url) ? { url } : { url: baseUrl, path: pathOf({ ...request, path: url }) };
+    const response = await exchange({ ...request, safe: true }, { ...target, ...contentOf(request, {}), login: {} });
     const error = errorOfLogin(response, clock.nowMs());
     if (error) throw error;
     return response;
@@ -156,15 +161,16 @@ export function createHttp(settings: HttpSettings): Http {
   return {
     async request(request) {
       const prepared = prepare(request);
-      const { response, login } = await attempt(request, prepared);
+      const first = perRequest.length === 0 ? prepared : await withLogin(request, prepared);
+      const response = await exchange(request, first);
       if (request.accept?.includes(response.status) || !isLoginRefused(response))
-        return checked(response, request, login);
+        return checked(response, request, first.login);
       // The ERP refused the login before it did anything, so the request may be sent again with a new one.
       let isRenewed = false;
-      for (const method of auth) isRenewed = method.renew?.(login) === true || isRenewed;
-      if (!isRenewed) return checked(response, request, login);
-      const second = await attempt(request, prepared);
-      return checked(second.response, request, second.login);
+      for (const method of auth) isRenewed = method.renew?.(first.login) === true || isRenewed;
+      if (!isRenewed) return checked(response, request, first.login);
+      const second = await withLogin(request, prepared);
+      return checked(await exchange(request, second), request, second.login);
     },
     close: () => guarded.close(),
   };
@@ -188,26 +194,16 @@ function splitAuth(auth: readonly HttpAuth[]): { constant: LoginHeaders; perRequ
 /** Headers that were sent to log in. */
 type LoginHeaders = Readonly<Record<string, string>>;
 
-interface Attempt {
-  readonly response: HttpResponse;
-  readonly login: LoginHeaders;
-}
-
 interface Content {
   readonly headers: Record<string, string>;
   readonly body: HttpRequest['body'];
 }
 
-interface Prepared extends Content {
-  readonly path: string;
-}
-
-interface Target {
-  readonly url: string;
-  readonly path?: string;
-}
-
 interface SentRequest extends Content {
+  readonly url: string;
+  /** Replaces the path of the URL. */
+  readonly path?: string;
+  /** What of the headers belongs to a login. */
   readonly login: LoginHeaders;
 }
 
@@ -259,20 +255,25 @@ function baseOf(baseUrl: string): URL {
   return url;
 }
 
-/** The path with its query, as it is sent. Throws DataError for a path that would leave the base URL. */
-function pathOf(base: URL, { path, query }: Pick<HttpRequest, 'path' | 'query'>): string {
-  const isInside = plainPath.test(path) && !upwards.test(path);
-  const whole = `${base.pathname === '/' ? '' : base.pathname}${path}`;
-  if (isInside && query === undefined && needsNoEncoding.test(whole)) return whole;
-  const url = isInside ? URL.parse(`${base.origin}${whole}`) : null;
-  if (!url) throw new DataError(`the path ${JSON.stringify(path.slice(0, 200))} is not a path below the base URL`);
-  for (const [name, value] of Object.entries(query ?? {}))
-    for (const item of value === undefined ? [] : [value].flat()) url.searchParams.append(name, item);
-  return `${url.pathname}${url.search}`;
+/** How paths are sent, with their queries. The function throws DataError for a path that would leave the base URL. */
+function pathBelow({ origin, pathname }: URL): (request: Pick<HttpRequest, 'path' | 'query'>) => string {
+  const prefix = pathname === '/' ? '' : pathname;
+  return ({ path, query }) => {
+    if (query === undefined && needsNoEncoding.test(path)) return `${prefix}${path}`;
+    const isInside = plainPath.test(path) && !upwards.test(path);
+    const url = isInside ? URL.parse(`${origin}${prefix}${path}`) : null;
+    if (!url) throw new DataError(`the path ${JSON.stringify(path.slice(0, 200))} is not a path below the base URL`);
+    for (const [name, value] of Object.entries(query ?? {}))
+      for (const item of value === undefined ? [] : [value].flat()) url.searchParams.append(name, item);
+    return `${url.pathname}${url.search}`;
+  };
 }
 
-/** Only characters that need no encoding in a URL (RFC 3986). */
-const needsNoEncoding = /^\/[\w.~%!$&'()*+,;=:@/?-]*$/;
+/**
+ * Parts of only such characters as need no encoding in a URL (RFC 3986), none of which begins as `.`, `..` or `%2e` do,
+ * and perhaps a query.
+ */
+const needsNoEncoding = /^(?:\/(?:[\w~!$&'()*+,;=:@-][\w.~%!$&'()*+,;=:@-]*)?)+(?:\?[\w.~%!$&'()*+,;=:@/?-]*)?$/;
 /** Without a fragment, and without the characters that URL parsers silently drop. */
 const plainPath = /^(?:[/?][^#\t\r\n]*)?$/;
 /** A `.` or `..` between slashes before the query, also percent-encoded; URL parsers take `\` for a slash. */

@@ -7,12 +7,13 @@
  */
 import { lookup } from 'node:dns/promises';
 import { createSecureContext, getCACertificates } from 'node:tls';
-import { Exchange } from './guarded-fetch/exchange.ts';
+import { Exchange, type Target } from './guarded-fetch/exchange.ts';
 import { fetchErrorOf, unsendable } from './guarded-fetch/fetch-error.ts';
 import type { ResolveHost } from './guarded-fetch/guarded-lookup.ts';
 import type { GuardedRequest, GuardedResponse } from './guarded-fetch/guarded-request.ts';
 import { createLookupTurns } from './guarded-fetch/lookup-turns.ts';
 import { createOriginPools } from './guarded-fetch/origin-pools.ts';
+import { createSharedTimer } from './guarded-fetch/shared-timer.ts';
 import { tracedFetch } from './guarded-fetch/traced-fetch.ts';
 import { currentSpan } from './telemetry.ts';
 
@@ -56,23 +57,31 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
   const lookups = createLookupTurns(options.lookup ?? ((hostname) => lookup(hostname, { all: true })));
   const pools = createOriginPools({ secureContextOf, lookups, connectionsPerOrigin, keepAliveMs });
   const exchanges = new Set<Exchange>();
+  const timeLimit = createSharedTimer((nowMs) => {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const exchange of exchanges)
+      if (exchange.deadlineMs <= nowMs) exchange.end('timeout');
+      else nextMs = Math.min(nextMs, exchange.deadlineMs);
+    return nextMs;
+  });
   let closed = false;
 
   function send(request: GuardedRequest): Promise<GuardedResponse> {
-    let url: URL;
+    let target: Target;
     try {
-      url = checkedUrl(request);
-      if (closed) throw fetchErrorOf('aborted', url.hostname);
+      target = checkedTarget(request);
+      if (closed) throw fetchErrorOf('aborted', target.hostname);
     } catch (error) {
       return Promise.reject(error);
     }
-    const entry = pools.enter(url.origin, request);
-    const exchange = new Exchange(url, request, (finished) => {
+    const entry = pools.enter(target.origin, request);
+    const exchange = new Exchange(target, request, entry.connections, (finished) => {
       exchanges.delete(finished);
       pools.leave(entry);
     });
     exchanges.add(exchange);
-    return exchange.run(entry.pool);
+    timeLimit.setFor(exchange.deadlineMs);
+    return exchange.run();
   }
 
   return {
@@ -80,33 +89,40 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
     async close() {
       closed = true;
       for (const exchange of exchanges) exchange.end('aborted');
+      timeLimit.clear();
       await pools.close();
     },
   };
 }
 
+interface ParsedUrl extends Target {
+  readonly protocol: string;
+  readonly hasLogin: boolean;
+}
+
 /** The URLs that were parsed last: many callers request the same ones again and again. */
-const parsed = new Map<string, URL>();
+const parsed = new Map<string, ParsedUrl>();
 const parsedMost = 500;
 
-function parsedUrl(text: string): URL | null {
+function parsedUrl(text: string): ParsedUrl | undefined {
   const known = parsed.get(text);
   if (known) return known;
   const url = URL.parse(text);
-  if (url) {
-    if (parsed.size >= parsedMost) parsed.clear();
-    parsed.set(text, url);
-  }
-  return url;
+  if (!url) return undefined;
+  const { origin, hostname, protocol, pathname, search, username, password } = url;
+  const read = { origin, hostname, protocol, path: `${pathname}${search}`, hasLogin: username + password !== '' };
+  if (parsed.size >= parsedMost) parsed.clear();
+  parsed.set(text, read);
+  return read;
 }
 
-function checkedUrl(request: GuardedRequest): URL {
+function checkedTarget(request: GuardedRequest): Target {
   const url = parsedUrl(request.url);
   if (!url) throw unsendable('The URL is not valid.');
   const protocols: readonly string[] = request.protocols ?? ['https:'];
   if (!protocols.includes(url.protocol))
     throw unsendable(`A URL must begin with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}.`);
-  if (url.username !== '' || url.password !== '')
+  if (url.hasLogin)
     throw unsendable(`The URL for ${url.hostname} holds a user name or password, which is not allowed.`);
   for (const name in request.headers)
     if (name.length === 4 && name.toLowerCase() === 'host')

@@ -10,7 +10,7 @@ import { storeResources } from '#bridge/mirror/store-resources.ts';
 import { type Document, type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import { cellSource, rowsOf as fileRowsOf, fixedColumns } from '../../connectors/file/columns.ts';
-import { cellsOf, rowsOf, tablesOf } from '../../connectors/postgres/tables.ts';
+import { addCells, rowsOf, tablesOf } from '../../connectors/postgres/tables.ts';
 import { flowOf } from '../bridge/parts.ts';
 import {
   completeIncludedSupplier,
@@ -81,7 +81,10 @@ beforeAll(async () => {
 const connectors: Readonly<Record<string, (document: Document) => string>> = {
   postgres: (document) =>
     JSON.stringify(
-      tablesOf(document.kind).map((table) => [document.key, rowsOf(table, document).map((row) => cellsOf(table, row))]),
+      tablesOf(document.kind).map((table) => [
+        document.key,
+        rowsOf(table, document).map((row) => addCells([], table, row)),
+      ]),
     ),
   file: (document) => {
     // The hash is empty, because it would change with every member.

@@ -164,6 +164,41 @@ describe('an exchange', () => {
     expect(server.connections.total).toBe(3);
   });
 
+  it('makes the first connection under TLS alone, and the others once it stands', async () => {
+    const server = await httpsServer((_, response) => response.end('ok'));
+    const resolved = Promise.withResolvers<void>();
+    let lookups = 0;
+    const { send } = client({
+      lookup: async () => {
+        lookups += 1;
+        await resolved.promise;
+        return [{ address: '127.0.0.1', family: 4 }];
+      },
+    });
+    const sent = Array.from({ length: 8 }, () => send(server.url));
+    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+    resolved.resolve();
+    await Promise.all(sent);
+    expect(server.connections.total).toBe(4);
+    // Those that are made at once share a lookup: the first had one, and the three others had one.
+    expect(lookups).toBe(2);
+  });
+
+  it('sends what waits over a new connection when the first could not be made', async () => {
+    const server = await httpsServer((_, response) => response.end('ok'));
+    const addresses = [undefined, '127.0.0.1'];
+    const lookup = async () => {
+      const address = addresses.shift();
+      if (address === undefined) throw new Error('getaddrinfo EAI_AGAIN');
+      return [{ address, family: 4 }];
+    };
+    const { send } = client({ lookup, connectionsPerOrigin: 1 });
+    const refused = failure(send(server.url));
+    const waiting = send(server.url);
+    expect((await refused).reason).toBe('dns');
+    expect((await waiting).status).toBe(200);
+  });
+
   it('closes unused connections by itself', async () => {
     const server = await httpsServer((_, response) => response.end('ok'));
     await client({ keepAliveMs: 50 }).send(server.url);
@@ -286,6 +321,28 @@ describe('the time limit', () => {
     expect([slow.reason, waiting.reason]).toEqual(['timeout', 'timeout']);
     expect((await send(`${server.url}/free`)).status).toBe(200);
     expect(paths).toEqual(['/slow', '/free']);
+  });
+
+  it('of a request that waits leaves the connection to those behind it, which are sent in their order', async () => {
+    const paths: (string | undefined)[] = [];
+    const first = Promise.withResolvers<void>();
+    const server = await httpsServer((request, response) => {
+      paths.push(request.url);
+      void (request.url === '/1' ? first.promise : Promise.resolve()).then(() => response.end());
+    });
+    const { send } = client({ connectionsPerOrigin: 1 });
+    const controller = new AbortController();
+    const answered = [1, 4, 5].map((at) => send(`${server.url}/${at}`, { timeoutMs: 8_000 }));
+    const timedOut = failure(send(`${server.url}/2`, { timeoutMs: 100 }));
+    const stopped = failure(send(`${server.url}/3`, { signal: controller.signal }));
+    const last = send(`${server.url}/6`);
+    expect((await timedOut).reason).toBe('timeout');
+    controller.abort();
+    expect((await stopped).reason).toBe('aborted');
+    first.resolve();
+    for (const answer of await Promise.all([...answered, last])) expect(answer.status).toBe(200);
+    expect(paths).toEqual(['/1', '/4', '/5', '/6']);
+    expect(server.connections.total).toBe(1);
   });
 
   it("ends at the caller's signal, before and during the exchange", async () => {

@@ -36,3 +36,14 @@ export function stopListening(signal: AbortSignal, exchange: Abortable): void {
   listenerBySignal.delete(signal);
   signal.removeEventListener('abort', listener.onAbort);
 }
+
+/** Has one listener on the signal while `work` runs, for exchanges of it that follow each other. */
+export async function withListener<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  const held: Abortable = { end: () => undefined };
+  listenForAbort(signal, held);
+  try {
+    return await work();
+  } finally {
+    stopListening(signal, held);
+  }
+}

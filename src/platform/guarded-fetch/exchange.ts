@@ -1,22 +1,34 @@
-/** One request over a pool and its answer. */
+/** One request over a connection and its answer. */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Dispatcher, Pool } from 'undici';
+import type { Client, Dispatcher } from 'undici';
 import { listenForAbort, stopListening } from './abort-listeners.ts';
+import type { ConnectionQueue, Waiting } from './connection-queue.ts';
 import { type FetchError, fetchErrorOf, toFetchError } from './fetch-error.ts';
 import type { GuardedRequest, GuardedResponse } from './guarded-request.ts';
+
+/** What a URL says about where a request goes. */
+export interface Target {
+  readonly origin: string;
+  readonly hostname: string;
+  readonly path: string;
+}
 
 /**
  * Its promise settles as soon as the exchange is ended. An exchange that is ended while it waits for a connection is
  * not sent at all, and whatever the connection reports after the end is ignored. This is a class because one is made
  * for each request: closures would be ten objects.
  */
-export class Exchange implements Dispatcher.DispatchHandler {
-  readonly #url: URL;
+export class Exchange implements Dispatcher.DispatchHandler, Waiting {
+  /** The moment of `performance.now()` at which its time limit ends it. */
+  readonly deadlineMs: number;
+  readonly #target: Target;
   readonly #request: GuardedRequest;
+  readonly #connections: ConnectionQueue;
   readonly #onFinished: (exchange: Exchange) => void;
   readonly #result = Promise.withResolvers<GuardedResponse>();
   readonly #startedAt = performance.now();
-  readonly #timer: NodeJS.Timeout;
+  /** From `begin` until undici has reported the end of the request: only then may another one use the connection. */
+  #client: Client | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #ended: FetchError | undefined;
   #isFinished = false;
@@ -27,25 +39,36 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #chunks: Buffer[] = [];
   #length = 0;
 
-  constructor(url: URL, request: GuardedRequest, onFinished: (exchange: Exchange) => void) {
-    this.#url = url;
+  constructor(
+    target: Target,
+    request: GuardedRequest,
+    connections: ConnectionQueue,
+    onFinished: (exchange: Exchange) => void,
+  ) {
+    this.#target = target;
     this.#request = request;
+    this.#connections = connections;
     this.#onFinished = onFinished;
-    this.#timer = setTimeout(endInTime, request.timeoutMs, this);
+    this.deadlineMs = this.#startedAt + request.timeoutMs;
     if (request.signal) listenForAbort(request.signal, this);
   }
 
   /** Sends the request; rejects with a `FetchError`, and with nothing else. */
-  run(pool: Pool): Promise<GuardedResponse> {
-    const { method, headers = {}, body = null, path, signal } = this.#request;
-    if (signal?.aborted) this.end('aborted');
-    else pool.dispatch({ path: path ?? `${this.#url.pathname}${this.#url.search}`, method, headers, body }, this);
+  run(): Promise<GuardedResponse> {
+    if (this.#request.signal?.aborted) this.end('aborted');
+    else this.#connections.enter(this);
     return this.#result.promise;
+  }
+
+  begin(client: Client): void {
+    const { method, headers = {}, body = null, path = this.#target.path } = this.#request;
+    this.#client = client;
+    client.dispatch({ path, method, headers, body }, this);
   }
 
   /** Ends the exchange before its answer is complete. */
   end(reason: 'timeout' | 'aborted'): void {
-    this.#cutOff(fetchErrorOf(reason, this.#url.hostname));
+    this.#cutOff(fetchErrorOf(reason, this.#target.hostname));
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -60,7 +83,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#headers = joinedHeaders(headers);
     const { onTooLarge, responseBytesMax } = this.#request;
     if (onTooLarge === 'fail' && Number(this.#headers['content-length']) > responseBytesMax)
-      this.#cutOff(fetchErrorOf('too-large', this.#url.hostname));
+      this.#cutOff(fetchErrorOf('too-large', this.#target.hostname));
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -69,15 +92,23 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#length += chunk.length;
     if (this.#length <= this.#request.responseBytesMax) return;
     if (this.#request.onTooLarge !== 'fail') this.#answer(true);
-    this.#cutOff(fetchErrorOf('too-large', this.#url.hostname));
+    this.#cutOff(fetchErrorOf('too-large', this.#target.hostname));
   }
 
   onResponseEnd(): void {
     this.#answer(false);
+    this.#release();
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
     this.#fail(error);
+    this.#release();
+  }
+
+  #release(): void {
+    const client = this.#client;
+    this.#client = undefined;
+    if (client) this.#connections.release(client);
   }
 
   #cutOff(error: FetchError): void {
@@ -101,7 +132,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   #fail(error: unknown): void {
     if (!this.#finish()) return;
-    const failed = toFetchError(error, this.#url.hostname);
+    const failed = toFetchError(error, this.#target.hostname);
     failed.sent = this.#sent;
     this.#result.reject(failed);
   }
@@ -110,22 +141,18 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #finish(): boolean {
     if (this.#isFinished) return false;
     this.#isFinished = true;
-    clearTimeout(this.#timer);
+    if (!this.#client) this.#connections.forget(this);
     if (this.#request.signal) stopListening(this.#request.signal, this);
     this.#onFinished(this);
     return true;
   }
 }
 
-function endInTime(exchange: Exchange): void {
-  exchange.end('timeout');
-}
-
+/** Joins the values of repeated headers, in the object that undici has made for this answer. */
 function joinedHeaders(headers: IncomingHttpHeaders): Record<string, string> {
-  const joined: Record<string, string> = {};
   for (const name in headers) {
     const value = headers[name];
-    if (value !== undefined) joined[name] = typeof value === 'string' ? value : value.join(', ');
+    if (Array.isArray(value)) headers[name] = value.join(', ');
   }
-  return joined;
+  return headers as Record<string, string>;
 }

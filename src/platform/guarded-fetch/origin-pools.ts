@@ -6,11 +6,13 @@
  */
 import { isIP, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import { buildConnector, Pool } from 'undici';
+import { buildConnector } from 'undici';
 import { addressPermitted, type Cidr } from '../network-guard.ts';
+import { type ConnectionQueue, createConnectionQueue } from './connection-queue.ts';
 import { blockedAddress } from './fetch-error.ts';
 import { guardedLookup, type ResolveHost } from './guarded-lookup.ts';
 import type { GuardedRequest } from './guarded-request.ts';
+import { createSharedTimer } from './shared-timer.ts';
 
 /** Above this number, pools without a request are closed, the longest unused first. */
 const poolsMax = 500;
@@ -21,11 +23,15 @@ const idlePoolMs = 1_000;
 
 export interface OriginPool {
   readonly key: string;
-  readonly pool: Pool;
+  readonly origin: string;
+  readonly networks: string;
+  readonly group: string | undefined;
+  readonly connections: ConnectionQueue;
   /** Sockets that are not connected yet: undici does not know them, so closing the pool would leave them open. */
   readonly connecting: Set<Socket>;
   users: number;
-  idleTimer?: NodeJS.Timeout;
+  /** While there is no user: the moment of `performance.now()` at which the pool is closed. */
+  endsMs: number;
 }
 
 export interface OriginPools {
@@ -51,33 +57,50 @@ interface OriginPoolsOptions {
 /** Creates no connection yet. */
 export function createOriginPools(options: OriginPoolsOptions): OriginPools {
   const { keepAliveMs } = options;
-  /** Those without a user are in the order of their last use. */
   const pools = new Map<string, OriginPool>();
+  /** The pool of each origin that was used last: mostly it is the one that the next request uses. */
+  const lastOf = new Map<string, OriginPool>();
   let closed = false;
+
+  const closing = createSharedTimer((nowMs) => {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const entry of pools.values())
+      if (entry.users === 0 && entry.endsMs <= nowMs) void discard(entry);
+      else if (entry.users === 0) nextMs = Math.min(nextMs, entry.endsMs);
+    return nextMs;
+  });
 
   function discard(entry: OriginPool): Promise<void> {
     pools.delete(entry.key);
-    clearTimeout(entry.idleTimer);
+    if (lastOf.get(entry.origin) === entry) lastOf.delete(entry.origin);
     for (const socket of entry.connecting) socket.destroy(new Error('the pool was closed'));
-    return entry.pool.destroy();
+    return entry.connections.destroy();
   }
 
   function closeUnused(): void {
     if (pools.size <= poolsMax) return;
-    for (const entry of pools.values()) {
-      if (entry.users === 0) void discard(entry);
-      if (pools.size <= poolsMax) return;
-    }
+    const unused = [...pools.values()].filter(({ users }) => users === 0).sort((a, b) => a.endsMs - b.endsMs);
+    for (const entry of unused.slice(0, pools.size - poolsMax)) void discard(entry);
+  }
+
+  function open(origin: string, networks: string, request: Pick<GuardedRequest, 'allowedNetworks' | 'group'>) {
+    const key = `${origin} ${networks} ${request.group ?? ''}`;
+    const known = pools.get(key);
+    if (known) return known;
+    const entry = { ...openPool(origin, request, options), key, origin, networks, group: request.group };
+    pools.set(key, entry);
+    return entry;
   }
 
   return {
-    enter(origin, { allowedNetworks, group }) {
-      const key = `${origin} ${textOfNetworks(allowedNetworks)} ${group ?? ''}`;
-      const known = pools.get(key);
-      const entry = known ?? openPool(key, origin, { allowedNetworks, group }, options);
+    enter(origin, request) {
+      const networks = textOfNetworks(request.allowedNetworks);
+      const last = lastOf.get(origin);
+      const isLast = last?.networks === networks && last.group === request.group;
+      const entry = isLast ? last : open(origin, networks, request);
       entry.users += 1;
-      if (known) clearTimeout(known.idleTimer);
-      else pools.set(key, entry);
+      if (isLast) return entry;
+      lastOf.set(origin, entry);
       closeUnused();
       return entry;
     },
@@ -87,25 +110,24 @@ export function createOriginPools(options: OriginPoolsOptions): OriginPools {
       if (entry.users > 0 || closed) return;
       // No request waits for these connections any more.
       for (const socket of entry.connecting) socket.destroy(new Error('the request has ended'));
-      entry.idleTimer = setTimeout(() => void discard(entry), keepAliveMs + idlePoolMs).unref();
-      pools.delete(entry.key);
-      pools.set(entry.key, entry);
+      entry.endsMs = performance.now() + keepAliveMs + idlePoolMs;
+      closing.setFor(entry.endsMs);
       closeUnused();
     },
 
     async close() {
       closed = true;
+      closing.clear();
       await Promise.all([...pools.values()].map(discard));
     },
   };
 }
 
 function openPool(
-  key: string,
   origin: string,
   { allowedNetworks, group }: Pick<GuardedRequest, 'allowedNetworks' | 'group'>,
   { secureContextOf, lookups, connectionsPerOrigin, keepAliveMs }: OriginPoolsOptions,
-): OriginPool {
+): Pick<OriginPool, 'connections' | 'connecting' | 'users' | 'endsMs'> {
   const connecting = new Set<Socket>();
   const connector = buildConnector({
     secureContext: secureContextOf(new URL(origin).hostname),
@@ -116,8 +138,7 @@ function openPool(
     lookup: guardedLookup(lookups(group), allowedNetworks),
   }) as (...args: Parameters<buildConnector.connector>) => Socket;
 
-  const pool = new Pool(origin, {
-    connections: connectionsPerOrigin,
+  const connections = createConnectionQueue(origin, connectionsPerOrigin, {
     keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: keepAliveMs,
     // The exchange has a time limit of its own.
@@ -138,7 +159,7 @@ function openPool(
       connecting.add(socket);
     },
   });
-  return { key, pool, connecting, users: 0 };
+  return { connections, connecting, users: 0, endsMs: Number.POSITIVE_INFINITY };
 }
 
 /** Computed once for each list: callers pass the same list with each request. */
