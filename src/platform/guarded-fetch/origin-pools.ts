@@ -4,13 +4,19 @@
  * another organisation, which may not, would find. And a group that waits for slow answers of a host uses up its own
  * connections there, not those of another group.
  */
+import { createRequire } from 'node:module';
 import { isIP, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import { buildConnector, Pool } from 'undici';
+import type { buildConnector as BuildConnector, Pool } from 'undici';
 import { addressPermitted, type Cidr } from '../network-guard.ts';
 import { blockedAddress } from './fetch-error.ts';
 import { guardedLookup, type ResolveHost } from './guarded-lookup.ts';
 import type { GuardedRequest } from './guarded-request.ts';
+
+// Its two parts that are used here. All of the package, with its fetch, mocks and caches, takes 12 MB more.
+const load = createRequire(import.meta.url);
+const OnePool = load('undici/lib/dispatcher/pool.js') as typeof Pool;
+const buildConnector = load('undici/lib/core/connect.js') as typeof BuildConnector;
 
 /** Above this number, pools without a request are closed, the longest unused first. */
 const poolsMax = 500;
@@ -114,9 +120,9 @@ function openPool(
     allowH2: false,
     timeout: connectTimeoutMs,
     lookup: guardedLookup(lookups(group), allowedNetworks),
-  }) as (...args: Parameters<buildConnector.connector>) => Socket;
+  }) as (...args: Parameters<BuildConnector.connector>) => Socket;
 
-  const pool = new Pool(origin, {
+  const pool = new OnePool(origin, {
     connections: connectionsPerOrigin,
     keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: keepAliveMs,
