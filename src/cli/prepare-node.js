@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 
 /** The most MB of each half of the young generation. Without it both take 128 MB, most of them garbage. */
-const youngGeneration = '--max-semi-space-size=8';
+const youngGeneration = '--max-semi-space-size=4';
 /** How much the heap may grow before it is collected, in percent of what was alive. Without it that is up to 300. */
 const growth = '--heap-growing-percent=50';
 
