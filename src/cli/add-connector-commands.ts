@@ -1,10 +1,11 @@
 /** The subcommands of `connector`, as one table. They need no configuration and no database. */
 import type { Command } from 'commander';
-import { configOption, dataOption } from './command-options.ts';
-import { runConnectorList } from './commands/connector-list.ts';
-import { runConnectorNew } from './commands/connector-new.ts';
-import { runConnectorShow } from './commands/connector-show.ts';
-import { runConnectorVerify } from './commands/connector-verify.ts';
+import { configOption, dataOption, whenCalled } from './command-options.ts';
+
+const runConnectorList = whenCalled(async () => (await import('./commands/connector-list.ts')).runConnectorList);
+const runConnectorNew = whenCalled(async () => (await import('./commands/connector-new.ts')).runConnectorNew);
+const runConnectorShow = whenCalled(async () => (await import('./commands/connector-show.ts')).runConnectorShow);
+const runConnectorVerify = whenCalled(async () => (await import('./commands/connector-verify.ts')).runConnectorVerify);
 
 export function addConnectorCommands(connector: Command): void {
   add(connector, 'list', 'list the connectors of this program and what each can do', runConnectorList);

@@ -1,17 +1,16 @@
 /** The subcommands of `console`, as one table. */
 import { type Command, Option } from 'commander';
 import { viewerRoles } from '#console/access/viewer.ts';
-import { addBridgeSubcommand } from './command-options.ts';
-import { type LinkOptions, runConsoleLink } from './commands/console-link.ts';
-import {
-  type PasswordOptions,
-  type RoleOptions,
-  runUsersAdd,
-  runUsersList,
-  runUsersRemove,
-  runUsersSetPassword,
-  runUsersSetRole,
-} from './commands/console-users.ts';
+import { addBridgeSubcommand, whenCalled } from './command-options.ts';
+import type { LinkOptions } from './commands/console-link.ts';
+import type { PasswordOptions, RoleOptions } from './commands/console-users.ts';
+
+const runConsoleLink = whenCalled(async () => (await import('./commands/console-link.ts')).runConsoleLink);
+const runUsersAdd = whenCalled(async () => (await import('./commands/console-users.ts')).runUsersAdd);
+const runUsersList = whenCalled(async () => (await import('./commands/console-users.ts')).runUsersList);
+const runUsersRemove = whenCalled(async () => (await import('./commands/console-users.ts')).runUsersRemove);
+const runUsersSetPassword = whenCalled(async () => (await import('./commands/console-users.ts')).runUsersSetPassword);
+const runUsersSetRole = whenCalled(async () => (await import('./commands/console-users.ts')).runUsersSetRole);
 
 const role = () => new Option('--role <role>', 'what the person may see and do').choices(viewerRoles);
 const flows = () => new Option('--flows <flow...>', 'the flows that are seen and operated (default: all)');

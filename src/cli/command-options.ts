@@ -26,6 +26,16 @@ export function run<Options>(command: (options: Options) => Promise<number>) {
 }
 
 /**
+ * A command whose module is loaded when it is called: a program that runs for months does not hold those of the others,
+ * and a command begins sooner.
+ */
+export function whenCalled<Given extends unknown[]>(
+  load: () => Promise<(...given: Given) => Promise<number>>,
+): (...given: Given) => Promise<number> {
+  return async (...given) => (await load())(...given);
+}
+
+/**
  * Adds a subcommand of `bridge` with the options that each of them has: `--config`, `--data`, `--json`. `usage` is its
  * name with its arguments: `pause <flow>`. `perform` gets the arguments and the options, also those before the
  * subcommand's name, and returns the exit code. With `isDefault` it runs when `parent` is called without a subcommand.

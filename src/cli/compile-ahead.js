@@ -8,11 +8,27 @@ import { prepareNode } from './prepare-node.js';
 
 prepareNode();
 for (const file of readdirSync(new URL('commands/', import.meta.url))) await import(`./commands/${file}`);
+for (const name of readdirSync(new URL('../../connectors/', import.meta.url)))
+  await import(`../../connectors/${name}/index.ts`);
+// Also what is loaded only where it is used.
 for (const door of [
+  '#bridge/alerts/start-alerts.ts',
   '#bridge/create-bridge.ts',
+  '#bridge/flows/open-flows.ts',
+  '#bridge/flows/register-flows.ts',
+  '#bridge/intake/open-intakes.ts',
+  '#bridge/intake/register-intakes.ts',
+  '#bridge/intake/start-intake.ts',
+  '#bridge/pull/start-pull.ts',
+  '#bridge/push/start-push.ts',
+  '#bridge/receive/start-receive.ts',
+  '#bridge/reconcile/start-reconcile.ts',
+  '#bridge/status/samples.ts',
   '#console/access/console-access.ts',
   '#console/mount-console.ts',
+  '#console/mount-status.ts',
   '#platform/queue.ts',
+  '#platform/queue/redis-backend.ts',
   '#service/create-service.ts',
   './main.ts',
 ])

@@ -3,7 +3,6 @@ import type { BridgeSettings } from '#bridge/settings.ts';
 import { createSourceClients } from '#bridge/source-clients.ts';
 import { systemClock } from '#platform/clock.ts';
 import { Registry } from '#platform/metrics.ts';
-import { examine } from './commands/bridge-doctor.ts';
 import type { DoctorFinding } from './doctor/finding.ts';
 import type { Installation } from './installation.ts';
 
@@ -18,6 +17,8 @@ export function createConsoleDoctor(
   const { fetch } = installation.outgoing;
   const clientOf = createSourceClients({ settings, fetch, clock: systemClock, database, registry: new Registry() });
   return async () => {
+    // Loaded when somebody asks, as the examination needs what no program needs otherwise.
+    const { examine } = await import('./commands/bridge-doctor.ts');
     const findings: DoctorFinding[] = [];
     const signal = AbortSignal.timeout(examineMs);
     const command = { installation, settings, database, clock: systemClock, signal, clientOf };

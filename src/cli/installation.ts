@@ -274,7 +274,6 @@ export async function startInstalledBridge(
   offers: Pick<ConsoleDeps, 'doctor' | 'story'> = {},
 ): Promise<Bridge> {
   const { startBridge } = await import('#bridge/create-bridge.ts');
-  const { mountConsole, mountStatus } = await import('#console/mount-console.ts');
   const { createConsoleAccess } = await import('#console/access/console-access.ts');
   const { createSourceClients } = await import('#bridge/source-clients.ts');
   const { configuration, open, outgoing, log, dataDir, secrets } = installation;
@@ -301,20 +300,28 @@ export async function startInstalledBridge(
     guardMetrics: (request) => access.guardMetrics(request),
     mountConsole: async (application) => {
       await access.mount(application);
-      if (!settings.console_pages) return mountStatus(application, { settings, database, clock: systemClock });
-      return mountConsole(application, {
-        settings,
-        role,
-        database,
-        clock: systemClock,
-        log,
-        dataDir,
-        fetch: outgoing.fetch,
-        secrets,
-        clientOf,
-        isCurrent: (request) => access.isCurrent(request),
-        ...offers,
+      if (!settings.console_pages) {
+        const { mountStatus } = await import('#console/mount-status.ts');
+        return mountStatus(application, { settings, database, clock: systemClock });
+      }
+      let endStreams: (() => void) | undefined;
+      application.mountWhenAsked(async (part) => {
+        const { mountConsole } = await import('#console/mount-console.ts');
+        endStreams = mountConsole(part, {
+          settings,
+          role,
+          database,
+          clock: systemClock,
+          log,
+          dataDir,
+          fetch: outgoing.fetch,
+          secrets,
+          clientOf,
+          isCurrent: (request) => access.isCurrent(request),
+          ...offers,
+        });
       });
+      return () => endStreams?.();
     },
   });
 }

@@ -1,7 +1,5 @@
 /** The console: a web application, the JSON API that it uses, and the stream that keeps it live. */
 import type { Request } from 'express';
-import { readStatus } from '#bridge/status/status.ts';
-import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Application } from '#platform/http/application.ts';
 import { mountEndpoints } from '#platform/http/endpoint.ts';
@@ -12,13 +10,12 @@ import { createLiveStream } from './api/live.ts';
 import { withoutPrices } from './api/prices.ts';
 import { statusFor } from './api/read-overview.ts';
 import { mountAssistant } from './assistant/mount-assistant.ts';
-import { cacheStatus } from './cached-status.ts';
 import { mountWebFiles } from './web-files.ts';
 
 const bodyBytesMax = 256 * 1024;
 
 /** Mounts everything; the access check is mounted before it. Call the function that it returns before the server closes. */
-export function mountConsole({ express }: Application, deps: ConsoleDeps): () => void {
+export function mountConsole({ express }: Pick<Application, 'express'>, deps: ConsoleDeps): () => void {
   const { settings, clock } = deps;
   const calls = createConsoleCalls(deps);
   const { status, endpoints, answer } = calls;
@@ -42,19 +39,6 @@ export function mountConsole({ express }: Application, deps: ConsoleDeps): () =>
   mountAssistant(express, deps, calls);
   mountWebFiles(express);
   return () => live.close();
-}
-
-/** What a process without the console's pages has. */
-export function mountStatus(
-  { express }: Application,
-  { settings, database, clock }: Pick<ConsoleDeps, 'settings' | 'database' | 'clock'>,
-): () => void {
-  const status = cacheStatus(() => readStatus(database, { settings, now: timestampNow(clock) }), clock);
-  express.get('/status.json', async (_request, response) => {
-    response.locals.route = '/status.json';
-    response.json(await status.read());
-  });
-  return () => undefined;
 }
 
 function whoAsks(request: Request, scopes: readonly string[]): ConsoleCaller {

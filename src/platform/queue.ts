@@ -9,7 +9,6 @@ import { createLane, type Lane, type Work } from './queue/lane.ts';
 import { createLaneQueues } from './queue/lane-queues.ts';
 import { createOutageLog } from './queue/outage-log.ts';
 import { openPostgresBackend } from './queue/postgres-backend.ts';
-import { openRedisBackend } from './queue/redis-backend.ts';
 import { type RunningLane, startLane } from './queue/running-lane.ts';
 import { answerTimeoutMs, within } from './queue/within.ts';
 
@@ -74,7 +73,7 @@ export async function createSignals(options: SignalsOptions): Promise<Signals> {
   const outages = createOutageLog(log, 'the queue');
   const common = { namespace, lockMs, connectMs: answerTimeoutMs, reportError: outages.report };
   const backend = redisUrl
-    ? await openRedisBackend({ ...common, redisUrl })
+    ? await (await import('./queue/redis-backend.ts')).openRedisBackend({ ...common, redisUrl })
     : await openPostgresBackend({ ...common, databaseUrl, poolMax }).catch((error: unknown) => {
         throw error instanceof AppError ? error : unavailable(error);
       });

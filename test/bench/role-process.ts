@@ -1,5 +1,5 @@
 /** One role of the bridge, or the service, as the process that an operator starts. */
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
@@ -15,7 +15,16 @@ export interface RoleProcess {
   close(): Promise<void>;
 }
 
-const program = join(import.meta.dirname, '..', '..', 'src', 'cli', 'launch.js');
+const programs = join(import.meta.dirname, '..', '..', 'src', 'cli');
+const program = join(programs, 'launch.js');
+
+/**
+ * Fills the compile cache, as the container image does and as a first start does for later ones: a process whose modules
+ * are not in it holds the compiler of TypeScript, too.
+ */
+export function compileAhead(): void {
+  execFileSync(process.execPath, [join(programs, 'compile-ahead.js'), '--help'], { stdio: 'ignore' });
+}
 
 /** Starts it over a folder of its own, with the bridge's settings; resolves when it is ready. */
 export async function startRole(options: {

@@ -122,7 +122,7 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
 
 async function startServer(installation: Installation, kind: ServerKind): Promise<Server> {
   // The bridge with the limits that its launcher sets.
-  const execArgv = kind === 'bridge' ? ['--max-semi-space-size=8', '--heap-growing-percent=50'] : [];
+  const execArgv = kind === 'bridge' ? ['--max-semi-space-size=4', '--heap-growing-percent=50'] : [];
   const child: ChildProcess = fork(new URL('notification-server-process.ts', import.meta.url), { execArgv });
   const ask = async (question: ServerOrder | 'usage') => {
     const answer = once(child, 'message');

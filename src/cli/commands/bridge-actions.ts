@@ -1,5 +1,4 @@
 /** `bridge actions`: the audit log, latest first: who did what, on which object, from where, when, and whether it was allowed. */
-import { InvalidArgumentError } from 'commander';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type ActionOutcome, type RecordedAction, readActions } from '#platform/audit-log.ts';
 import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
@@ -14,12 +13,6 @@ export interface ActionsOptions extends BridgeCommandOptions {
   to?: Timestamp;
   before?: string;
   limit: number;
-}
-
-/** Parses the option `--before`; throws commander's InvalidArgumentError. */
-export function actionId(text: string): string {
-  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)) return text;
-  throw new InvalidArgumentError('It must be the action that an earlier page has printed.');
 }
 
 /** A page for people; the last line says how to read on. */

@@ -2,36 +2,19 @@
  * `bridge dead-letters`: the documents that an ERP refused, and the suppliers of intakes that a service refused, with
  * the message.
  */
-import { InvalidArgumentError } from 'commander';
-import { z } from 'zod';
 import { type DeadLetter, readDeadLetters } from '#bridge/flows/control-flows.ts';
 import { createObjectUrls } from '#bridge/flows/object-urls.ts';
 import { readIntakeDeadLetters } from '#bridge/intake/control-intakes.ts';
-import { documentKinds } from '#connector/documents.ts';
-import { timestamp } from '#contract/scalars.ts';
 import { type BridgeCommand, type BridgeCommandOptions, isIntake, withBridge } from '../bridge-command.ts';
 import { type SubjectOptions, subjectIds } from '../named-subjects.ts';
 import { print, shortTime, tableOf } from '../output.ts';
+import type { LastSeen } from '../page-places.ts';
 import { referenceText } from './bridge-find.ts';
 
 export interface DeadLettersOptions extends BridgeCommandOptions, SubjectOptions {
   flow?: string;
   limit: number;
   after?: LastSeen;
-}
-
-const lastSeen = z.tuple([timestamp, z.string(), z.enum(documentKinds), z.string()]);
-
-/** The last dead letter of a page: its time, flow, kind and key. */
-type LastSeen = z.infer<typeof lastSeen>;
-
-/** Reads the place that an earlier page has printed as `next`. */
-export function readLastSeen(text: string): LastSeen {
-  try {
-    return lastSeen.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
-  } catch {
-    throw new InvalidArgumentError('It must be the place that an earlier page has printed.');
-  }
 }
 
 /** Shows the newest first. Exit code 1 when there are any. */

@@ -1,5 +1,4 @@
 /** `bridge history`: the timeline of one document, from the change at the service to the ERP's answer. */
-import { InvalidArgumentError } from 'commander';
 import type { RecordVersion } from '#bridge/assemble/made-of.ts';
 import { makeDocuments } from '#bridge/assemble/make-documents.ts';
 import { createObjectUrls } from '#bridge/flows/object-urls.ts';
@@ -19,12 +18,6 @@ export interface HistoryOptions extends FindCommandOptions {
   before?: string;
   from?: Timestamp;
   to?: Timestamp;
-}
-
-/** Reads the id of an attempt that an earlier page has printed. */
-export function attemptId(text: string): string {
-  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)) return text;
-  throw new InvalidArgumentError('It must be the attempt that an earlier page has printed.');
 }
 
 /** Exit code 1 while the document is not as it should be in the ERP: it waits, is held, or was refused. */

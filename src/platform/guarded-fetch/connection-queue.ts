@@ -3,12 +3,13 @@
  * was used last first; else a new one; else its turn. This is done here and not by undici's Pool: that takes a connection
  * for unused only in the next round of the event loop, so that two rounds pass between an answer and the next request.
  */
-import { Client } from 'undici';
+import type { Client as UndiciClient } from 'undici';
+import { Client } from './undici-parts.ts';
 
 /** What needs a connection for a while. */
 export interface Waiting {
   /** It has a connection now, until it calls `release`. */
-  begin(client: Client): void;
+  begin(client: UndiciClient): void;
 }
 
 export interface ConnectionQueue {
@@ -17,20 +18,20 @@ export interface ConnectionQueue {
   /** An exchange that waits is not begun any more. */
   forget(exchange: Waiting): void;
   /** The connection is unused now. It need not be intact: undici makes it anew. */
-  release(client: Client): void;
+  release(client: UndiciClient): void;
   /** Ends all connections. */
   destroy(): Promise<void>;
 }
 
 /** Opens no connection yet. There are at most `most`; each of them is closed by undici when it is unused for a while. */
-export function createConnectionQueue(origin: string, most: number, options: Client.Options): ConnectionQueue {
-  const all: Client[] = [];
-  const unused: Client[] = [];
+export function createConnectionQueue(origin: string, most: number, options: UndiciClient.Options): ConnectionQueue {
+  const all: UndiciClient[] = [];
+  const unused: UndiciClient[] = [];
   const waiting = new Set<Waiting>();
   // Under TLS the first connection is made alone, so that the others can continue its session.
   let atMost = origin.startsWith('https:') ? 1 : most;
 
-  function open(): Client | undefined {
+  function open(): UndiciClient | undefined {
     if (all.length >= atMost) return undefined;
     const client = new Client(origin, options);
     all.push(client);
@@ -48,7 +49,7 @@ export function createConnectionQueue(origin: string, most: number, options: Cli
     }
   }
 
-  function beginNext(client: Client): void {
+  function beginNext(client: UndiciClient): void {
     const [next] = waiting;
     if (!next) {
       unused.push(client);

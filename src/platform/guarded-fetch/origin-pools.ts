@@ -6,13 +6,14 @@
  */
 import { isIP, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import { buildConnector } from 'undici';
+import type { buildConnector as BuildConnector } from 'undici';
 import { addressPermitted, type Cidr } from '../network-guard.ts';
 import { type ConnectionQueue, createConnectionQueue } from './connection-queue.ts';
 import { blockedAddress } from './fetch-error.ts';
 import { guardedLookup, type ResolveHost } from './guarded-lookup.ts';
 import type { GuardedRequest } from './guarded-request.ts';
 import { createSharedTimer } from './shared-timer.ts';
+import { buildConnector } from './undici-parts.ts';
 
 /** Above this number, pools without a request are closed, the longest unused first. */
 const poolsMax = 500;
@@ -136,7 +137,7 @@ function openPool(
     allowH2: false,
     timeout: connectTimeoutMs,
     lookup: guardedLookup(lookups(group), allowedNetworks),
-  }) as (...args: Parameters<buildConnector.connector>) => Socket;
+  }) as (...args: Parameters<BuildConnector.connector>) => Socket;
 
   const connections = createConnectionQueue(origin, connectionsPerOrigin, {
     keepAliveTimeout: keepAliveMs,

@@ -61,7 +61,7 @@ export interface TestApplication {
 export async function startTestApplication(
   options: Partial<ApplicationOptions> & {
     seen?: Seen;
-    more?: (app: Express) => void;
+    more?: (app: Express, application: Application) => void;
     listen?: Partial<ListenOptions>;
   } = {},
 ): Promise<TestApplication> {
@@ -83,7 +83,7 @@ export async function startTestApplication(
     around: (request, run) => run(request.caller),
     bodyBytesMax,
   });
-  options.more?.(application.express);
+  options.more?.(application.express, application);
   application.finish();
   const server = await listen(application.express, { host: '127.0.0.1', port: 0, ...options.listen });
   onTestFinished(() => server.close(0));
