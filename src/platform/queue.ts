@@ -27,8 +27,8 @@ export interface Signals {
   /**
    * The same, past the queue where this process works the lane: it works each key at once, after the run of that key that
    * it may be in. For work that may run twice at once in two processes: it claims its rows one by one, or it takes a lease
-   * and looks again, once it has released it, for what was signalled meanwhile. A key whose work is cut short goes to the
-   * queue.
+   * and looks again, once it has released it, for what was signalled meanwhile. What is more than `concurrency` goes to the
+   * queue, and so does a key whose work is cut short.
    */
   signalHere(lane: string, keys: readonly string[]): Promise<boolean>;
   /**
@@ -105,12 +105,14 @@ export async function createSignals(options: SignalsOptions): Promise<Signals> {
       const lane = lanesHere.get(name);
       if (!lane || closing) return signal(name, keys);
       const giveBack = (key: string) => void givenBack.add(queues.send(name, [key]));
-      for (const key of keys) void lane.workHere(key, giveBack);
-      return true;
+      return signal(
+        name,
+        keys.filter((key) => !lane.workHere(key, giveBack)),
+      );
     },
 
     work(name, { concurrency }, work) {
-      const lane = createLane(name, work, log);
+      const lane = createLane(name, { concurrency, work, log });
       lanesHere.set(name, lane);
       const open = () => {
         const worker = backend.openWorker(name, concurrency, lane.handle);

@@ -196,6 +196,29 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       await expect.poll(() => worked).toEqual(['a']);
     });
 
+    test('no more keys at once are worked past the queue than the lane works, and all others go through it', async () => {
+      const lane = newLane();
+      const concurrency = 2;
+      const finish = gate();
+      let atOnce = 0;
+      let most = 0;
+      const worked: string[] = [];
+      signals.work(lane, { concurrency }, async (key) => {
+        atOnce += 1;
+        most = Math.max(most, atOnce);
+        worked.push(key);
+        await finish.opened;
+        atOnce -= 1;
+      });
+      const keys = Array.from({ length: 20 }, (_, n) => `key-${n}`);
+      expect(await signals.signalHere(lane, keys)).toBe(true);
+      // Two past the queue, and two from it.
+      await expect.poll(() => atOnce).toBe(2 * concurrency);
+      finish.open();
+      await expect.poll(() => worked.toSorted()).toEqual(keys.toSorted());
+      expect(most).toBeLessThanOrEqual(2 * concurrency);
+    });
+
     test('a key that is worked past the queue when its process stops goes to another process', async () => {
       const lane = newLane();
       const stopping = await anotherProcess();

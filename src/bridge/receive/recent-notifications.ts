@@ -7,6 +7,7 @@
  * What is remembered stands in arrays of numbers: an object for each of thousands of notifications would cost the garbage
  * collector more time than the receiver spends on checking signatures.
  */
+import { ShortLived } from '#platform/short-lived.ts';
 
 export interface RecentNotifications {
   /**
@@ -21,6 +22,13 @@ export interface RecentNotifications {
 const bucketSize = 8;
 const alreadyStored = Promise.resolve();
 
+/** A notification that is being stored. There are as many as requests at once: some dozens. */
+interface Writing {
+  readonly first: number;
+  readonly second: number;
+  readonly stored: Promise<void>;
+}
+
 interface Remembered {
   /** Two halves of 64 bits for each place; zero for both: empty. */
   readonly high: Uint32Array;
@@ -34,7 +42,7 @@ export function createRecentNotifications(max: number): RecentNotifications {
   const buckets = 2 ** Math.ceil(Math.log2(Math.max(1, max / 4)));
   // Made for the first notification: most of hundreds of sources may never send one.
   let remembered: Remembered | undefined;
-  const writing = new Map<number, Promise<void>>();
+  const writing = new ShortLived<Writing>();
 
   function isRemembered(first: number, second: number): boolean {
     if (!remembered) return false;
@@ -63,18 +71,17 @@ export function createRecentNotifications(max: number): RecentNotifications {
     storeOnce: (signature, store) => {
       const first = signature.readUInt32BE(0);
       const second = signature.readUInt32BE(4);
-      // 53 bits, for the few hundred that are being written at once.
-      const key = first * 2 ** 21 + (second >>> 11);
-      const known = writing.get(key) ?? (isRemembered(first, second) ? alreadyStored : undefined);
+      const isSame = (other: Writing) => other.first === first && other.second === second;
+      const known = writing.find(isSame)?.stored ?? (isRemembered(first, second) ? alreadyStored : undefined);
       if (known) return { isNew: false, stored: known };
       const stored = store();
-      writing.set(key, stored);
+      const place = writing.add({ first, second, stored });
       stored.then(
         () => {
-          writing.delete(key);
+          writing.remove(place);
           remember(first, second);
         },
-        () => writing.delete(key),
+        () => writing.remove(place),
       );
       return { isNew: true, stored };
     },

@@ -32,6 +32,12 @@ export interface SharedCommit<Item> {
   idle(): Promise<void>;
 }
 
+/** Items that share a write, and how it ended. One promise for all of them: hundreds would cost more than the write. */
+interface Batch<Item> {
+  readonly items: Item[];
+  readonly written: PromiseWithResolvers<void>;
+}
+
 /** `write` stores up to `batchMax` items. `add` rejects while `backlogMax` items are waiting. */
 export function createSharedCommit<Item>(options: {
   write: (items: readonly Item[]) => Promise<void>;
@@ -39,31 +45,30 @@ export function createSharedCommit<Item>(options: {
   backlogMax: number;
   clock: Clock;
 }): SharedCommit<Item> {
-  interface Waiting {
-    item: Item;
-    resolve: () => void;
-    reject: (error: unknown) => void;
-  }
-  const waiting: Waiting[] = [];
+  const { batchMax } = options;
+  /** All but the last one are full. */
+  const waiting: Batch<Item>[] = [];
+  let waitingItems = 0;
   let running: Promise<void> | undefined;
   let gathering: { count: number; enough: () => void } | undefined;
 
   async function writeAll(): Promise<void> {
     // Items that arrive in the same turn of the event loop as the first one share its write.
     await setImmediate();
-    while (waiting.length > 0) {
-      const batch = waiting.splice(0, options.batchMax);
+    for (let batch = waiting.shift(); batch; batch = waiting.shift()) {
+      const { length } = batch.items;
+      waitingItems -= length;
       const beganMs = options.clock.nowMs();
       await writeBatch(batch);
       const isSlow = options.clock.nowMs() - beganMs >= slowMs;
-      if (isSlow && waiting.length > 0) await gather(Math.min(waiting.length + batch.length, options.batchMax));
+      if (isSlow && waitingItems > 0) await gather(Math.min(waitingItems + length, batchMax));
     }
     running = undefined;
   }
 
   /** Resolves when `count` items are waiting, or after `gatherMs`. */
   async function gather(count: number): Promise<void> {
-    if (waiting.length >= count) return;
+    if (waitingItems >= count) return;
     // The timer is left to end by itself: to abort it would cost more than it does.
     await new Promise<void>((enough) => {
       gathering = { count, enough };
@@ -72,26 +77,36 @@ export function createSharedCommit<Item>(options: {
     gathering = undefined;
   }
 
-  async function writeBatch(batch: readonly Waiting[]): Promise<void> {
+  async function writeBatch({ items, written }: Batch<Item>): Promise<void> {
     try {
-      await options.write(batch.map(({ item }) => item));
-      for (const { resolve } of batch) resolve();
+      await options.write(items);
+      written.resolve();
     } catch (error) {
-      for (const { reject } of batch) reject(error);
+      written.reject(error);
     }
   }
 
+  function openBatch(): Batch<Item> {
+    const last = waiting.at(-1);
+    if (last && last.items.length < batchMax) return last;
+    const batch = { items: [], written: Promise.withResolvers<void>() };
+    waiting.push(batch);
+    return batch;
+  }
+
   return {
-    add: (item) =>
-      new Promise((resolve, reject) => {
-        if (waiting.length >= options.backlogMax) {
-          reject(new AppError('unavailable', 'Too many notifications are waiting to be stored. Send it again later.'));
-          return;
-        }
-        waiting.push({ item, resolve, reject });
-        if (gathering && waiting.length >= gathering.count) gathering.enough();
-        running ??= writeAll();
-      }),
+    add: (item) => {
+      if (waitingItems >= options.backlogMax)
+        return Promise.reject(
+          new AppError('unavailable', 'Too many notifications are waiting to be stored. Send it again later.'),
+        );
+      const { items, written } = openBatch();
+      items.push(item);
+      waitingItems += 1;
+      if (gathering && waitingItems >= gathering.count) gathering.enough();
+      running ??= writeAll();
+      return written.promise;
+    },
     idle: async () => {
       await running;
     },

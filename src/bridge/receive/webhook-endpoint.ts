@@ -18,7 +18,7 @@ import type { UnverifiedBounds } from '#platform/http/unverified-bytes.ts';
 import { parseInput } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
-import { type Span, traced } from '#platform/telemetry.ts';
+import { type Span, telemetryBackend, traced } from '#platform/telemetry.ts';
 import { bearerTokenOf } from './bearer/bearer-check.ts';
 import type { BearerCheck } from './bearer/bearer-deps.ts';
 import { createRecentNotifications, type RecentNotifications } from './recent-notifications.ts';
@@ -58,8 +58,20 @@ export interface WebhookEndpointDeps {
 
 /** A source with what this process remembers of it. */
 interface KnownSource extends ReceivedSource {
+  /** Whose connections are protected. */
+  readonly owner: string;
   readonly isStale: (timestamp: Timestamp, nowMs: number) => boolean;
   readonly recent: RecentNotifications;
+}
+
+/** A notification that its source has signed. */
+interface VerifiedNotification {
+  readonly name: string;
+  readonly source: KnownSource;
+  readonly signature: Buffer;
+  readonly body: Buffer;
+  readonly trigger: string;
+  readonly timestamp: Timestamp;
 }
 
 /** The result of a notification that was answered with 200. */
@@ -104,17 +116,18 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
   const sources = new Map<string, KnownSource>(
     [...deps.sources].map(([name, source]) => [
       name,
-      { ...source, isStale: staleness(source.freshnessMs), recent: createRecentNotifications(rememberedMax) },
+      {
+        ...source,
+        owner: `source ${name}`,
+        isStale: staleness(source.freshnessMs),
+        recent: createRecentNotifications(rememberedMax),
+      },
     ]),
   );
   const warn = createThrottledLog(deps.log, clock);
 
-  /** Reads the body and verifies that the source has sent it. Throws an AppError for anything else. */
-  async function readVerified(
-    request: IncomingMessage,
-    response: ServerResponse,
-    name: string,
-  ): Promise<{ source: KnownSource; signature: Buffer; body: Buffer }> {
+  /** The source that a request names, and its signature. Throws an AppError when the body cannot be genuine. */
+  function readHead(request: IncomingMessage, response: ServerResponse, name: string) {
     if (request.method !== 'POST') {
       response.setHeader('Allow', 'POST');
       throw new AppError('method-not-allowed', 'Notifications are sent with POST.');
@@ -124,36 +137,38 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     const signature = typeof header === 'string' ? readSignature(header) : undefined;
     // A body that cannot be genuine is not even read: it costs the sender more than the receiver.
     if (!source || !signature) throw refused('no-signature');
+    return { source, signature };
+  }
+
+  /** Reads the body, and verifies that its source has signed it. Throws an AppError for anything else. */
+  async function readVerified(request: IncomingMessage, name: string, signature: Buffer): Promise<Buffer> {
     const hasKeys = () => signingKeys.keysOf(name).length > 0;
     // Another process may have registered a webhook with a new key just now.
     if (!hasKeys() && !((await signingKeys.readAgain()) && hasKeys())) throw refused('no-key');
     const unverified = deps.bodies.unverified.begin();
-    let body: Buffer;
     try {
-      body = await readBody(request, deps.bodyBytesMax, { withinMs: deps.bodies.withinMs, unverified });
+      const body = await readBody(request, deps.bodyBytesMax, { withinMs: deps.bodies.withinMs, unverified });
       const isSigned = () => isSignedWith(signingKeys.keysOf(name), body, signature);
       if (!isSigned() && !((await signingKeys.readAgain()) && isSigned())) throw refused('wrong-signature');
+      return body;
     } finally {
       unverified.end();
     }
-    // After the signature, so that only the service can cause requests to the authorisation server, or learns of it.
-    if (source.bearer) {
-      const token = bearerTokenOf(request.headers.authorization);
-      if (token === undefined) throw missingToken();
-      if (!(await source.bearer(token))) {
-        response.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
-        throw wrongToken();
-      }
-    }
-    protectConnection(request, `source ${name}`);
-    return { source, signature, body };
   }
 
+  /** Checks the token that is required beside the signature. Throws an AppError when it is missing or not valid. */
+  async function checkBearer(check: BearerCheck, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const token = bearerTokenOf(request.headers.authorization);
+    if (token === undefined) throw missingToken();
+    if (await check(token)) return;
+    response.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
+    throw wrongToken();
+  }
+
+  /** Stores what the source has sent. Rejects with AppError `unavailable` when it cannot be stored. */
   async function accept(
-    name: string,
-    { source, signature, body }: Awaited<ReturnType<typeof readVerified>>,
-    { trigger, timestamp }: ReturnType<typeof readNotification>,
-    span: Span | undefined,
+    { name, source, signature, body, trigger, timestamp }: VerifiedNotification,
+    span?: Span,
   ): Promise<AcceptedAs> {
     const receivedMs = clock.nowMs();
     if (source.isStale(timestamp, receivedMs)) {
@@ -180,27 +195,36 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     return isNew ? 'accepted' : 'repeated';
   }
 
-  const handle: DirectRoute['handle'] = async (request, response, { segment, requestId }) => {
+  /** The same in a span. Only now: who cannot sign makes no spans, and has no say in which trace they stand. */
+  function acceptTraced(verified: VerifiedNotification, request: IncomingMessage, startMs: number) {
+    const { traceparent } = request.headers;
+    const parent = typeof traceparent === 'string' ? traceparent : null;
+    const attributes = { 'sourcing.source': verified.name, 'sourcing.trigger': verified.trigger };
+    const options = { kind: 'server', parent, attributes, startMs } as const;
+    return traced('receive notification', options, (span) => accept(verified, span));
+  }
+
+  const handle: DirectRoute['handle'] = async (request, response, { segment: name, requestId }) => {
     try {
       const startMs = Date.now();
-      const verified = await readVerified(request, response, segment);
-      const notified = readNotification(verified.body);
-      // Only now: who cannot sign makes no spans, and has no say in which trace they stand.
-      const { traceparent } = request.headers;
-      const parent = typeof traceparent === 'string' ? traceparent : null;
-      const attributes = { 'sourcing.source': segment, 'sourcing.trigger': notified.trigger };
-      const options = { kind: 'server', parent, attributes, startMs } as const;
-      const result = await traced('receive notification', options, (span) => accept(segment, verified, notified, span));
+      const { source, signature } = readHead(request, response, name);
+      const body = await readVerified(request, name, signature);
+      // After the signature, so that only the service can cause requests to the authorisation server, or learns of it.
+      if (source.bearer) await checkBearer(source.bearer, request, response);
+      protectConnection(request, source.owner);
+      const { trigger, timestamp } = readNotification(body);
+      const verified = { name, source, signature, body, trigger, timestamp };
+      const result = await (telemetryBackend() ? acceptTraced(verified, request, startMs) : accept(verified));
       const { headers, text } = answers[result];
       response.writeHead(200, [...headers, 'X-Request-Id', requestId]).end(text);
       received.inc({ result });
-      refusals.accepted(segment);
+      refusals.accepted(name);
     } catch (error) {
       const code = error instanceof AppError ? error.code : 'internal';
       received.inc({ result: code });
       if (code === 'unauthorized') {
         warn({ requestId }, `notification refused: ${errorText(error)}`);
-        if (error instanceof Refused) refusals.refused(segment, error.reason);
+        if (error instanceof Refused) refusals.refused(name, error.reason);
       }
       throw error;
     }

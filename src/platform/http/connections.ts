@@ -16,7 +16,6 @@ import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { Counter, type Registry } from '../metrics.ts';
 import { addressGroup } from '../network-guard.ts';
-import { ShortLived } from './short-lived.ts';
 
 export interface ConnectionLimits {
   /** The most open connections of the port. */
@@ -51,6 +50,8 @@ interface Connection {
   endedMs: number | undefined;
   /** Has carried a request. A browser opens spare connections that it may never use. */
   used: boolean;
+  /** The responses of its requests, in their order, which is that of the answers. Those that have ended may stand here. */
+  readonly responses: ServerResponse[];
   /** Whose key or signature protects it. */
   owner: string | undefined;
   /** How many connections each owner has, of those of the server. */
@@ -94,8 +95,8 @@ export function isInReserve({ socket }: IncomingMessage): boolean {
 }
 
 export interface Connections {
-  /** The responses of the requests that have begun and whose answers have not ended. */
-  readonly running: Iterable<ServerResponse>;
+  /** Returns the responses of the requests that have begun and whose answers have not ended. */
+  running(): Iterable<ServerResponse>;
   /** Called for each request before it is handled. */
   begin(request: IncomingMessage, response: ServerResponse): void;
   /** Destroys the socket's connection if its TLS handshake has not ended, and says whether it did. */
@@ -129,7 +130,6 @@ export function watchConnections(server: Server, limits: ConnectionLimits, metri
   const byOwner = new Map<string, number>();
   // Half of what an address has: two organisations behind one address cannot keep a third one out.
   const ownerMax = Math.max(1, Math.floor(Math.min(limits.perAddress, inAll) / ownerShare));
-  const running = new ShortLived<ServerResponse>();
   const isTls = 'setSecureContext' in server;
 
   function drop(connection: Connection): void {
@@ -172,6 +172,7 @@ export function watchConnections(server: Server, limits: ConnectionLimits, metri
       openedMs: performance.now(),
       endedMs: undefined,
       used: false,
+      responses: [],
       owner: undefined,
       byOwner,
       ownerMax,
@@ -210,12 +211,19 @@ export function watchConnections(server: Server, limits: ConnectionLimits, metri
   });
 
   return {
-    running,
+    running: function* () {
+      for (const { responses } of open) for (const response of responses) if (!response.closed) yield response;
+    },
     begin: ({ socket }, response) => {
       const connection = connectionOf.get(socket);
-      if (connection) connection.used = true;
-      const place = running.add(response);
-      response.on('close', () => running.remove(place));
+      if (!connection) return;
+      connection.used = true;
+      const { responses } = connection;
+      // A listener for each response would cost more than this look. When the last one has ended, all have.
+      if (responses.at(-1)?.closed) {
+        responses.length = 1;
+        responses[0] = response;
+      } else responses.push(response);
     },
     dropUnshaken: (socket) => {
       if (!(socket instanceof TLSSocket) || connectionOf.has(socket)) return false;

@@ -144,7 +144,7 @@ function refuse(response: ServerResponse, status: number): void {
 function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, connections: Connections): void {
   // Without a handshake nothing can be said to the client, and an end would wait for it for ever.
   if (connections.dropUnshaken(socket)) return;
-  const isAnswering = [...connections.running].some((response) => response.socket === socket && response.headersSent);
+  const isAnswering = [...connections.running()].some((response) => response.socket === socket && response.headersSent);
   if (!socket.writable || isAnswering || error.code === 'ECONNRESET') {
     socket.destroy();
     return;
@@ -187,7 +187,7 @@ function problemText(status: number): string {
 async function closeGracefully(server: Server, connections: Connections, graceMs: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   // A client that gets this header does not send its next request into a closing connection.
-  for (const response of connections.running) if (!response.headersSent) response.setHeader('Connection', 'close');
+  for (const response of connections.running()) if (!response.headersSent) response.setHeader('Connection', 'close');
   connections.drop('unused');
   server.closeIdleConnections();
   // A keep-alive connection that was busy becomes idle when its answer has been sent: it must be closed then, too.

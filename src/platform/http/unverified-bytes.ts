@@ -4,7 +4,7 @@
  * divided by the number of connections: with 32 MB and 1,000 connections, up to 32 KB.
  */
 import { AppError } from '../errors.ts';
-import { ShortLived } from './short-lived.ts';
+import { ShortLived } from '../short-lived.ts';
 
 export interface UnverifiedBytes {
   /** Begins a body that holds no bytes yet. */

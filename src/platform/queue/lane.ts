@@ -17,15 +17,22 @@ export interface Lane {
   handle: HandleWakeUp;
   /**
    * Works a key that did not come from the queue, after the run of it that may be going on. Several calls before that run
-   * has ended cause one more. `giveBack` is called when the lane was stopped before the work had ended. Never rejects.
+   * has ended cause one more. `giveBack` is called when the lane was stopped before the work had ended. Returns false, and
+   * does nothing, while as many other keys are worked this way as the lane works at once.
    */
-  workHere(key: string, giveBack: (key: string) => void): Promise<void>;
+  workHere(key: string, giveBack: (key: string) => void): boolean;
   /** Aborts the work of these wake-ups: their locks are lost, and another worker may run their keys now. */
   lockLost(ids: readonly string[]): void;
   /** Aborts all work. Keys whose work did not finish go back into the queue for another process. */
   stop(): void;
   /** Resolves when no work runs. */
   idle(): Promise<void>;
+}
+
+interface LaneOptions {
+  readonly concurrency: number;
+  readonly work: Work;
+  readonly log: Logger;
 }
 
 interface Run {
@@ -35,13 +42,15 @@ interface Run {
   lockLost: boolean;
 }
 
-export function createLane(lane: string, work: Work, log: Logger): Lane {
+export function createLane(lane: string, { concurrency, work, log }: LaneOptions): Lane {
   const running = new Map<string, Run>();
   // The last run of each key in this process. The queue starts two runs of a key at once only when it lost its data
   // (Redis was flushed) or took this process for dead. Then the second run waits here for the first.
   const turns = new Map<string, Promise<boolean>>();
   /** The keys that wait for their turn without the queue. */
   const waitingHere = new Set<string>();
+  /** How many runs each key has or will have without the queue: one or two. */
+  const keysHere = new Map<string, number>();
   let runsHere = 0;
   let stopping = false;
 
@@ -77,13 +86,22 @@ export function createLane(lane: string, work: Work, log: Logger): Lane {
   }
 
   return {
-    async workHere(key, giveBack) {
+    workHere(key, giveBack) {
       // The run that waits will see what this call is for.
-      if (waitingHere.has(key)) return;
+      if (waitingHere.has(key)) return true;
+      const ofKey = keysHere.get(key) ?? 0;
+      if (ofKey === 0 && keysHere.size >= concurrency) return false;
+      keysHere.set(key, ofKey + 1);
       waitingHere.add(key);
       runsHere += 1;
-      const { done } = await runInTurn(`here-${runsHere}`, key, () => waitingHere.delete(key));
-      if (!done) giveBack(key);
+      // Never rejects: `run` has caught what the work threw.
+      void runInTurn(`here-${runsHere}`, key, () => waitingHere.delete(key)).then(({ done }) => {
+        const left = (keysHere.get(key) ?? 1) - 1;
+        if (left > 0) keysHere.set(key, left);
+        else keysHere.delete(key);
+        if (!done) giveBack(key);
+      });
+      return true;
     },
     async handle(wakeUp, token) {
       const { id = '', data: key } = wakeUp;

@@ -21,6 +21,11 @@ export class ShortLived<Item extends object> implements Iterable<Item> {
     this.#free.push(place);
   }
 
+  /** Looks at all of them, without the objects that an iteration makes. */
+  find(isWanted: (item: Item) => boolean): Item | undefined {
+    return this.#items.find((item) => item !== undefined && isWanted(item));
+  }
+
   *[Symbol.iterator](): Generator<Item> {
     for (const item of this.#items) if (item !== undefined) yield item;
   }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ShortLived } from '#platform/http/short-lived.ts';
+import { ShortLived } from '#platform/short-lived.ts';
 
 test('holds what was added and not removed, whatever the order', () => {
   fc.assert(
