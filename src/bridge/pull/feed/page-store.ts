@@ -3,6 +3,7 @@
  * as due, the suspect versions and the watermark: a kill leaves all of a page, or nothing of it.
  */
 
+import { createKnownSuppliers, type KnownSuppliers } from '#bridge/history/known-suppliers.ts';
 import { readVersionKey, type Version, withoutTime } from '#bridge/mirror/read-version.ts';
 import { type StoredPage, storeRecords } from '#bridge/mirror/store-records.ts';
 import { includedKinds, storeResources } from '#bridge/mirror/store-resources.ts';
@@ -77,17 +78,18 @@ export function createPageStore(deps: {
   const { feed, pull, clock, log } = deps;
   const watch = deps.watchOf?.(feed.feed);
   const refreshStatistics = createStatisticsRefresh(deps.database);
+  const knownSuppliers = createKnownSuppliers();
   return async (page) => {
     const storing = deps.transaction(async (tx) => {
       const now = timestampNow(clock);
-      const stored = await storeReadable(tx, { ...feed, pull }, page, now);
+      const stored = await storeReadable(tx, { ...feed, pull, knownSuppliers }, page, now);
       const { watchSuspects } = page;
       const isWatched = typeof watchSuspects === 'boolean' ? () => watchSuspects : watchSuspects;
       // A version without a time lies in no range that could be read again.
       const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
       const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
       const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
-      const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true });
+      const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true, knownSuppliers });
       const resources = await storeIncludes(tx, { source: feed.source, pull }, page, now);
       await watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now);
       const completeTo = page.completeTo?.(stored.stamps);
@@ -141,13 +143,14 @@ async function storeIncludes(
  */
 async function storeReadable(
   tx: Sql,
-  feed: FeedId & { feed: FeedName; pull: string },
+  { knownSuppliers, ...feed }: FeedId & { feed: FeedName; pull: string; knownSuppliers: KnownSuppliers },
   { records, versions, whileWriting }: PageToStore,
   now: Timestamp,
 ): Promise<StoredPage> {
   try {
     const read = versions === undefined ? { records } : { versions };
-    return await storeRecords(tx, { ...feed, ...read, now }, whileWriting === undefined ? {} : { whileWriting });
+    const options = { knownSuppliers, ...(whileWriting === undefined ? {} : { whileWriting }) };
+    return await storeRecords(tx, { ...feed, ...read, now }, options);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalid') throw error;
     const stamps = records.flatMap((record, index) => stampOf(record, feed.feed, index));
