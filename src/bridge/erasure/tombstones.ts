@@ -33,13 +33,17 @@ function prefixOf(address: string): Buffer {
   return createHash('sha256').update(address).digest().subarray(0, 2);
 }
 
+/** Whether anyone was erased. */
+export async function isAnyoneErased(sql: Sql): Promise<boolean> {
+  return (await sql.query('select from bridge.erased_persons limit 1')).length > 0;
+}
+
 /**
  * Returns what takes the erased persons out of these texts; undefined when none of them names one. While nobody was
  * erased it costs one look at an empty table, and `texts` is not called.
  */
 export async function findErased(sql: Sql, texts: () => Iterable<string>): Promise<Eraser | undefined> {
-  const any = await sql.query('select from bridge.erased_persons limit 1');
-  if (any.length === 0) return undefined;
+  if (!(await isAnyoneErased(sql))) return undefined;
   const candidates = new Set<string>();
   for (const text of texts()) for (const address of addressesIn(text)) candidates.add(address);
   const persons = await findPersons(sql, candidates);

@@ -6,11 +6,11 @@ import { type FeedName, feeds } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import { copyRows } from '#platform/database/copy-in.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { documentKeysOf, namesAny } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents, readWantedKinds } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
-import { findErased, versionsWithout } from '../erasure/tombstones.ts';
+import { findErased, isAnyoneErased, versionsWithout } from '../erasure/tombstones.ts';
 import { createKnownSuppliers, type KnownSuppliers, readSupplierMark } from '../history/known-suppliers.ts';
 import { eventOf, noteSubjects } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
@@ -66,21 +66,40 @@ export interface StoreOptions {
  * nor skipped, so the feed waits until an operator acts.
  */
 export async function storeRecords(tx: Sql, page: RecordsToStore, options: StoreOptions = {}): Promise<StoredPage> {
+  const { written, ...stored } = await sendRecords(tx, page, options);
+  await written;
+  return stored;
+}
+
+/**
+ * The same, but returns when all statements are sent: those that the caller sends next do not wait for this process.
+ * `written` settles when the database has executed them; the caller must await it.
+ */
+export async function sendRecords(
+  tx: Sql,
+  page: RecordsToStore,
+  options: StoreOptions = {},
+): Promise<StoredPage & { readonly written: Promise<void> }> {
   const { source, feed, now, pull } = page;
   const { knownSuppliers = createKnownSuppliers() } = options;
   const shown = 'versions' in page ? page.versions : versionsOf(page.records, feed);
   const stamps = shown.map(({ modified }) => modified);
   const newest = newestVersions(shown);
-  if (newest.length === 0)
-    return { stamps, changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
+  if (newest.length === 0) {
+    const nothing = { changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
+    return { stamps, ...nothing, written: Promise.resolve() };
+  }
   const isOfEvents = feeds[feed].event === 'id';
-  const [, shownBefore, kinds, mark] = await Promise.all([
+  const [, shownBefore, kinds, mark, hasErased] = await Promise.all([
     lockSources(tx, [source]),
     readHeld(tx, source, feed, newest),
     readWantedKinds(tx, source),
     isOfEvents ? readSupplierMark(tx, source) : null,
+    isAnyoneErased(tx),
   ]);
-  const { versions, held } = await withoutErased(tx, { source, feed, held: shownBefore }, newest);
+  const { versions, held } = hasErased
+    ? await withoutErased(tx, { source, feed, held: shownBefore }, newest)
+    : { versions: newest, held: shownBefore };
   const { changed, restored, older } = compare(versions, held, options.believeOlder ?? false);
   if (restored.length > 0) await restore(tx, source, feed, restored);
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
@@ -105,7 +124,7 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
     mark,
   );
   // One behind the other, so that the database does not wait for this process between them.
-  await Promise.all([
+  const written = inOrder([
     writing,
     markDocuments(tx, { source, pull, kinds }, keys, now),
     noteSubjects(tx, source, isOfEvents ? added.flatMap(({ record }) => eventOf(record)) : [], { areNew: true }),
@@ -119,7 +138,7 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
   ]);
   const changedWithoutTime = touched.filter(({ modified }) => modified === withoutTime).length;
   const changedRecords = changed.map(({ record }) => record);
-  return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older };
+  return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older, written };
 }
 
 /** The versions without erased persons, and what is held of them. A version that is held already names none. */
