@@ -4,7 +4,7 @@
  * plain table by one INSERT of many rows, go on. Both read the same bytes from the same process, in turns. They do not
  * store the same: for a record, the loop writes one row with one index; the bridge writes one with three, and its hash.
  * It also marks the documents of awards as due (one for ten awards here), writes the names of an event and its suppliers
- * (one row with two indexes for an event here, and one for each of 3,000 suppliers), and the watermark.
+ * (one row with one index for an event here, and one with two for each of 3,000 suppliers), and the watermark.
  * BENCH_RECORDS: how many instead of 100,000.
  */
 import { Client } from 'pg';

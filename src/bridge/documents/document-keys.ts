@@ -130,6 +130,11 @@ export function partsNaming(kind: DocumentKind): { feeds: FeedName[]; resources:
   };
 }
 
+/** Whether the records of the feed name documents of any of these kinds. */
+export function namesAny(feed: FeedName, kinds: ReadonlySet<string>): boolean {
+  return kindsNamedBy(feed).some((kind) => kinds.has(kind));
+}
+
 function kindsNamedBy(feed: FeedName): DocumentKind[] {
   const { pair, others } = feedDocuments[feed];
   return [

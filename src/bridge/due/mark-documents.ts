@@ -23,17 +23,18 @@ const byPull = (parameter: string) => `pull = coalesce(${parameter}::uuid, d.pul
 
 /**
  * Marks the documents of these keys in every flow of the source that takes their kind, or only in `flow`. Without
- * `flow`, the documents that show a changed supplier or event are marked, too.
+ * `flow`, the documents that show a changed supplier or event are marked, too. `kinds`: what `readWantedKinds` has
+ * returned in this transaction, under the source's lock.
  */
 export async function markDocuments(
   tx: Sql,
-  { source, flow, pull }: MarkedBy & { flow?: string },
+  { source, flow, pull, kinds }: MarkedBy & { flow?: string; kinds?: ReadonlySet<string> },
   keys: readonly DocumentKey[],
   now: Timestamp,
 ): Promise<void> {
   if (keys.length === 0) return;
   // Most keys of a page may be of kinds that no flow takes: they are not worth a statement.
-  const wantedKinds = await readWantedKinds(tx, source);
+  const wantedKinds = kinds ?? (await readWantedKinds(tx, source));
   const wanted = keys.filter(({ kind }) => wantedKinds.has(kind));
   if (wanted.length > 0) await indexReferences(tx, { source, table: referencesTable }, wanted);
   const due = wanted.filter(({ noteOnly }) => noteOnly !== true);
@@ -48,7 +49,7 @@ export async function markDocuments(
 }
 
 /** Returns the kinds of documents that any flow of the source takes. */
-async function readWantedKinds(tx: Sql, source: string): Promise<ReadonlySet<string>> {
+export async function readWantedKinds(tx: Sql, source: string): Promise<ReadonlySet<string>> {
   const rows = await tx.query<{ kind: string }>(
     'select unnest(kinds || shadow_kinds) as kind from bridge.flows where source = $1',
     [source],

@@ -2,6 +2,7 @@
  * The events and suppliers by whose names a person finds documents. Written with the records that name them, so that a
  * document is found before anything was tried with it: while its flow is paused, for example.
  */
+import { randomUUID } from 'node:crypto';
 import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { idOf } from '../documents/document-keys.ts';
@@ -27,12 +28,16 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** Returns the event of such a record, and the suppliers that it names. */
 export function subjectsOfEvent(record: Fields): NamedSubject[] {
-  const { suppliers } = record;
-  const named = Array.isArray(suppliers) ? (suppliers as unknown[]) : [];
-  return [
-    ...subjectOf('event', record, record['id'], record['reference_id']),
-    ...named.flatMap((entry) => (isFields(entry) ? subjectsOfSupplier(entry) : [])),
-  ];
+  return [...eventOf(record), ...suppliersOf(record).flatMap(subjectsOfSupplier)];
+}
+
+export function eventOf(record: Fields): NamedSubject[] {
+  return subjectOf('event', record, record['id'], record['reference_id']);
+}
+
+/** The entries of the suppliers that an event names. */
+export function suppliersOf({ suppliers }: Fields): Fields[] {
+  return Array.isArray(suppliers) ? suppliers.filter(isFields) : [];
 }
 
 /** Returns the supplier of an entry of a page or of the supplier list. The list knows some by their external id only. */
@@ -57,19 +62,22 @@ function isFields(value: unknown): value is Fields {
 
 /**
  * Writes the names of these subjects, in the transaction that stores what names them. The caller holds the source's
- * lock. Of several entries for one subject the last one counts.
+ * lock. Of several entries for one subject the last one counts. `areNew`: most of them are not written yet. `mark` is
+ * left where there are suppliers among them (see `known-suppliers.ts`).
  */
-export async function noteSubjects(tx: Sql, source: string, subjects: readonly NamedSubject[]): Promise<void> {
+export async function noteSubjects(
+  tx: Sql,
+  source: string,
+  subjects: readonly NamedSubject[],
+  { areNew = false, mark = randomUUID() }: { areNew?: boolean; mark?: string } = {},
+): Promise<void> {
   const distinct = [...new Map(subjects.map((subject) => [`${subject.kind} ${subject.id}`, subject])).values()];
   if (distinct.length === 0) return;
-  await tx.query(
+  const writing = tx.query(
     `insert into bridge.subjects as s (source, kind, id, name, reference, folded)
      select $1, n.* from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
        as n (kind, id, name, reference, folded)
-     -- Most suppliers are known by these names. A conflict would lock each, which costs more than to look at it.
-     where not exists (
-       select from bridge.subjects k
-       where k.source = $1 and k.kind = n.kind and k.id = n.id and k.name = n.name and k.reference = n.reference)
+     ${areNew ? '' : `where ${differs}`}
      on conflict (source, kind, id) do update
        set name = excluded.name, reference = excluded.reference, folded = excluded.folded
        where (s.name, s.reference) <> (excluded.name, excluded.reference)`,
@@ -82,7 +90,25 @@ export async function noteSubjects(tx: Sql, source: string, subjects: readonly N
       textArray(distinct.map(({ name, reference }) => foldText(`${name} ${reference}`))),
     ],
   );
+  const marking = distinct.some(({ kind }) => kind === 'supplier') ? leaveMark(tx, source, mark) : undefined;
+  await Promise.all([writing, marking]);
 }
+
+async function leaveMark(tx: Sql, source: string, mark: string): Promise<void> {
+  await tx.query(
+    `insert into bridge.supplier_marks (source, mark) values ($1, $2)
+     on conflict (source) do update set mark = excluded.mark`,
+    [source, mark],
+  );
+}
+
+/**
+ * Most suppliers are known by these names. A conflict would lock each, which costs more than to look at it. With NOT
+ * EXISTS the planner would read all names for each page, however many there are; so each is looked up by its key.
+ */
+const differs = `(
+  select (k.name, k.reference) = (n.name, n.reference) from bridge.subjects k
+  where k.source = $1 and k.kind = n.kind and k.id = n.id) is not true`;
 
 /** Returns these subjects with the names that the source shows now, where they lack one. */
 export async function withNames<Named extends Subject>(

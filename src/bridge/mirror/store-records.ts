@@ -6,12 +6,13 @@ import { type FeedName, feeds } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import { copyRows } from '#platform/database/copy-in.ts';
-import type { Sql } from '#platform/database/sql.ts';
-import { documentKeysOf } from '../documents/document-keys.ts';
-import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
+import { inOrder, type Sql } from '#platform/database/sql.ts';
+import { documentKeysOf, namesAny } from '../documents/document-keys.ts';
+import { markDocuments, markDocumentsOfEvents, readWantedKinds } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
 import { findErased, isAnyErased, versionsWithout } from '../erasure/tombstones.ts';
-import { noteSubjects, subjectsOfEvent } from '../history/subjects.ts';
+import { createKnownSuppliers, type KnownSuppliers, readSupplierMark } from '../history/known-suppliers.ts';
+import { eventOf, noteSubjects } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
 import { type Version, versionsOf, withoutTime } from './read-version.ts';
 
@@ -52,6 +53,8 @@ export interface StoreOptions {
   readonly believeOlder?: boolean;
   /** Called once while the database does its longest work, so what is computed there costs no time. Must not throw. */
   readonly whileWriting?: () => void;
+  /** What the pull remembers of suppliers' names. */
+  readonly knownSuppliers?: KnownSuppliers;
 }
 
 /**
@@ -63,15 +66,35 @@ export interface StoreOptions {
  * nor skipped, so the feed waits until an operator acts.
  */
 export async function storeRecords(tx: Sql, page: RecordsToStore, options: StoreOptions = {}): Promise<StoredPage> {
+  const { written, ...stored } = await sendRecords(tx, page, options);
+  await written;
+  return stored;
+}
+
+/**
+ * The same, but returns when all statements are sent: those that the caller sends next do not wait for this process.
+ * `written` settles when the database has executed them; the caller must await it.
+ */
+export async function sendRecords(
+  tx: Sql,
+  page: RecordsToStore,
+  options: StoreOptions = {},
+): Promise<StoredPage & { readonly written: Promise<void> }> {
   const { source, feed, now, pull } = page;
+  const { knownSuppliers = createKnownSuppliers() } = options;
   const shown = 'versions' in page ? page.versions : versionsOf(page.records, feed);
   const stamps = shown.map(({ modified }) => modified);
   const newest = newestVersions(shown);
-  if (newest.length === 0)
-    return { stamps, changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
-  const [, shownBefore, isAny] = await Promise.all([
+  if (newest.length === 0) {
+    const nothing = { changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
+    return { stamps, ...nothing, written: Promise.resolve() };
+  }
+  const isOfEvents = feeds[feed].event === 'id';
+  const [, shownBefore, kinds, mark, isAny] = await Promise.all([
     lockSources(tx, [source]),
     readHeld(tx, source, feed, newest),
+    readWantedKinds(tx, source),
+    isOfEvents ? readSupplierMark(tx, source) : null,
     isAnyErased(tx),
   ]);
   const { versions, held } = await withoutErased(tx, { source, feed, held: shownBefore, isAny }, newest);
@@ -83,7 +106,8 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
   const writing = write(tx, { source, feed, now }, { replaced, added });
   options.whileWriting?.();
   const touched = [...changed, ...restored.filter(({ recordId }) => held.get(recordId)?.gone)];
-  const keys = touched.flatMap(({ recordId, record }) => {
+  const namers = namesAny(feed, kinds) ? touched : [];
+  const keys = namers.flatMap(({ recordId, record }) => {
     const version = before.get(recordId);
     return documentKeysOf(feed, record, ...(version === undefined ? [] : [version]));
   });
@@ -91,19 +115,28 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
     const fault = faultOfRecord(feed, record);
     return fault === undefined ? [] : [`${recordId}: ${fault}`];
   });
-  const isOfEvents = feeds[feed].event === 'id';
-  const events = isOfEvents ? touched.map(({ recordId }) => recordId) : [];
-  const subjects = isOfEvents ? touched.flatMap(({ record }) => subjectsOfEvent(record)) : [];
-  // At once, so that the database does not wait for this process between them.
-  await Promise.all([
+  const events = isOfEvents ? touched : [];
+  const known = events.filter(({ recordId }) => held.has(recordId));
+  const named = knownSuppliers.unknownOf(
+    events.map(({ record }) => record),
+    mark,
+  );
+  // One behind the other, so that the database does not wait for this process between them.
+  const written = inOrder([
     writing,
-    markDocuments(tx, { source, pull }, keys, now),
-    noteSubjects(tx, source, subjects),
-    markDocumentsOfEvents(tx, { source, pull }, events, now),
+    markDocuments(tx, { source, pull, kinds }, keys, now),
+    noteSubjects(tx, source, isOfEvents ? added.flatMap(({ record }) => eventOf(record)) : [], { areNew: true }),
+    noteSubjects(tx, source, [...known.flatMap(({ record }) => eventOf(record)), ...named.suppliers], named),
+    markDocumentsOfEvents(
+      tx,
+      { source, pull },
+      events.map(({ recordId }) => recordId),
+      now,
+    ),
   ]);
   const changedWithoutTime = touched.filter(({ modified }) => modified === withoutTime).length;
   const changedRecords = changed.map(({ record }) => record);
-  return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older };
+  return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older, written };
 }
 
 /** The versions without erased persons, and what is held of them. A version that is held already names none. */

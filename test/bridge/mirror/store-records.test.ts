@@ -1,6 +1,8 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { createKnownSuppliers, type KnownSuppliers } from '#bridge/history/known-suppliers.ts';
+import { eventOf, noteSubjects } from '#bridge/history/subjects.ts';
 import { type RecordsToStore, type StoreOptions, storeRecords } from '#bridge/mirror/store-records.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
@@ -171,6 +173,68 @@ describe('records that were missing', () => {
     await setMissing(`missing_since = '${now}', gone = '${now}'`);
     expect(await store([award(4)])).toMatchObject({ changed: 0, older: [{ modified: at(4) }] });
     expect(await held()).toMatchObject([{ missing: true, gone: true }]);
+  });
+});
+
+describe('names', () => {
+  const supplier = 'abcdefab-0000-4000-8000-000000000050';
+  const event = (number: number, ...names: string[]) => ({
+    ...eventRecord(idOf(100 + number), []),
+    name: `Event ${number}`,
+    modified: at(number),
+    suppliers: names.map((name) => ({ id: supplier, name, external_id: 'S-50' })),
+  });
+  const names = async () =>
+    (await db.database.query<{ name: string }>('select name from bridge.subjects order by kind, id')).map(
+      ({ name }) => name,
+    );
+  let knownSuppliers: KnownSuppliers;
+  beforeEach(() => {
+    knownSuppliers = createKnownSuppliers();
+  });
+  const storeEvents = (...records: Record<string, unknown>[]) =>
+    store(records, { feed: 'sourcing-events', knownSuppliers });
+
+  test('of events and their suppliers are written; of a supplier the one that was shown last', async () => {
+    await storeEvents(event(1, 'Meyer'));
+    await storeEvents(event(2, 'Meyer'), event(3, 'Meyer & Sons'), event(4, 'Meyer'));
+    expect(await names()).toEqual(['Event 1', 'Event 2', 'Event 3', 'Event 4', 'Meyer']);
+    await storeEvents({ ...event(1, 'Meier'), name: 'Event 1, again', modified: at(5) });
+    expect(await names()).toEqual(['Event 1, again', 'Event 2', 'Event 3', 'Event 4', 'Meier']);
+  });
+
+  test('of an event that was known by name only, as a page has included it, are written again', async () => {
+    await db.database.transaction((tx) => noteSubjects(tx, 'main', eventOf({ ...event(1), name: 'earlier' })));
+    await storeEvents(event(1));
+    expect(await names()).toEqual(['Event 1']);
+  });
+
+  test('that a pull remembers are looked at again when another process has written any', async () => {
+    await storeEvents(event(1, 'Meyer'));
+    await store([event(2, 'Meier')], { feed: 'sourcing-events' });
+    await storeEvents(event(3, 'Meyer'));
+    expect(await names()).toEqual(['Event 1', 'Event 2', 'Event 3', 'Meyer']);
+  });
+
+  test('of a transaction that was rolled back are not remembered', async () => {
+    const records = [event(1, 'Meyer')];
+    const failing = db.database.transaction(async (tx) => {
+      await storeRecords(tx, { source: 'main', feed: 'sourcing-events', now, records }, { knownSuppliers });
+      throw new Error('fails');
+    });
+    await expect(failing).rejects.toThrow('fails');
+    await storeEvents(event(1, 'Meyer'));
+    expect(await names()).toEqual(['Event 1', 'Meyer']);
+  });
+
+  test('of a supplier whose id is written in other letters are those of the same supplier', async () => {
+    const other = (number: number, name: string) => {
+      const shown = event(number, name);
+      return { ...shown, suppliers: shown.suppliers.map((entry) => ({ ...entry, id: entry.id.toUpperCase() })) };
+    };
+    for (const shown of [event(1, 'Meyer'), other(2, 'Meier'), event(3, 'Meyer'), other(4, 'Meier')])
+      await storeEvents(shown);
+    expect(await names()).toEqual(['Event 1', 'Event 2', 'Event 3', 'Event 4', 'Meier']);
   });
 });
 

@@ -3,13 +3,14 @@
  * as due, the suspect versions and the watermark: a kill leaves all of a page, or nothing of it.
  */
 
+import { createKnownSuppliers, type KnownSuppliers } from '#bridge/history/known-suppliers.ts';
 import { readVersionKey, type Version, withoutTime } from '#bridge/mirror/read-version.ts';
-import { type StoredPage, storeRecords } from '#bridge/mirror/store-records.ts';
+import { type StoredPage, sendRecords, storeRecords } from '#bridge/mirror/store-records.ts';
 import { storeIncludes } from '#bridge/mirror/store-resources.ts';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
@@ -77,38 +78,41 @@ export function createPageStore(deps: {
   const { feed, pull, clock, log } = deps;
   const watch = deps.watchOf?.(feed.feed);
   const refreshStatistics = createStatisticsRefresh(deps.database);
+  const knownSuppliers = createKnownSuppliers();
+
+  /** What belongs to the page beside its records. It is sent while the database still writes them. */
+  async function storeRest(tx: Sql, page: PageToStore, stored: StoredPage, now: Timestamp) {
+    const { watchSuspects, includes, observed } = page;
+    const isWatched = typeof watchSuspects === 'boolean' ? () => watchSuspects : watchSuspects;
+    // A version without a time lies in no range that could be read again.
+    const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
+    const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
+    const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
+    const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true, knownSuppliers });
+    const given = { source: feed.source, pull, now };
+    const resources =
+      includes && observed !== undefined ? await storeIncludes(tx, { ...given, includes, observed }) : 0;
+    const completeTo = page.completeTo?.(stored.stamps);
+    const changed = stored.changed + believed.changed;
+    const [watermark] = await Promise.all([
+      completeTo === undefined ? undefined : moveWatermark(tx, feed, { watermark: completeTo, changed }),
+      completeTo === undefined && changed > 0 ? countChanges(tx, feed, changed) : undefined,
+      watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now),
+    ]);
+    await page.afterRecords?.(tx, {
+      changed,
+      changedWithoutTime: stored.changedWithoutTime,
+    });
+    return { believed, resources, watermark };
+  }
+
   return async (page) => {
     const storing = deps.transaction(async (tx) => {
       const now = timestampNow(clock);
-      const { watchSuspects, includes, observed } = page;
-      const storeAll = async () => {
-        const stored = await storeReadable(tx, { ...feed, pull }, page, now);
-        const isWatched = typeof watchSuspects === 'boolean' ? () => watchSuspects : watchSuspects;
-        // A version without a time lies in no range that could be read again.
-        const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
-        const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
-        const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
-        const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true });
-        return { stored, believed };
-      };
-      const given = { source: feed.source, pull, now };
-      // Both at once, so that the database does not wait for this process between them. Each locks the source first.
-      const [{ stored, believed }, resources] = await Promise.all([
-        storeAll(),
-        includes && observed !== undefined ? storeIncludes(tx, { ...given, includes, observed }) : 0,
-      ]);
-      const completeTo = page.completeTo?.(stored.stamps);
-      const changed = stored.changed + believed.changed;
-      const [watermark] = await Promise.all([
-        completeTo === undefined ? undefined : moveWatermark(tx, feed, { watermark: completeTo, changed }),
-        completeTo === undefined && changed > 0 ? countChanges(tx, feed, changed) : undefined,
-        watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now),
-      ]);
-      await page.afterRecords?.(tx, {
-        changed,
-        changedWithoutTime: stored.changedWithoutTime,
-      });
-      return { stored, believed, resources, watermark };
+      const { written, ...stored } = await sendReadable(tx, { ...feed, pull, knownSuppliers }, page, now);
+      const rest = storeRest(tx, page, stored, now);
+      await inOrder([written, rest]);
+      return { stored, ...(await rest) };
     });
     const { stored, believed, resources, watermark } = await storing.catch((error: unknown) => {
       watch?.forget();
@@ -130,15 +134,16 @@ export function createPageStore(deps: {
 /**
  * Stores the records; rejects with an error that says what an operator can do about one that cannot be stored at all.
  */
-async function storeReadable(
+async function sendReadable(
   tx: Sql,
-  feed: FeedId & { feed: FeedName; pull: string },
+  { knownSuppliers, ...feed }: FeedId & { feed: FeedName; pull: string; knownSuppliers: KnownSuppliers },
   { records, versions, whileWriting }: PageToStore,
   now: Timestamp,
-): Promise<StoredPage> {
+): ReturnType<typeof sendRecords> {
   try {
     const read = versions === undefined ? { records } : { versions };
-    return await storeRecords(tx, { ...feed, ...read, now }, whileWriting === undefined ? {} : { whileWriting });
+    const options = { knownSuppliers, ...(whileWriting === undefined ? {} : { whileWriting }) };
+    return await sendRecords(tx, { ...feed, ...read, now }, options);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalid') throw error;
     const stamps = records.flatMap((record, index) => stampOf(record, feed.feed, index));
