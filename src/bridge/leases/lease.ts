@@ -14,8 +14,6 @@ const defaultLeaseMs = 60_000;
 const renewShare = 1 / 3;
 /** Work outside of a transaction stops so long before the lease can expire, as a share of its duration. */
 const marginShare = 1 / 6;
-/** Work outside of a transaction begins without a renewal for so long after the last one, as a share of the duration. */
-const freshShare = 1 / 60;
 
 export interface Lease {
   readonly name: string;
@@ -68,11 +66,7 @@ export function createLeases(deps: {
   renewEveryMs?: number;
 }): AcquireLease {
   const { database, liveness, leaseMs = defaultLeaseMs } = deps;
-  const times = {
-    leaseMs,
-    renewEveryMs: deps.renewEveryMs ?? leaseMs * renewShare,
-    freshMs: Math.min(deps.renewEveryMs ?? leaseMs, leaseMs * freshShare),
-  };
+  const times = { leaseMs, renewEveryMs: deps.renewEveryMs ?? leaseMs * renewShare };
   /** The leases that this process holds or is taking. */
   const inUse = new Set<string>();
 
@@ -101,7 +95,6 @@ export function createLeases(deps: {
   return async (name) => {
     if (inUse.has(name)) return undefined;
     inUse.add(name);
-    const askedMs = performance.now();
     const fencingToken = await take(name).catch((error: unknown) => {
       inUse.delete(name);
       throw error;
@@ -110,7 +103,7 @@ export function createLeases(deps: {
       inUse.delete(name);
       return undefined;
     }
-    return leaseOf(database, { name, fencingToken, holder: liveness.id, askedMs }, times, () => inUse.delete(name));
+    return leaseOf(database, { name, fencingToken, holder: liveness.id }, times, () => inUse.delete(name));
   };
 }
 
@@ -145,14 +138,10 @@ const takeLease = prepared(
 
 function leaseOf(
   database: Database,
-  taken: { readonly name: string; readonly fencingToken: number; readonly holder: number; readonly askedMs: number },
-  { leaseMs, renewEveryMs, freshMs }: { leaseMs: number; renewEveryMs: number; freshMs: number },
+  taken: { readonly name: string; readonly fencingToken: number; readonly holder: number },
+  { leaseMs, renewEveryMs }: { leaseMs: number; renewEveryMs: number },
   leave: () => void,
 ): Lease {
-  // The time before the last statement that took or renewed it, not after it: the lease begins at some instant in
-  // between.
-  let renewedMs = taken.askedMs;
-  let isLost = false;
   const { name, fencingToken, holder } = taken;
   /**
    * In a transaction the row stays locked until the commit: no process takes the lease over between this check and the
@@ -163,31 +152,21 @@ function leaseOf(
     // Outside of a transaction it need not wait for the disk: a lease whose renewal is undone expires earlier.
     const statement = sql === database ? renewAlone : renewLease;
     const [held] = await sql.query(statement, [name, fencingToken, holder, leaseMs, String(leaseMs)]);
-    isLost = !held;
     if (!held) throw new LeaseLost(name);
   };
   return {
     name,
     fencingToken,
-    transaction: async <T, G>(work: (tx: Sql, guarded: G) => Promise<T>, guard?: (tx: Sql) => Promise<G>) => {
-      let beganMs = renewedMs;
-      const result = await database.transaction(async (tx) => {
-        beganMs = performance.now();
+    transaction: <T, G>(work: (tx: Sql, guarded: G) => Promise<T>, guard?: (tx: Sql) => Promise<G>) =>
+      database.transaction(async (tx) => {
         const [, guarded] = await Promise.all([renew(tx), guard?.(tx)]);
         return work(tx, guarded as G);
-      });
-      // Only now: a renewal that was rolled back is none.
-      renewedMs = beganMs;
-      return result;
-    },
+      }),
     during: async (work) => {
-      // A process that was paused must not begin work that another process has taken over. Right after a renewal that
-      // is as certain as right after another one.
-      const beganMs = performance.now();
-      if (isLost || beganMs - renewedMs > freshMs) {
-        await renew(database);
-        renewedMs = beganMs;
-      }
+      // The time before the statement, not after it: the lease begins at some instant in between.
+      let renewedMs = performance.now();
+      // A process that was paused must not begin work that another process has taken over.
+      await renew(database);
       const lost = new AbortController();
       const timer = setInterval(() => {
         const askedMs = performance.now();

@@ -159,27 +159,6 @@ describe('work outside of a transaction', () => {
     expect(result).toBe('kept');
   });
 
-  test('begins without another renewal soon after the lease was taken or renewed, and with one later', async () => {
-    const a = await startProcess(db);
-    let statements = 0;
-    const counted: Database = {
-      ...a.database,
-      query: (statement, params) => {
-        statements += 1;
-        return a.database.query(statement, params);
-      },
-    };
-    const statementsToBegin = async (name: string, times: { leaseMs: number; renewEveryMs: number }) => {
-      const lease = await createLeases({ database: counted, liveness: a.liveness, ...times })(name);
-      await lease?.transaction(write('a'));
-      statements = 0;
-      await lease?.during(async () => undefined);
-      return statements;
-    };
-    expect(await statementsToBegin('soon', { leaseMs: 86_400_000, renewEveryMs: 3_600_000 })).toBe(0);
-    expect(await statementsToBegin('later', { leaseMs: 86_400_000, renewEveryMs: 0 })).toBe(1);
-  });
-
   test('is aborted when another process has taken the lease', async () => {
     const [a, b] = await Promise.all([startProcess(db, { renewEveryMs: 5 }), startProcess(db)]);
     const lease = await a.acquireLease('work');
