@@ -16,6 +16,7 @@ import type { OpenIntake } from './intake/open-intakes.ts';
 import { createLeases } from './leases/lease.ts';
 import { createLivenessLock } from './leases/liveness-lock.ts';
 import { migrateBridge } from './migrate-bridge.ts';
+import { loadPart } from './part-modules.ts';
 import { openCheckpoint } from './pull/feed/checkpoint-store.ts';
 import { bridgeSealedColumns } from './sealed-bridge-columns.ts';
 import { createSourceClients } from './source-clients.ts';
@@ -64,9 +65,9 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   checkNames(settings);
   await migrateBridge(database);
   await checkSealedColumns(database, deps.secrets, bridgeSealedColumns);
-  const flows = hasRole('push') ? await (await import('./flows/open-flows.ts')).openFlows(deps, opened) : [];
+  const flows = hasRole('push') ? await (await loadPart('openFlows')).openFlows(deps, opened) : [];
   const intakes: OpenIntake[] = hasRole('intake')
-    ? await (await import('./intake/open-intakes.ts')).openIntakes(deps, opened)
+    ? await (await loadPart('openIntakes')).openIntakes(deps, opened)
     : [];
   const liveness = await createLivenessLock({ database, log });
   opened.defer(() => liveness.close());
@@ -76,12 +77,12 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
       for (const feed of feeds) await openCheckpoint(database, { source: name, feed }, timestampNow(clock));
   // A pusher without any configuration does not remove the flows of the pushers that have one.
   if (hasRole('push') && settings.sources.length > 0) {
-    const { registerFlows } = await import('./flows/register-flows.ts');
+    const { registerFlows } = await loadPart('registerFlows');
     for (const { flow, why } of await registerFlows(database, settings.flows, timestampNow(clock)))
       log.warn({ flow }, `nothing of this flow is sent from here: ${why}`);
   }
   if (hasRole('intake') && settings.sources.length > 0) {
-    const { registerIntakes } = await import('./intake/register-intakes.ts');
+    const { registerIntakes } = await loadPart('registerIntakes');
     for (const name of await registerIntakes(database, settings.intakes, deps.secrets, timestampNow(clock)))
       log.info({ intake: name }, 'intake resumed: the settings of its connector have changed');
   }
@@ -115,37 +116,37 @@ async function openBridge(
   const endStreams = await deps.mountConsole?.(page);
   page.finish();
   const parts: WorkingPart[] = [];
-  if (hasRole('pull')) parts.push((await import('./pull/start-pull.ts')).startPull(deps, acquireLease));
+  if (hasRole('pull')) parts.push((await loadPart('pull')).startPull(deps, acquireLease));
   if (hasRole('push')) {
-    const { startPush } = await import('./push/start-push.ts');
-    const { startReconcile } = await import('./reconcile/start-reconcile.ts');
+    const { startPush } = await loadPart('push');
+    const { startReconcile } = await loadPart('reconcile');
     parts.push(await startPush(deps, acquireLease, flows), startReconcile(deps));
   }
   // A process that only receives may have a configuration of sources alone: it would miss what the others know.
   if ((hasRole('pull') || hasRole('push')) && settings.alerts.channels.length > 0) {
-    const { startAlerts } = await import('./alerts/start-alerts.ts');
+    const { startAlerts } = await loadPart('alerts');
     parts.push(startAlerts(deps, acquireLease, { receives: hasRole('receive') }));
   }
   if (hasRole('intake')) {
-    const { startIntake, warnOfFailedIntakeChecks } = await import('./intake/start-intake.ts');
+    const { startIntake, warnOfFailedIntakeChecks } = await loadPart('intake');
     parts.push(startIntake(deps, acquireLease, intakes));
     // Not awaited: a connector that does not answer must not delay the start.
     void warnOfFailedIntakeChecks(intakes, deps);
     // Without a puller here, the supplier list that intakes compare with is read by this process.
     if (!hasRole('pull')) {
-      const { startSupplierLists } = await import('./pull/suppliers/start-supplier-lists.ts');
+      const { startSupplierLists } = await loadPart('supplierLists');
       parts.push({ lanes: [startSupplierLists(deps, acquireLease, createSourceClients(deps))] });
     }
   }
   const receive = hasRole('receive')
-    ? await (await import('./receive/start-receive.ts')).startReceive({ ...deps, readiness }, opened, graceMs)
+    ? await (await loadPart('receive')).startReceive({ ...deps, readiness }, opened, graceMs)
     : undefined;
   if (receive) parts.push(receive);
 
   // A receiver need not know any flow, and none of its feeds has to be read.
   const sample =
     hasRole('pull') || hasRole('push')
-      ? (await import('./status/samples.ts')).createSampling({ ...deps, acquireLease })
+      ? (await loadPart('samples')).createSampling({ ...deps, acquireLease })
       : undefined;
   const pruneOldActions = createActionPruning({ database, program: 'bridge', clock, days: settings.action_days });
   const sweep = createSweep({
