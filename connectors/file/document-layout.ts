@@ -60,13 +60,13 @@ export function createDocumentLayout(folder: Folder, settings: FileSettings, { c
         if (companion.content === undefined) await folder.remove(companion.path);
         else await newFiles.place(companion.path);
     } catch (error) {
-      if (!(error instanceof UnknownOutcome)) await newFiles.drop();
+      await newFiles.dropAfter(error);
       throw error;
     }
     try {
       await newFiles.place(json.path);
     } catch (error) {
-      if (!(error instanceof UnknownOutcome)) await newFiles.drop();
+      await newFiles.dropAfter(error);
       // The companions may be in place already: `lookup` has to find out what the folder holds now.
       throw new UnknownOutcome(error instanceof Error ? error.message : String(error), { cause: error });
     }

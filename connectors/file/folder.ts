@@ -4,7 +4,7 @@
  * `moveIfFree` takes a free name or does nothing, and `move` replaces whatever has the name in one step.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { type CheckResult, UnknownOutcome } from 'sourcing-bridge/connector';
+import { AuthError, type CheckResult, UnknownOutcome } from 'sourcing-bridge/connector';
 
 /** The content of a file: its bytes, or chunks that are produced while it is written. */
 export type Content = Uint8Array | AsyncIterable<Uint8Array>;
@@ -54,8 +54,11 @@ export class NoSuchFile extends Error {}
 interface NewFiles {
   /** Gives a file its name in one step, replacing any file of this name. */
   place(path: string): Promise<void>;
-  /** Removes those that have no name yet, where that is possible; `removeLeftovers` removes the others later. */
-  drop(): Promise<void>;
+  /**
+   * Removes those that have no name yet. After a lost connection they stay, and after a refused login, which must not be
+   * tried again for them: `removeLeftovers` removes them later.
+   */
+  dropAfter(error: unknown): Promise<void>;
 }
 
 /** Writes files under temporary names, all at once; when that fails, none is left behind where that is possible. */
@@ -65,7 +68,8 @@ export async function writeNewFiles(
   signal: AbortSignal,
 ): Promise<NewFiles> {
   const temporary = new Map(files.map(({ path }) => [path, temporaryNameOf(path)]));
-  const drop = async () => {
+  const dropAfter = async (error: unknown) => {
+    if (error instanceof UnknownOutcome || error instanceof AuthError) return;
     for (const name of temporary.values()) await folder.remove(name).catch(() => undefined);
   };
   const place = async (path: string) => {
@@ -78,9 +82,8 @@ export async function writeNewFiles(
     files.map(({ path, content }) => folder.write(temporary.get(path) ?? '', content, signal)),
   );
   const failed = written.find((write) => write.status === 'rejected');
-  if (!failed) return { place, drop };
-  // After a lost connection they stay.
-  if (!(failed.reason instanceof UnknownOutcome)) await drop();
+  if (!failed) return { place, dropAfter };
+  await dropAfter(failed.reason);
   throw failed.reason;
 }
 

@@ -5,7 +5,7 @@
 import { createRequire } from 'node:module';
 import type { buildConnector as BuildConnector, Client as UndiciClient } from 'undici';
 
-const load = createRequire(import.meta.url);
+const require = createRequire(import.meta.url);
 
-export const Client = load('undici/lib/dispatcher/client.js') as typeof UndiciClient;
-export const buildConnector = load('undici/lib/core/connect.js') as typeof BuildConnector;
+export const Client = require('undici/lib/dispatcher/client.js') as typeof UndiciClient;
+export const buildConnector = require('undici/lib/core/connect.js') as typeof BuildConnector;
