@@ -58,7 +58,7 @@ interface NewFiles {
    * Removes those that have no name yet. After a lost connection they stay, and after a refused login, which must not be
    * tried again for them: `removeLeftovers` removes them later.
    */
-  dropAfter(error: unknown): Promise<void>;
+  dropAfter(cause: unknown): Promise<void>;
 }
 
 /** Writes files under temporary names, all at once; when that fails, none is left behind where that is possible. */
@@ -68,8 +68,8 @@ export async function writeNewFiles(
   signal: AbortSignal,
 ): Promise<NewFiles> {
   const temporary = new Map(files.map(({ path }) => [path, temporaryNameOf(path)]));
-  const dropAfter = async (error: unknown) => {
-    if (error instanceof UnknownOutcome || error instanceof AuthError) return;
+  const dropAfter = async (cause: unknown) => {
+    if (cause instanceof UnknownOutcome || cause instanceof AuthError) return;
     for (const name of temporary.values()) await folder.remove(name).catch(() => undefined);
   };
   const place = async (path: string) => {

@@ -11,8 +11,8 @@ const start = Buffer.from('PGCOPY\n\u00ff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const endMark = -1;
 /** The length of NULL. */
 const isNull = -1;
-/** Parts have at most about as many bytes: so the server soon has the first, and few parts are sent. */
-const partBytes = 64 * 1024;
+/** Parts have at most about as many bytes: each is a message of its own, and is made in memory as a whole. */
+const partBytes = 256 * 1024;
 const lengthBytes = 4;
 const countBytes = 2;
 const timeBytes = 8;
