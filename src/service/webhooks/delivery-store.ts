@@ -10,7 +10,8 @@
  *
  * A claim is committed before the notification is sent, and its outcome is settled after. A process that dies in
  * between leaves a claim that runs out, and the notification is sent again: at least once, with the same id and the
- * same bytes. So neither waits for the disk: a server that crashes causes the same. Source: API document, "Events"; decisions, "Webhooks".
+ * same bytes. So neither waits for the disk: a server that crashes causes the same. Source: API document, "Events";
+ * decisions, "Webhooks".
  */
 import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { intArray, textArray, timeArray, uuidArray } from '#platform/database/binary-array.ts';
