@@ -40,18 +40,15 @@ export async function isAnyErased(sql: Sql): Promise<boolean> {
 
 const anyErased = prepared('select from bridge.erased_persons limit 1');
 
-/**
- * Returns what takes the erased persons out of these texts; undefined when none of them names one. While nobody was
- * erased it costs one look at an empty table, unless the caller has looked already, and `texts` is not called.
- */
-export async function findErased(
-  sql: Sql,
-  texts: () => Iterable<string>,
-  isAny?: boolean,
-): Promise<Eraser | undefined> {
-  if (!(isAny ?? (await isAnyErased(sql)))) return undefined;
+/** Returns what takes the erased persons out of these texts, which nobody asks for while nobody was erased. */
+export async function findErased(sql: Sql, texts: () => Iterable<string>): Promise<Eraser | undefined> {
+  return (await isAnyErased(sql)) ? eraserFor(sql, texts()) : undefined;
+}
+
+/** The same for a caller that knows that somebody was erased. Undefined when none of the texts names an erased person. */
+export async function eraserFor(sql: Sql, texts: Iterable<string>): Promise<Eraser | undefined> {
   const candidates = new Set<string>();
-  for (const text of texts()) for (const address of addressesIn(text)) candidates.add(address);
+  for (const text of texts) for (const address of addressesIn(text)) candidates.add(address);
   const persons = await findPersons(sql, candidates);
   return persons.length === 0 ? undefined : eraserOf(persons);
 }

@@ -10,7 +10,7 @@ import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { documentKeysOf, namesAny } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents, readWantedKinds } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
-import { findErased, isAnyErased, versionsWithout } from '../erasure/tombstones.ts';
+import { eraserFor, isAnyErased, versionsWithout } from '../erasure/tombstones.ts';
 import { createKnownSuppliers, type KnownSuppliers, readSupplierMark } from '../history/known-suppliers.ts';
 import { eventOf, noteSubjects } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
@@ -148,7 +148,10 @@ async function withoutErased(
   const { source, feed, held, isAny } = given;
   if (!isAny) return { versions, held };
   const differing = versions.filter(({ recordId, hash }) => !held.get(recordId)?.content_hash.equals(hash));
-  const eraser = await findErased(tx, () => differing.map(({ body }) => body), isAny);
+  const eraser = await eraserFor(
+    tx,
+    differing.map(({ body }) => body),
+  );
   if (!eraser) return { versions, held };
   const rest = newestVersions(versionsWithout(eraser, versions, feed));
   return { versions: rest, held: await readHeld(tx, source, feed, rest) };

@@ -13,7 +13,7 @@ import { sha256 } from '#platform/sha256.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
-import { findErased, isAnyErased } from '../erasure/tombstones.ts';
+import { eraserFor, isAnyErased } from '../erasure/tombstones.ts';
 import { type NamedSubject, noteSubjects, subjectsOfEvent, subjectsOfSupplier } from '../history/subjects.ts';
 
 /** The kind of each object that a page can include, by its name; null: the mirror does not store it. */
@@ -146,7 +146,10 @@ async function withoutErased(
   const { source, kind, held, isAny } = given;
   if (!isAny) return { resources, held };
   const differing = resources.filter(({ id, hash: shown }) => !held.get(id)?.content_hash.equals(shown));
-  const eraser = await findErased(tx, () => differing.map(({ body }) => body), isAny);
+  const eraser = await eraserFor(
+    tx,
+    differing.map(({ body }) => body),
+  );
   if (!eraser) return { resources, held };
   const rest = newestResources(
     kind,
