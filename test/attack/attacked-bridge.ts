@@ -9,7 +9,7 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { createInstallation, lineOf, type Program } from '../faults/program-process.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { testCertificates } from '../harness/test-certificates.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
@@ -79,7 +79,7 @@ export const thousandAddresses: Addresses = (index) => `127.0.${1 + Math.floor(i
 /** Connects and sends nothing. */
 export async function connectSilently(port: number, localAddress: string): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1', localAddress });
-  destroyAfterFile(socket);
+  destroyAtEnd(socket);
   await new Promise<void>((resolve) => void socket.once('connect', resolve).once('close', resolve));
   return socket;
 }
@@ -95,8 +95,8 @@ export interface SecureConnection {
 export async function connectSecurely(port: number, localAddress: string): Promise<SecureConnection | undefined> {
   const tcp = connect({ port, host: '127.0.0.1', localAddress });
   const socket = connectTls({ socket: tcp, servername: 'localhost', ca: testCertificates().caPem });
-  destroyAfterFile(tcp);
-  destroyAfterFile(socket);
+  destroyAtEnd(tcp);
+  destroyAtEnd(socket);
   let received = '';
   socket.on('data', (bytes) => {
     received += String(bytes);
@@ -107,8 +107,8 @@ export async function connectSecurely(port: number, localAddress: string): Promi
 }
 
 const open = new Set<Socket>();
-function destroyAfterFile(socket: Socket): void {
-  if (open.size === 0) closeAfterFile(async () => destroyAll(open));
+function destroyAtEnd(socket: Socket): void {
+  if (open.size === 0) closeAtEnd(async () => destroyAll(open));
   open.add(socket);
   socket.on('error', () => undefined);
   socket.on('close', () => open.delete(socket));

@@ -12,7 +12,7 @@ import { ensureLocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { loadX509 } from '#platform/x509-library.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
@@ -50,7 +50,7 @@ async function serve(using: { cert: string; key: string }): Promise<number> {
   const server = createServer(using, (_request, response) => response.end('believed'));
   server.on('tlsClientError', () => undefined);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(() => new Promise((resolve) => server.close(resolve)));
+  closeAtEnd(() => new Promise((resolve) => server.close(resolve)));
   return (server.address() as AddressInfo).port;
 }
 
@@ -104,7 +104,7 @@ test('our client says that the certificate was not accepted when the authority m
     extraCa: caPem,
     lookup: async () => [{ address: '127.0.0.1', family: 4 }],
   });
-  closeAfterFile(() => guarded.close());
+  closeAtEnd(() => guarded.close());
   const request = {
     url: `https://bank.example:${port}/`,
     method: 'GET',
@@ -124,7 +124,7 @@ test('our client trusts it only for the hosts that it was made for', async () =>
     extraCaHosts: ['localhost'],
     lookup: async () => [{ address: '127.0.0.1', family: 4 }],
   });
-  closeAfterFile(() => guarded.close());
+  closeAtEnd(() => guarded.close());
   const get = (host: string) =>
     guarded.fetch({
       url: `https://${host}:${port}/`,

@@ -15,7 +15,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { localSource } from '#cli/local-settings.ts';
 import { createInstallation, lineOf, type Program } from '../faults/program-process.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { request } from '../harness/request.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createEvent, createSuppliers, eventPayload } from '../harness/sourcing.ts';
@@ -87,7 +87,7 @@ async function startNeighbour({ url }: { url: string }, { key }: TestOrganisatio
     execArgv: [],
     env: { ...process.env, NODE_EXTRA_CA_CERTS: '' },
   });
-  closeAfterFile(() => void child.kill());
+  closeAtEnd(() => void child.kill());
   const ask = async (order: NeighbourOrder) => {
     child.send(order);
     return ((await once(child, 'message')) as [NeighbourReport])[0];
@@ -127,7 +127,7 @@ async function listenSilently(): Promise<string> {
   const server = createServer({ cert: certPem, key: keyPem }, () => undefined);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  closeAfterFile(() => {
+  closeAtEnd(() => {
     server.closeAllConnections();
     server.close();
   });
@@ -137,7 +137,7 @@ async function listenSilently(): Promise<string> {
 /** Begins a flood, and resolves when it has lasted for a while; the function that is returned ends it. */
 async function flood(order: FloodOrder): Promise<() => Promise<FloodReport>> {
   const child: ChildProcess = fork(new URL('flood-process.ts', import.meta.url), { execArgv: [] });
-  closeAfterFile(() => void child.kill());
+  closeAtEnd(() => void child.kill());
   let last: FloodReport = { opened: 0, open: 0 };
   child.on('message', (report: FloodReport) => {
     last = report;

@@ -1,27 +1,21 @@
 /**
- * A server of notifications over HTTPS in a process of its own, as one of four: the bridge in the role `receive`, and
- * three that somebody writes by hand. Those read the body, verify the HMAC and answer; `verify` does no more, `group`
- * stores what arrives together in one INSERT before it answers, and `insert` is Express with one INSERT a request.
+ * A server of notifications over HTTPS in a process of its own, as somebody writes it by hand. It reads the body, verifies
+ * the HMAC and answers; `verify` does no more, `group` stores what arrives together in one INSERT before it answers, and
+ * `insert` is Express with one INSERT a request.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import express from 'express';
 import { Pool } from 'pg';
-import { bridgeSettings } from '#bridge/settings.ts';
-import { configuration } from '#cli/configuration.ts';
-import { openInstallation, startInstalledBridge } from '#cli/installation.ts';
 
-export type ServerKind = 'bridge' | 'verify' | 'group' | 'insert';
+export type ServerKind = 'verify' | 'group' | 'insert';
 
 export interface ServerOrder {
   kind: ServerKind;
   signingKey: string;
   databaseUrl: string;
-  dataDir: string;
   certPem: string;
   keyPem: string;
 }
@@ -41,7 +35,6 @@ process.on('message', (order: ServerOrder | 'usage') => {
 process.on('disconnect', () => process.exit());
 
 async function start(order: ServerOrder): Promise<number> {
-  if (order.kind === 'bridge') return startReceiver(order);
   const pool = new Pool({ connectionString: order.databaseUrl });
   await pool.query(
     `create table if not exists public.notifications (
@@ -50,27 +43,6 @@ async function start(order: ServerOrder): Promise<number> {
   const server = createServer({ cert: order.certPem, key: order.keyPem }, listenerOf(order, pool));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return (server.address() as AddressInfo).port;
-}
-
-/** With the certificate of the benchmark, which the load trusts. */
-async function startReceiver({ databaseUrl, dataDir, signingKey, ...tls }: ServerOrder): Promise<number> {
-  const settings = configuration.parse({ data_dir: dataDir, database_url: databaseUrl });
-  const [certFile, keyFile] = [join(dataDir, 'cert.pem'), join(dataDir, 'key.pem')];
-  await writeFile(certFile, tls.certPem);
-  await writeFile(keyFile, tls.keyPem);
-  const installation = await openInstallation(settings, { name: 'bench', logLevel: 'error' });
-  const bridge = await startInstalledBridge(
-    installation,
-    bridgeSettings.parse({
-      host: '127.0.0.1',
-      port: 0,
-      console_port: 0,
-      tls: { cert_file: certFile, key_file: keyFile },
-      sources: [{ name: 'main', base_url: 'https://localhost:1', api_key: 'bench', signing_keys: [signingKey] }],
-    }),
-    'receive',
-  );
-  return Number(new URL(bridge.url ?? '').port);
 }
 
 function listenerOf({ kind, signingKey }: ServerOrder, pool: Pool): RequestListener {

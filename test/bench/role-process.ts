@@ -10,6 +10,7 @@ import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import type { Installation } from '#cli/installation.ts';
 
 export interface RoleProcess {
+  readonly pid: number;
   /** CPU milliseconds since its start, and the memory that it holds now. */
   usage(): Promise<{ cpuMs: number; rss: number }>;
   close(): Promise<void>;
@@ -82,6 +83,7 @@ async function startProgram(
   });
   const headers = metrics.token === undefined ? {} : { authorization: `Bearer ${metrics.token}` };
   return {
+    pid: child.pid ?? 0,
     usage: async () => {
       const system = await usageOf(child.pid ?? 0);
       if (system) return system;

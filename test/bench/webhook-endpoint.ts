@@ -1,20 +1,23 @@
 /**
- * The bridge's receiver over HTTPS against three servers that somebody writes by hand: one that only verifies, the same
- * with a group commit, and Express with one INSERT a request. Each in a process of its own, loaded in turns by another.
+ * The bridge's receiver over HTTPS, as the process that an operator starts, against three servers that somebody writes by
+ * hand: one that only verifies, the same with a group commit, and Express with one INSERT a request. Each in a process of
+ * its own, loaded in turns by another.
  * A second receiver on the same database shows what it adds: both are held to a share of a processor, as the load and the
  * database would otherwise use what the second one needs.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp } from 'node:fs/promises';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
+import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import type { Installation } from '#cli/installation.ts';
 import { median, megabytes, printTable, quantile } from './figures.ts';
 import { noteGoal } from './goals.ts';
 import { type Load, startLoad } from './load.ts';
 import type { ServerKind, ServerOrder, ServerReport } from './notification-server-process.ts';
 import { holdToShare } from './processor-share.ts';
+import { compileAhead, freePort, type RoleProcess, startRole } from './role-process.ts';
 import { localCertificates } from './set-up.ts';
 import { bodyBytes, makeRequests, signingKey } from './signed-requests.ts';
 
@@ -34,24 +37,23 @@ interface Run {
   latenciesMs: number[];
 }
 
-interface Server {
+interface Server extends RoleProcess {
   readonly port: number;
-  readonly pid: number;
-  usage(): Promise<{ cpuMs: number; rss: number }>;
-  close(): Promise<void>;
 }
 
 /** Runs it; prints rates, ratios, times and the CPU time of each server's process for one request. */
 export async function benchWebhookEndpoint(installation: Installation): Promise<void> {
-  const start = (kind: ServerKind) => startServer(installation, kind);
+  await migrateBridge(installation.open.database);
+  compileAhead();
+  const start = (kind: ServerKind) => startByHand(installation, kind);
   const names = { bridge: 'bridge', verify: 'verifies only', group: 'group commit', insert: 'Express, INSERT' };
-  const servers: Record<ServerKind, Server> = {
-    bridge: await start('bridge'),
+  const servers: Record<ServerKind | 'bridge', Server> = {
+    bridge: await startReceiver(installation),
     verify: await start('verify'),
     group: await start('group'),
     insert: await start('insert'),
   };
-  const second = await start('bridge');
+  const second = await startReceiver(installation);
   const loads = [startLoad(), startLoad()] as const;
   const { caPem } = localCertificates(installation);
   const run = async (server: Server, load: Load, count: number, at: number): Promise<Run> => {
@@ -61,9 +63,9 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
     const { cpuMs } = await server.usage();
     return { perSecond: (count / elapsedMs) * 1000, cpuUs: ((cpuMs - before.cpuMs) / count) * 1000, latenciesMs };
   };
-  const kinds = Object.keys(servers) as ServerKind[];
+  const kinds = Object.keys(servers) as (keyof typeof servers)[];
   let held: Awaited<ReturnType<typeof holdToShare>>;
-  const inTurns = async (of: readonly ServerKind[], count: number, at: number) => {
+  const inTurns = async (of: typeof kinds, count: number, at: number) => {
     const runs = new Map(of.map((kind) => [kind, [] as Run[]]));
     for (let round = -1; round < rounds; round += 1)
       for (const kind of of) {
@@ -71,13 +73,14 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
         // The first round warms up.
         if (round >= 0) runs.get(kind)?.push(one);
       }
-    return (kind: ServerKind) => runs.get(kind) ?? [];
+    return (kind: keyof typeof servers) => runs.get(kind) ?? [];
   };
   try {
     const busy = await inTurns(kinds, requestsPerRound, connections);
     const ratio = (a: readonly Run[], b: readonly Run[]) =>
       median(a.map(({ perSecond }, round) => perSecond / (b[round]?.perSecond ?? Number.NaN)));
-    const p99 = (kind: ServerKind) => median(busy(kind).map(({ latenciesMs }) => quantile(latenciesMs, 0.99)));
+    const p99 = (kind: keyof typeof servers) =>
+      median(busy(kind).map(({ latenciesMs }) => quantile(latenciesMs, 0.99)));
     console.log(`Receiving notifications of ${bodyBytes} bytes over HTTPS, ${connections} kept connections`);
     const rows = [['', 'per second', 'bridge : it', 'CPU each', 'p50', 'p99', 'memory']];
     for (const kind of kinds)
@@ -122,19 +125,28 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
   }
 }
 
-async function startServer(installation: Installation, kind: ServerKind): Promise<Server> {
-  // The bridge with the limits that its launcher sets.
-  const execArgv = kind === 'bridge' ? ['--max-semi-space-size=4', '--heap-growing-percent=50'] : [];
-  const child: ChildProcess = fork(new URL('notification-server-process.ts', import.meta.url), { execArgv });
+async function startReceiver(installation: Installation): Promise<Server> {
+  const { dataDir, open } = installation;
+  const { certPem, keyPem } = localCertificates(installation);
+  const folder = await mkdtemp(join(dataDir, 'receiver-'));
+  const tls = { cert_file: join(folder, 'cert.pem'), key_file: join(folder, 'key.pem') };
+  await writeFile(tls.cert_file, certPem);
+  await writeFile(tls.key_file, keyPem);
+  const port = await freePort();
+  const source = { name: 'main', base_url: 'https://localhost:1', api_key: 'bench', signing_keys: [signingKey] };
+  const bridge = { host: '127.0.0.1', port, tls, sources: [source] };
+  return { port, ...(await startRole({ role: 'receive', folder, databaseUrl: open.url, bridge })) };
+}
+
+async function startByHand(installation: Installation, kind: ServerKind): Promise<Server> {
+  const child: ChildProcess = fork(new URL('notification-server-process.ts', import.meta.url));
   const ask = async (question: ServerOrder | 'usage') => {
     const answer = once(child, 'message');
     child.send(question);
     return ((await answer) as [ServerReport])[0];
   };
   const { certPem, keyPem } = localCertificates(installation);
-  const { open, dataDir } = installation;
-  const folder = await mkdtemp(join(dataDir, 'server-'));
-  const report = await ask({ kind, signingKey, databaseUrl: open.url, dataDir: folder, certPem, keyPem });
+  const report = await ask({ kind, signingKey, databaseUrl: installation.open.url, certPem, keyPem });
   if (!('port' in report)) throw new Error('The server did not begin to listen.');
   return {
     port: report.port,

@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { listen } from '#platform/http/server.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import type { TestRecord } from './parts.ts';
 
 export interface FeedSource {
@@ -63,7 +63,7 @@ export async function startFeedSource(): Promise<FeedSource> {
     },
     { host: '127.0.0.1', port: 0 },
   );
-  closeAfterFile(() => server.close(0));
+  closeAtEnd(() => server.close(0));
   source.url = server.url;
   return source;
 }

@@ -11,7 +11,7 @@ import { uploadFile } from '../harness/files.ts';
 import { changeSuppliers } from '../harness/sourcing.ts';
 import { testOutgoing } from '../harness/test-certificates.ts';
 import type { TestOrganisation } from '../harness/test-organisation.ts';
-import { startTestService, type TestService } from '../harness/test-service.ts';
+import { startTestService } from '../harness/test-service.ts';
 import { settingsOf, startProcess, type TestClock, testClock } from './parts.ts';
 
 /** Thrown instead of sleeping: the reader learns for how long it would have to wait, and the test moves the clock. */
@@ -23,16 +23,15 @@ class WaitNeeded extends Error {
   }
 }
 
-let clock: TestClock;
-let service: TestService;
+let clock: TestClock = testClock();
+const service = await startTestService({
+  clock: { nowMs: () => clock.nowMs(), sleep: (...args) => systemClock.sleep(...args) },
+});
 let organisation: TestOrganisation;
 let sources = 0;
 
 beforeEach(async () => {
   clock = testClock();
-  service ??= await startTestService({
-    clock: { nowMs: () => clock.nowMs(), sleep: (...args) => systemClock.sleep(...args) },
-  });
   organisation = await service.organisation();
   sources += 1;
 });

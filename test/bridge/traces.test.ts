@@ -8,7 +8,7 @@ import { signBody } from '#contract/signature.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import { startTelemetry } from '#platform/telemetry/start-telemetry.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { eventually } from '../harness/eventually.ts';
 import { startTestBridge, type TestBridge } from '../harness/test-bridge.ts';
 import { testOutgoing } from '../harness/test-certificates.ts';
@@ -56,7 +56,7 @@ beforeAll(async () => {
     });
   });
   await new Promise<void>((resolve) => erp.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(() => void erp.close());
+  closeAtEnd(() => void erp.close());
   const base_url = `http://127.0.0.1:${(erp.address() as AddressInfo).port}`;
   const create = { method: 'POST', path: '/orders', body: { json: { key: '{key}' } } };
   running = await startTestBridge({

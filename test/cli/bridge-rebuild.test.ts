@@ -11,7 +11,7 @@ import { createDatabase, type Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { type MemoryErp, startMemoryErp } from '../../connectors/memory/memory-erp.ts';
 import { until, useEmbedded } from '../faults/program-process.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../harness/sourcing.ts';
 import { copyTestDatabase, createEmptyDatabase, type TestDatabase } from '../harness/test-database.ts';
@@ -225,7 +225,7 @@ test('from nothing: the ledger is that of the ERP, and only what nobody has deli
 test('after an embedded folder was lost, and killed with -9 meanwhile', { timeout: 240_000 }, async () => {
   const before = numbers();
   const data = join(await scratchFolder(), 'data');
-  closeAfterFile(() => useEmbedded(data, async () => undefined));
+  closeAtEnd(() => useEmbedded(data, async () => undefined));
   await killedRebuild(isNoted, { data, env: {} });
   await killedRebuild(isAsking, { data, env: {} });
   await useEmbedded(data, ageRestore);

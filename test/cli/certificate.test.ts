@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createInstallation, lineOf } from '../faults/program-process.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createEmptyDatabase } from '../harness/test-database.ts';
 import { runHere } from './command-line.ts';
@@ -37,7 +37,7 @@ test('the authority’s key stays with the command, and a receiver works with it
   expect(new X509Certificate(await readFile(tls.cert_file)).fingerprint256).toBe(certificate.fingerprint256);
 
   const db = await createEmptyDatabase();
-  closeAfterFile(() => db.drop());
+  closeAtEnd(() => db.drop());
   const installation = await createInstallation({ databaseUrl: db.url, configuration: { bridge } });
   const receiver = installation.start(['bridge', '--role', 'receive']);
   const url = (await lineOf(receiver, /^bridge ready https/)).split(' ')[2] ?? '';
@@ -49,7 +49,7 @@ test('the authority’s key stays with the command, and a receiver works with it
 
 test('a process that does not receive needs the certificate’s key for nothing', async () => {
   const db = await createEmptyDatabase();
-  closeAfterFile(() => db.drop());
+  closeAtEnd(() => db.drop());
   const lacking = { ...bridge, tls: { ...tls, key_file: join(folder, 'nowhere') } };
   const installation = await createInstallation({ databaseUrl: db.url, configuration: { bridge: lacking } });
   const puller = installation.start(['bridge', '--role', 'pull']);

@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import { createDatabase } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createInstallation, lineOf } from '../faults/program-process.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createEmptyDatabase, type TestDatabase } from '../harness/test-database.ts';
 import { runCommandLine, runHere } from './command-line.ts';
@@ -60,7 +60,7 @@ async function attempt(db: TestDatabase, role: Role, statement: string): Promise
 }
 
 const db = await prepare();
-closeAfterFile(async () => {
+closeAtEnd(async () => {
   const admin = await createEmptyDatabase();
   await db.drop();
   for (const role of Object.values(roles)) await admin.database.query(`drop role ${role}`);

@@ -20,23 +20,18 @@ import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { settingsOf, testClock } from '../bridge/parts.ts';
 import { testSecrets } from '../bridge/receive/receiver.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { testCertificates, testOutgoing } from '../harness/test-certificates.ts';
-import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
+import { createTestDatabase } from '../harness/test-database.ts';
 
-let shared: Promise<TestDatabase> | undefined;
+const { database } = await createTestDatabase();
 
 /** What a command has, on a database of this file. Each has a source of its own name. */
 async function commandOf(
   source: Partial<SourceSettings> & { base_url?: string } = {},
   flows: readonly Partial<FlowSettings>[] = [],
 ): Promise<BridgeCommand & { source: SourceSettings; flow: FlowSettings }> {
-  shared ??= createTestDatabase().then((db) => {
-    closeAfterFile(() => db.drop());
-    return db;
-  });
-  const { database } = await shared;
   commands += 1;
   const name = `source-${commands}`;
   const settings = settingsOf(
@@ -68,7 +63,7 @@ let commands = 0;
 async function answering(status: number, headers: Record<string, string>, body: string): Promise<string> {
   const server: Server = createServer((_request, response) => response.writeHead(status, headers).end(body));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     server.closeAllConnections();
     server.close();
   });

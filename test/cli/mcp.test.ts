@@ -14,7 +14,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { machineUser, readActions } from '#platform/audit-log.ts';
 import { ownManifest } from '#platform/own-package.ts';
 import { eventId, seedConsole, seededSettings, supplierId } from '../console/seed-console.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import { runHere } from './command-line.ts';
@@ -64,7 +64,7 @@ async function connect(...options: string[]) {
   });
   const client = new Client({ name: 'test', version: '1.0.0' });
   await client.connect(transport);
-  closeAfterFile(() => client.close());
+  closeAtEnd(() => client.close());
   const ask = async (name: string, input: Record<string, unknown> = {}) => {
     const { content, isError = false } = await client.callTool({ name, arguments: input });
     const [first] = content as { type: string; text: string }[];
@@ -255,7 +255,7 @@ test('with --allow-changes it pauses, resumes and replays, each by its author in
 test('standard output carries the protocol alone, also after what is no message; the end of standard input ends it', async () => {
   const child = spawn(node, [...own], { env: { ...env, LOG_LEVEL: 'debug' }, cwd: folder });
   const ended = once(child, 'close') as Promise<[number]>;
-  closeAfterFile(() => child.kill('SIGKILL'));
+  closeAtEnd(() => child.kill('SIGKILL'));
   const lines: string[] = [];
   const out = createInterface(child.stdout).on('line', (line) => lines.push(line));
   child.stderr.resume();

@@ -22,7 +22,7 @@ import { readBody } from '#platform/http/body.ts';
 import { createLogger, silentLogger } from '#platform/log.ts';
 import { Counter, Registry } from '#platform/metrics.ts';
 import { eventRecord, idOf, lotAwardRecord, type TestRecord, testClock } from '../bridge/parts.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import { runHere } from './command-line.ts';
@@ -55,7 +55,7 @@ beforeAll(async () => {
   folder = await scratchFolder();
   const server = createServer((request, response) => void answerOfErp(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     server.closeAllConnections();
     server.close();
   });

@@ -10,7 +10,7 @@ import { bridgeSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { eventRecord, idOf, lotAwardRecord, type TestRecord } from '../bridge/parts.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import { runHere } from './command-line.ts';
@@ -69,7 +69,7 @@ beforeAll(async () => {
     request.resume().on('end', () => response.writeHead(answer?.status ?? 500, answer?.headers).end(answer?.body));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     server.closeAllConnections();
     server.close();
   });

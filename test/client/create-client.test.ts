@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from 'vitest';
 import { createClient, type SourcingClient } from '#client/create-client.ts';
 import { createMemoryQuotas } from '#client/memory-quotas.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
 import { createEvent, createSuppliers, eventPayload } from '../harness/sourcing.ts';
 import type { TestOrganisation } from '../harness/test-organisation.ts';
@@ -14,7 +14,7 @@ beforeAll(async () => {
   const service = await startTestService();
   organisation = await service.organisation();
   client = createClient({ baseUrl: service.url, apiKey: organisation.key });
-  closeAfterFile(() => client.close());
+  closeAtEnd(() => client.close());
 });
 
 test('suppliers and records of a feed come one after another, over all pages', async () => {

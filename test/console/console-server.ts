@@ -13,7 +13,7 @@ import { listen } from '#platform/http/server.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSecretBox } from '#platform/secrets.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { testOutgoing } from '../harness/test-certificates.ts';
 import { seededSettings } from './seed-console.ts';
@@ -63,7 +63,7 @@ export async function startConsole(
   });
   application.finish();
   const server = await listen(application.express, { host: '127.0.0.1', port: 0 });
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     close();
     await server.close(0);
   });

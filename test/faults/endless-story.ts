@@ -9,7 +9,7 @@ import { listEnvelope } from '#contract/list.ts';
 import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 
 /** By `<event>/<supplier>`: the purchases, each a list of lines `<lot>: <quantity> at <unit price>`. */
 export type Purchases = Record<string, string[][]>;
@@ -51,7 +51,7 @@ export function startStory(client: SourceClient, seed: number): Story {
   const playing = play().catch((error: unknown) => {
     failure = error;
   });
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     finishing.abort();
     stop.abort();
     await playing;

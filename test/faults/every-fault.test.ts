@@ -13,7 +13,7 @@ import type { SourceClient } from '#client/source-client.ts';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { silentLogger } from '#platform/log.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { freePort } from '../harness/free-port.ts';
 import { hasRedisServer, startRedisServer } from '../harness/redis.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
@@ -111,10 +111,10 @@ type Fault = (random: Random) => Promise<void>;
  */
 async function setUp(note: (what: string) => void) {
   const [redis, service] = await Promise.all([startRedisServer(), createInstallation()]);
-  closeAfterFile(() => redis.close());
+  closeAtEnd(() => redis.close());
   const databaseDir = await scratchFolder();
   const postgres = await startEmbeddedPostgres({ dataDir: databaseDir, log: silentLogger });
-  closeAfterFile(() => postgres.stop());
+  closeAtEnd(() => postgres.stop());
 
   const serviceProgram = superviseProgram('service', () => service.start(['service', '--port', '0']));
   const servicePort = Number(/:(\d+)\s*$/.exec(await lineOf(serviceProgram.program, /ready/))?.[1]);

@@ -12,7 +12,7 @@ import { pauseFlow } from '#bridge/flows/control-flows.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { flowOf } from '../bridge/parts.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { createInstallation, expectGracefulEnd, lineOf, outcomeOf, until } from './program-process.ts';
 
@@ -35,7 +35,7 @@ test(`an alert whose process was killed ${kills} times arrives at least once, an
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     server.closeAllConnections();
     server.close();
   });

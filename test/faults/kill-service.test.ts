@@ -13,7 +13,7 @@ import { feedTriggers } from '#contract/webhook.ts';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { freePort } from '../harness/free-port.ts';
 import { testCertificates, testOutgoing } from '../harness/test-certificates.ts';
 import { createOrganisation } from '../harness/test-organisation.ts';
@@ -53,7 +53,7 @@ test(`a service killed at ${kills} instants finishes every submission and announ
   const playing = playOn(client, () => killed.signal.aborted, failed.signal);
   const reading = Promise.all(feedNames.map((feed) => follow(client, feed, played.signal)));
   // When the test fails, playing and reading end before their connections are closed.
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     failed.abort();
     played.abort();
     await Promise.allSettled([playing, reading]);

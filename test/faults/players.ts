@@ -3,7 +3,7 @@ import { createSourceClient, type SourceClient } from '#client/source-client.ts'
 import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { testOutgoing } from '../harness/test-certificates.ts';
 
 export interface Players {
@@ -58,7 +58,7 @@ export function startPlayers(options: { client: SourceClient; seed: number; paus
     await playing;
     if (failure !== undefined) throw failure;
   }
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     finishing.abort();
     breakingOff.abort();
     await playing;

@@ -13,7 +13,7 @@ import { expect } from 'vitest';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { hasErrorCode } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -65,7 +65,7 @@ export async function createInstallation(
   // JSON is YAML.
   await writeFile(configFile, JSON.stringify(options.configuration ?? {}));
   const programs: Program[] = [];
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     for (const program of programs) if (!program.ended) await program.kill();
     if (options.databaseUrl === undefined) await useEmbedded(dataDir, async () => undefined);
   });

@@ -1,6 +1,6 @@
 /** A TCP proxy that passes connections on to other ports, in turn, until they are cut. */
 import { connect, createServer, type Socket } from 'node:net';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 
 export interface TcpProxy {
   readonly port: number;
@@ -40,7 +40,7 @@ export async function startTcpProxy(targets: readonly number[]): Promise<TcpProx
       for (const socket of sockets) socket.resetAndDestroy();
     },
   };
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
   });

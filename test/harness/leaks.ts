@@ -1,11 +1,11 @@
 /**
- * At the end of a test file: closes the registered resources, then fails the file if it leaves timers, sockets,
+ * At the end of a test: closes the resources that it has registered. At the end of a test file: closes the others, then fails the file if it leaves timers, sockets,
  * servers, child processes or file watchers behind, each of which would keep a real process from ending. Resources that
  * exist when the file starts belong to vitest or to an earlier file of the same process, and do not count.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll } from 'vitest';
-import { closeWhatIsOpen } from './after-file.ts';
+import { afterAll, afterEach, beforeEach } from 'vitest';
+import { closeWhatIsOpen, countOpen } from './close-at-end.ts';
 
 const watched = new Set([
   'Timeout',
@@ -32,9 +32,14 @@ const pollMs = 10;
 void process.stdin;
 const atStart = countResources();
 
-// Registered before all hooks of the test file, and therefore run after them.
+// Registered before all hooks of the test file: this one runs before them, and those at an end after them.
+let openBefore = 0;
+beforeEach(() => {
+  openBefore = countOpen();
+});
+afterEach(() => closeWhatIsOpen(openBefore));
 afterAll(async () => {
-  await closeWhatIsOpen();
+  await closeWhatIsOpen(0);
   const until = performance.now() + patienceMs;
   let leaks = findLeaks();
   while (leaks.length > 0 && performance.now() < until) {

@@ -1,5 +1,5 @@
 /** Requests over HTTP, as any client sends them. */
-import { closeAfterFile } from './after-file.ts';
+import { closeAtEnd } from './close-at-end.ts';
 
 export interface HttpAnswer {
   status: number;
@@ -18,7 +18,7 @@ const checks = new Map<string, AnswerCheck>();
 export function checkAnswersOf(serviceUrl: string, check: AnswerCheck): void {
   const { origin } = new URL(serviceUrl);
   checks.set(origin, check);
-  closeAfterFile(() => checks.delete(origin));
+  closeAtEnd(() => checks.delete(origin));
 }
 
 /**

@@ -10,7 +10,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import ssh2 from 'ssh2';
-import { closeAfterFile } from './after-file.ts';
+import { closeAtEnd } from './close-at-end.ts';
 import { hashOfPackages, programCache, unpackDebianPackages, withLibraries } from './debian-packages.ts';
 import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
@@ -132,7 +132,7 @@ export async function startSshd({ denied = [] }: { denied?: readonly string[] } 
       return log.slice(linesBefore).some((line) => line.includes('listening on'));
     });
   };
-  closeAfterFile(stop);
+  closeAtEnd(stop);
   await start();
   const { stderr } = await promisify(execFile)(sshd, ['-V'], { env }).catch((error: { stderr: string }) => error);
   return {

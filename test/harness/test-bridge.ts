@@ -7,7 +7,7 @@ import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSignals } from '#platform/queue.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
-import { closeAfterFile } from './after-file.ts';
+import { closeAtEnd } from './close-at-end.ts';
 import { scratchFolder } from './scratch-folder.ts';
 import { testCertificates, testOutgoing } from './test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from './test-database.ts';
@@ -42,6 +42,6 @@ export async function startTestBridge(
     log: silentLogger,
     registry,
   });
-  closeAfterFile(() => bridge.close(1_000));
+  closeAtEnd(() => bridge.close(1_000));
   return { bridge, db, registry, dataDir };
 }

@@ -1,7 +1,7 @@
 import { inject } from 'vitest';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import type { LocalCertificates } from '#platform/local-ca.ts';
-import { closeAfterFile } from './after-file.ts';
+import { closeAtEnd } from './close-at-end.ts';
 
 /** Certificates for localhost, from an authority that the test programs trust; the same for the whole run. */
 export function testCertificates(): LocalCertificates {
@@ -15,7 +15,7 @@ export function testOutgoing(): ReturnType<typeof createGuardedFetch> {
   if (outgoing) return outgoing;
   const made = createGuardedFetch({ extraCa: testCertificates().caPem });
   outgoing = made;
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     outgoing = undefined;
     await made.close();
   });

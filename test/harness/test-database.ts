@@ -11,7 +11,7 @@ import { createDatabase, type Database } from '#platform/database/database.ts';
 import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { migrate } from '#platform/database/migrations.ts';
 import { silentLogger } from '#platform/log.ts';
-import { closeAfterFile } from './after-file.ts';
+import { closeAtEnd } from './close-at-end.ts';
 
 export interface TestDatabase {
   readonly url: string;
@@ -60,7 +60,7 @@ async function copyDatabase(admin: Client, template: string, options: { poolMax?
       return dropped;
     },
   };
-  closeAfterFile(() => created.drop());
+  closeAtEnd(() => created.drop());
   return created;
 }
 

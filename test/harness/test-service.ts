@@ -11,7 +11,7 @@ import { Registry } from '#platform/metrics.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { type Service, startService } from '#service/create-service.ts';
-import { closeAfterFile } from './after-file.ts';
+import { closeAtEnd } from './close-at-end.ts';
 import { answerCheckOfService } from './documented-answers.ts';
 import { checkAnswersOf, type HttpAnswer, request } from './request.ts';
 import { scratchFolder } from './scratch-folder.ts';
@@ -87,7 +87,7 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
     ...(options.random ? { random: options.random } : {}),
   });
   checkAnswersOf(service.url, (...seen) => void answerCheckOfService().check(...seen));
-  closeAfterFile(() => service.close(1_000));
+  closeAtEnd(() => service.close(1_000));
   const operator = (method: string, path: string, body?: unknown) =>
     request(method, service.url + path, { key: adminToken, ...(body === undefined ? {} : { body }) });
   return {

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
-import { closeAfterFile } from './after-file.ts';
+import { closeAtEnd } from './close-at-end.ts';
 import { testCertificates } from './test-certificates.ts';
 
 export interface TokenRequest {
@@ -42,7 +42,7 @@ export async function startTokenServer(): Promise<TokenServer> {
     tls,
     publicHost: 'localhost',
   });
-  closeAfterFile(() => server.close(0));
+  closeAtEnd(() => server.close(0));
   tokenServer.url = `${server.url}/token`;
   return tokenServer;
 }

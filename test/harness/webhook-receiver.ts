@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
-import { closeAfterFile } from './after-file.ts';
+import { closeAtEnd } from './close-at-end.ts';
 import { answerCheckOfService } from './documented-answers.ts';
 import { testCertificates } from './test-certificates.ts';
 import type { TestOrganisation } from './test-organisation.ts';
@@ -45,7 +45,7 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     tls,
     publicHost: 'localhost',
   });
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     await server.close(0);
     if (faults.length > 0) throw new Error(`Notifications are not as documented: ${faults.slice(0, 5).join('; ')}`);
   });

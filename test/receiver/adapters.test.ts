@@ -10,7 +10,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { signBody } from '#contract/signature.ts';
 import { toFastifyPlugin, toHonoHandler, toLambdaHandler, toNodeHandler } from '../../src/receiver/adapters.ts';
 import { createReceiver, type NotificationReceiver } from '../../src/receiver/create-receiver.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createEvent, eventPayload } from '../harness/sourcing.ts';
 import { testCertificates } from '../harness/test-certificates.ts';
@@ -117,7 +117,7 @@ async function listen(listener: RequestListener, tls?: { certPem: string; keyPem
     ? createServer({ cert: tls.certPem, key: tls.keyPem }, listener)
     : createHttpServer(listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });

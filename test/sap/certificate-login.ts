@@ -8,7 +8,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { loadX509 } from '#platform/x509-library.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { testCertificates } from '../harness/test-certificates.ts';
 import { login } from './sap-system.ts';
 
@@ -59,7 +59,7 @@ export async function startCertificateLogin(sap: string, { certPem: known }: Cli
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     server.closeAllConnections();
     server.close();
     await once(server, 'close');

@@ -1,7 +1,7 @@
 /** The stub of SAP S/4HANA for a test file. If it cannot be made, the file's tests are skipped, and their title says why. */
 import { join } from 'node:path';
 import { describe } from 'vitest';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { installSapStub } from './install-sap-stub.ts';
 import { startMetadataServer } from './metadata-server.ts';
 import { type SapSystem, startSapSystem } from './sap-system.ts';
@@ -23,9 +23,9 @@ export function describeSap(title: string, tests: () => void): void {
 export async function startTestSap(): Promise<SapSystem> {
   if ('missing' in stub) throw new Error(`There is no stub of SAP S/4HANA: ${stub.missing}`);
   const server = await startMetadataServer(stub);
-  closeAfterFile(() => server.stop());
+  closeAtEnd(() => server.stop());
   const system = await startSapSystem(server.url, join(stub.folder, 'metadata'));
-  closeAfterFile(() => system.close());
+  closeAtEnd(() => system.close());
   await createSuppliers(system);
   return system;
 }

@@ -6,7 +6,7 @@
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
 import { createRequest, endedJob } from '../harness/sourcing.ts';
@@ -28,7 +28,7 @@ const outgoing = createGuardedFetch({
     return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
   },
 });
-closeAfterFile(() => outgoing.close());
+closeAtEnd(() => outgoing.close());
 const service = await startTestService({ clock: createManualClock(), fetch: outgoing.fetch });
 
 /** The connections to the loopback addresses. */
@@ -42,7 +42,7 @@ async function listenOn(host: string, port: number): Promise<number> {
     server.once('error', reject);
     server.listen(port, host, resolve);
   });
-  closeAfterFile(() => new Promise((resolve) => server.close(resolve)));
+  closeAtEnd(() => new Promise((resolve) => server.close(resolve)));
   return (server.address() as { port: number }).port;
 }
 const port = await listenOn('127.0.0.1', 0);

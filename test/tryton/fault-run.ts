@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { seededRandom } from '../faults/seeded-random.ts';
 import type { SupervisedProgram } from '../faults/supervised-program.ts';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import type { TrytonServer } from './tryton-server.ts';
 
 export type Random = ReturnType<typeof seededRandom>;
@@ -107,7 +107,7 @@ export function startEditing(edits: readonly (() => Promise<void>)[], random: Ra
     await working;
     expect(failure).toBeUndefined();
   };
-  closeAfterFile(finish);
+  closeAtEnd(finish);
   return {
     get failure() {
       return failure;

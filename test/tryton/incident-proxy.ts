@@ -6,7 +6,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 
 /** What to do with the next matching request. Each function is called once, and the proxy waits for it. */
 export interface Incident {
@@ -57,7 +57,7 @@ export async function startIncidentProxy(target: string): Promise<IncidentProxy>
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     const closed = once(server, 'close');
     server.close();
     server.closeAllConnections();

@@ -3,7 +3,7 @@
  * there is no Tryton, the file's tests are skipped, and their title says why.
  */
 import { describe, inject } from 'vitest';
-import { closeAfterFile } from '../harness/after-file.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { installTryton } from './install-tryton.ts';
 import { prepareTryton, startTryton, type TrytonBackend, type TrytonServer } from './tryton-server.ts';
 
@@ -25,7 +25,7 @@ export function describeTryton(title: string, tests: () => void): void {
 export async function startTestTryton(kind: TrytonBackend['kind'] = chosenKind()): Promise<TrytonServer> {
   if ('missing' in tryton) throw new Error(`There is no Tryton: ${tryton.missing}`);
   const server = await startTryton(tryton, backendOf(kind));
-  closeAfterFile(() => server.stop());
+  closeAtEnd(() => server.stop());
   return server;
 }
 

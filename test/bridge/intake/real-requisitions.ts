@@ -15,7 +15,7 @@ import { systemClock, timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import memory from '../../../connectors/memory/index.ts';
 import { startMemoryErp } from '../../../connectors/memory/memory-erp.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
@@ -50,7 +50,7 @@ export async function startRequisitions(
     memory.settings.parse({ base_url: erp.address, client_id: 'bridge', client_secret: 'secret' }),
     testContext().context,
   );
-  closeAfterFile(() => session.close());
+  closeAtEnd(() => session.close());
   const now = () => timestampNow(systemClock);
   const secrets = { mac: () => Buffer.from('mac'), verifiesMac: () => true } as never;
   await registerIntakes(database, settings.intakes, secrets, now());

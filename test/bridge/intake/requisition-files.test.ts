@@ -4,7 +4,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { loadEventFiles } from '#service/files/find-files.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { readWholeFeed } from '../../harness/sourcing.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
 import { startTestService } from '../../harness/test-service.ts';
@@ -36,7 +36,7 @@ const server = createServer({ key: keyPem, cert: certPem }, (request, response) 
 server.on('tlsClientError', () => undefined);
 server.listen(0, '127.0.0.1');
 await new Promise((resolve) => server.once('listening', resolve));
-closeAfterFile(() => {
+closeAtEnd(() => {
   server.closeAllConnections();
   return new Promise((resolve) => server.close(resolve));
 });

@@ -12,7 +12,7 @@ import { createUnverifiedBytes, type UnverifiedBounds } from '#platform/http/unv
 import { createLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
 
 export const testSecrets: SecretBox = createSecretBox(Buffer.alloc(32, 7));
@@ -95,7 +95,7 @@ export async function startReceiver(options: {
     })();
     return stopped;
   };
-  closeAfterFile(stop);
+  closeAtEnd(stop);
   return {
     url: `${server.url}/webhooks/main`,
     application,

@@ -6,7 +6,7 @@ import { readOpenRestore } from '#bridge/restore/open-restore.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createInstallation } from '../../faults/program-process.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { createEmptyDatabase } from '../../harness/test-database.ts';
 
 const restored = '2026-11-23T10:00:00.000000Z';
@@ -14,7 +14,7 @@ const before = '2026-11-23T09:00:00.000000Z';
 
 async function bridgeDatabase() {
   const db = await createEmptyDatabase();
-  closeAfterFile(() => db.drop());
+  closeAtEnd(() => db.drop());
   await migrateBridge(db.database);
   return db;
 }

@@ -12,7 +12,7 @@ import { testContext } from '#connector/testing/test-context.ts';
 import { systemClock } from '#platform/clock.ts';
 import connector from '../../../connectors/file/index.ts';
 import { seededRandom } from '../../faults/seeded-random.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { startSshd, whyNoSshd } from '../../harness/sshd.ts';
 import { operation } from './operations.ts';
@@ -59,7 +59,7 @@ async function writeAndKill(settings: unknown, batches: readonly Operation[][]):
   await writeFile(file, JSON.stringify({ settings, batches }));
   const child = spawn(process.execPath, [fileURLToPath(new URL('./writer-process.ts', import.meta.url)), file]);
   const ended = once(child, 'close');
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     child.kill('SIGKILL');
     await ended;
   });

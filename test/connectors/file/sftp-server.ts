@@ -6,7 +6,7 @@ import { createHash, generateKeyPairSync } from 'node:crypto';
 import { type FileHandle, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import ssh2, { type AuthContext, type SFTPWrapper } from 'ssh2';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 const { OPEN_MODE, STATUS_CODE, flagsToString } = ssh2.utils.sftp;
@@ -67,7 +67,7 @@ export async function startPlainSftpServer({
     client.on('session', (accept) => accept().on('sftp', (acceptSftp) => serve(acceptSftp(), folder, renames)));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     for (const client of clients) client.end();
     await new Promise<void>((resolve) => server.close(() => resolve()));
   });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { awardOf, idOf, never, openSession, operation, startErp, write } from './odoo-session.ts';
 import { users } from './stand-in/seed.ts';
 import type { OdooStandIn } from './stand-in/server.ts';
@@ -20,7 +20,7 @@ async function sessionWith(erp: OdooStandIn, status: number, body: object | stri
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  closeAfterFile(() => {
+  closeAtEnd(() => {
     server.close();
     server.closeAllConnections();
   });

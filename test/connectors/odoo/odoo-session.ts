@@ -4,7 +4,7 @@ import type { Operation, Outcome, Session } from '#connector/connector.ts';
 import type { AwardDocument, AwardLine, Document } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import odoo from '../../../connectors/odoo/index.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { users } from './stand-in/seed.ts';
 import { databaseName, type OdooStandIn, type StandInOptions, startStandIn } from './stand-in/server.ts';
 
@@ -13,7 +13,7 @@ export const never = new AbortController().signal;
 
 export async function startErp(options: StandInOptions = {}): Promise<OdooStandIn> {
   const erp = await startStandIn(options);
-  closeAfterFile(() => erp.close());
+  closeAtEnd(() => erp.close());
   erp.installed.product(10, 'A lot of an event', 'LOT', 1);
   erp.installed.create('res.partner', { name: 'Müller & Söhne KG', ref: 'V-1001', supplier_rank: 1 });
   return erp;
@@ -28,7 +28,7 @@ export function settingsOf(erp: OdooStandIn, more: Readonly<Record<string, unkno
 /** Closed after the test file. */
 export async function openSession(erp: OdooStandIn, more: Readonly<Record<string, unknown>> = {}): Promise<Session> {
   const session = await odoo.open(odoo.settings.parse(settingsOf(erp, more)), testContext().context);
-  closeAfterFile(() => session.close());
+  closeAtEnd(() => session.close());
   return session;
 }
 

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test } from 'vitest';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { users } from './stand-in/seed.ts';
 import { databaseName, type OdooStandIn, startStandIn } from './stand-in/server.ts';
 
@@ -85,7 +85,7 @@ const modelOf = (path: string) => path.split('/')[3] ?? '';
 
 test('status, error name and shape of each recorded exchange are those of the recorded Odoo', async () => {
   const erp = await startStandIn();
-  closeAfterFile(() => erp.close());
+  closeAtEnd(() => erp.close());
   const { connector, admin, weak } = users;
   const keys = { connector: erp.newKey(connector), admin: erp.newKey(admin), weak: erp.newKey(weak) };
   let compared = 0;

@@ -1,6 +1,6 @@
 /** A proxy that can hold what a client has sent even after the client has gone, as a network may. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 
 export interface HeldProxy {
   readonly port: number;
@@ -38,7 +38,7 @@ export async function startHeldProxy(target: number): Promise<HeldProxy> {
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
   });

@@ -10,7 +10,7 @@ import { silentLogger } from '#platform/log.ts';
 import { killPostgres } from '../../faults/kill-postgres.ts';
 import { seededRandom } from '../../faults/seeded-random.ts';
 import { startTcpProxy } from '../../faults/tcp-proxy.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 /** Every other round also kills the database. POSTGRES_KILLS=50 runs more rounds. */
@@ -22,7 +22,7 @@ test('after kills of writers and database at random moments, each key has one ro
   // Connects to the running server, or starts it again, perhaps on another port.
   const start = async () => {
     const server = await startEmbeddedPostgres({ dataDir, log: silentLogger });
-    closeAfterFile(() => server.stop());
+    closeAtEnd(() => server.stop());
     return new URL(server.url);
   };
   const url = await start();
@@ -65,7 +65,7 @@ function startWriter(url: string, first: number) {
     last = Math.max(last, ...String(chunk).trim().split('\n').map(Number));
   });
   const ended = once(child, 'close');
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     child.kill('SIGKILL');
     await ended;
   });

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { escapeIdentifier } from 'pg';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { award, messageOf, never, openSession, operationOf, statuses } from './sessions.ts';
 
@@ -14,7 +14,7 @@ afterEach(() => db.drop());
 
 const role = `reader_${Math.random().toString(36).slice(2)}`;
 const password = 'p@ss/w:rd % "quoted"';
-closeAfterFile(async () => {
+closeAtEnd(async () => {
   const admin = await createEmptyDatabase();
   await admin.database.query(`drop role if exists ${role}`);
   await admin.drop();

@@ -4,7 +4,7 @@ import type { FileContent, Operation, Outcome, Session } from '#connector/connec
 import type { AwardDocument, Document } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import connector from '../../../connectors/postgres/index.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 
 export const never = new AbortController().signal;
 
@@ -16,7 +16,7 @@ export async function openSession(url: string, more: Record<string, unknown> = {
     closed ??= session.close();
     return closed;
   };
-  closeAfterFile(close);
+  closeAtEnd(close);
   return { ...session, close };
 }
 

@@ -6,7 +6,7 @@ import type { Operation, Outcome, Session } from '#connector/connector.ts';
 import type { AwardDocument } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import sap from '../../../connectors/sap-s4hana/index.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
 import type { Entity } from '../../sap/business-rules.ts';
@@ -23,7 +23,7 @@ describeSap('a purchase order', () => {
 
   async function open(more: Readonly<Record<string, unknown>> = {}): Promise<Session> {
     const opened = await sap.open(sap.settings.parse(sapSettings(system.url, more)), testContext().context);
-    closeAfterFile(() => opened.close());
+    closeAtEnd(() => opened.close());
     return opened;
   }
 
@@ -316,7 +316,7 @@ describeSap('a purchase order', () => {
     const other = await startTestSap();
     other.shareEtags();
     const opened = await sap.open(sap.settings.parse(sapSettings(other.url)), testContext().context);
-    closeAfterFile(() => opened.close());
+    closeAtEnd(() => opened.close());
     const award = awardOf({ lines: [lineOf('Sheets'), lineOf('Bolts')] });
     const made = await write(operationOf('create', award), opened);
     const { reference } = made as { reference: string };

@@ -6,7 +6,7 @@ import type { Document, QuotationDocument, RfiAnswer } from '#connector/document
 import { testContext } from '#connector/testing/test-context.ts';
 import sap from '../../../connectors/sap-s4hana/index.ts';
 import { keyMarker, shortMarker } from '../../../connectors/sap-s4hana/markers.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import type { Entity } from '../../sap/business-rules.ts';
 import { sampleRfqs } from '../../sap/function-imports.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
@@ -33,7 +33,7 @@ describeSap('in SAP', () => {
 
   async function open(more: Readonly<Record<string, unknown>>): Promise<Session> {
     const opened = await sap.open(sap.settings.parse(sapSettings(system.url, more)), testContext().context);
-    closeAfterFile(() => opened.close());
+    closeAtEnd(() => opened.close());
     return opened;
   }
 

@@ -12,7 +12,7 @@ import type { OData, Query } from '../../../connectors/sap-s4hana/odata.ts';
 import { nameParts } from '../../../connectors/sap-s4hana/partner-values.ts';
 import { createPartners } from '../../../connectors/sap-s4hana/partners.ts';
 import type { Settings } from '../../../connectors/sap-s4hana/settings.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import type { Entity } from '../../sap/business-rules.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
 import type { SapSystem } from '../../sap/sap-system.ts';
@@ -91,7 +91,7 @@ describeSap('a business partner', () => {
     const { context, lines } = testContext();
     logged = lines;
     session = await sap.open(settings, context);
-    closeAfterFile(() => session.close());
+    closeAtEnd(() => session.close());
   });
 
   async function write(operation: Operation): Promise<Outcome> {

@@ -5,7 +5,7 @@ import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Outcome, Session } from '#connector/connector.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import sap from '../../../connectors/sap-s4hana/index.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import type { Entity } from '../../sap/business-rules.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
 import type { SapSystem } from '../../sap/sap-system.ts';
@@ -26,7 +26,7 @@ describeSap('a requisition in SAP', () => {
 
   async function open(more: Readonly<Record<string, unknown>>): Promise<Session> {
     const opened = await sap.open(sap.settings.parse(sapSettings(system.url, more)), testContext().context);
-    closeAfterFile(() => opened.close());
+    closeAtEnd(() => opened.close());
     return opened;
   }
 

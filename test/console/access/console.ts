@@ -13,7 +13,7 @@ import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import type { TestClock } from '../../bridge/parts.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import type { TestDatabase } from '../../harness/test-database.ts';
 
 export interface TestConsole {
@@ -74,7 +74,7 @@ export async function startConsole(
   });
   application.finish();
   const server = await listen(application.listener, { host: '127.0.0.1', port });
-  closeAfterFile(() => server.close(0));
+  closeAtEnd(() => server.close(0));
   return {
     url: server.url,
     port: server.port,

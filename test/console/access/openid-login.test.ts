@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { readActions } from '#platform/audit-log.ts';
 import { type TestClock, testClock } from '../../bridge/parts.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { freePort } from '../../harness/free-port.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { type Browser, startConsole, type TestConsole } from './console.ts';
@@ -191,7 +191,7 @@ test('a provider that is away is said to be, and is asked again with the next lo
     answer.end(request.url === '/.well-known/openid-configuration' ? JSON.stringify(metadata) : '{}');
   });
   await new Promise<void>((resolve) => late.listen(port, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     late.closeAllConnections();
     late.close();
   });

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Provider } from 'oidc-provider';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 
 const people: Readonly<Record<string, Record<string, unknown>>> = {
   anna: { email: 'anna@example.com', email_verified: true, groups: ['buyers', 'bridge-operators'] },
@@ -16,7 +16,7 @@ export const openIdClient = { client_id: 'bridge', client_secret: 'a-secret-of-t
 export async function startOpenIdProvider(consoleUrl: string): Promise<string> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     server.closeAllConnections();
     server.close();
   });

@@ -14,7 +14,7 @@ import { listen } from '#platform/http/server.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSecretBox } from '#platform/secrets.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { eventId, seedConsole, seededSettings, supplierId } from '../seed-console.ts';
@@ -48,7 +48,7 @@ beforeAll(async () => {
   application.finish();
   const server = await listen(application.listener, { host: '127.0.0.1', port: 0 });
   url = `${server.url}/mcp`;
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     close();
     await server.close(0);
   });
@@ -70,7 +70,7 @@ async function connect(role: ViewerRole) {
   });
   const client = new Client({ name: 'test', version: '1.0.0' });
   await client.connect(transport);
-  closeAfterFile(() => client.close());
+  closeAtEnd(() => client.close());
   return async (name: string, input: Record<string, unknown> = {}) => {
     const { content, isError = false } = await client.callTool({ name, arguments: input });
     return { isError, text: (content as { text: string }[])[0]?.text ?? '' };

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import definitions from 'otlp-definitions/build/src/generated/root.js';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 
 type Attributes = Record<string, unknown>;
 
@@ -123,7 +123,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     })();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closeAfterFile(
+  closeAtEnd(
     () =>
       new Promise((resolve) => {
         server.close(resolve);

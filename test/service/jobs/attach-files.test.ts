@@ -13,7 +13,7 @@ import { loadEventFiles, loadRequestFiles } from '#service/files/find-files.ts';
 import { attachFilesToSourcingEvent } from '#service/jobs/attach-files.ts';
 import { createJobWorker } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkTo } from '../../harness/files.ts';
 import { createEvent, desk, endedJob, eventPayload } from '../../harness/sourcing.ts';
@@ -37,7 +37,7 @@ const outgoing = createGuardedFetch({
     return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
   },
 });
-closeAfterFile(() => outgoing.close());
+closeAtEnd(() => outgoing.close());
 /** The real time limit is half a minute: the tests check the limit that was set, and run with a shorter one. */
 const asked: { url: string; timeoutMs: number }[] = [];
 let timeoutMs = 2_000;
@@ -71,7 +71,7 @@ const fileServer = createServer({ key: certificates.keyPem, cert: certificates.c
 fileServer.on('tlsClientError', () => undefined);
 fileServer.listen(0, '127.0.0.1');
 await new Promise((resolve) => fileServer.once('listening', resolve));
-closeAfterFile(() => {
+closeAtEnd(() => {
   fileServer.closeAllConnections();
   return new Promise((resolve) => fileServer.close(resolve));
 });

@@ -5,7 +5,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
-import { closeAfterFile } from '../../harness/after-file.ts';
+import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
@@ -25,7 +25,7 @@ function connections() {
       return addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
     },
   });
-  closeAfterFile(() => made.close());
+  closeAtEnd(() => made.close());
   return made;
 }
 let outgoing = connections();

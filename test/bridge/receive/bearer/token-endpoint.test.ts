@@ -6,7 +6,7 @@ import { listen } from '#platform/http/server.ts';
 import { createTokenGuard } from '#platform/http/token-guard.ts';
 import { createLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
-import { closeAfterFile } from '../../../harness/after-file.ts';
+import { closeAtEnd } from '../../../harness/close-at-end.ts';
 import { createManualClock } from '../../../harness/manual-clock.ts';
 import { testClock } from '../../parts.ts';
 import { roomyBounds, testSecrets } from '../receiver.ts';
@@ -35,7 +35,7 @@ beforeAll(async () => {
   mountTokenEndpoint(application.express, { clients, secrets: testSecrets, clock, bodies: roomyBounds(), tokenGuard });
   application.finish();
   const server = await listen(application.listener, { host: '127.0.0.1', port: 0 });
-  closeAfterFile(async () => {
+  closeAtEnd(async () => {
     await server.close(0);
     await tokenGuard.close();
   });
