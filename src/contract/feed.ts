@@ -287,9 +287,15 @@ function queryOf(feed: FeedName): z.ZodType<FeedQuery> {
 /** The query of each feed. */
 export const feedQueries = ofEachFeed(queryOf);
 
+/** An object as it was parsed: a schema of objects would copy each record member by member. */
+const anyRecord = z.custom<Record<string, unknown>>(
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'must be an object',
+);
+
 /** A page of any feed as a client reads it. */
 export const feedPage = z.looseObject({
-  data: z.array(z.looseObject({})),
+  data: z.array(anyRecord),
   next: z.string().nullish(),
   includes: z.looseObject({}).optional(),
 });

@@ -63,25 +63,27 @@ async function markDistinct(
   distinct: readonly DocumentKey[],
   now: Timestamp,
 ): Promise<void> {
-  await tx.query(
-    `insert into bridge.flow_documents as d (flow, kind, key, sourcing_event, supplier, due, waiting_since, pull)
-     select f.name, k.kind, k.key, k.sourcing_event, k.supplier, $2::timestamptz, $2::timestamptz, $8::uuid
-     from unnest($4::text[], $5::text[], $6::text[], $7::text[]) as k (kind, key, sourcing_event, supplier)
-     join bridge.flows f on f.source = $1 and ($3::text is null or f.name = $3) and k.kind = any(f.kinds || f.shadow_kinds)
-     order by f.name, k.kind, k.key
-     on conflict (flow, kind, key) do update set ${nowDue}, ${byPull('excluded.pull')}`,
-    [
-      source,
-      now,
-      flow ?? null,
-      distinct.map(({ kind }) => kind),
-      textArray(distinct.map(({ key }) => key)),
-      textArray(distinct.map(({ sourcingEvent }) => sourcingEvent)),
-      textArray(distinct.map(({ supplier }) => supplier)),
-      pull ?? null,
-    ],
-  );
+  await tx.query(markKeys, [
+    source,
+    now,
+    flow ?? null,
+    distinct.map(({ kind }) => kind),
+    textArray(distinct.map(({ key }) => key)),
+    textArray(distinct.map(({ sourcingEvent }) => sourcingEvent)),
+    textArray(distinct.map(({ supplier }) => supplier)),
+    pull ?? null,
+  ]);
 }
+
+// Prepared: to plan it takes longer than to run it for a few.
+const markKeys = prepared(
+  `insert into bridge.flow_documents as d (flow, kind, key, sourcing_event, supplier, due, waiting_since, pull)
+   select f.name, k.kind, k.key, k.sourcing_event, k.supplier, $2::timestamptz, $2::timestamptz, $8::uuid
+   from unnest($4::text[], $5::text[], $6::text[], $7::text[]) as k (kind, key, sourcing_event, supplier)
+   join bridge.flows f on f.source = $1 and ($3::text is null or f.name = $3) and k.kind = any(f.kinds || f.shadow_kinds)
+   order by f.name, k.kind, k.key
+   on conflict (flow, kind, key) do update set ${nowDue}, ${byPull('excluded.pull')}`,
+);
 
 /**
  * Marks every document that was ever made of records of these events, since each shows something of the event itself.
@@ -131,7 +133,7 @@ async function markReferencing(
   await tx.query(markReferencingBy[column], [source, now, textArray([...new Set(ids)]), pull ?? null]);
 }
 
-// Prepared: to plan it takes longer than to run it for a few.
+// Prepared for the same reason.
 const markReferencingStatement = (column: string) =>
   prepared(
     `update bridge.flow_documents d set ${nowDue}, ${byPull('$4')}

@@ -12,7 +12,7 @@ import { markDocuments, markDocumentsOfEvents, readWantedKinds } from '../due/ma
 import { lockSources } from '../due/source-lock.ts';
 import { eraserFor, isAnyErased, versionsWithout } from '../erasure/tombstones.ts';
 import { createKnownSuppliers, type KnownSuppliers, readSupplierMark } from '../history/known-suppliers.ts';
-import { eventOf, noteSubjects } from '../history/subjects.ts';
+import { addEvents, eventOf, eventsWithoutName, noteSubjects } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
 import { type Version, versionsOf, withoutTime } from './read-version.ts';
 
@@ -103,7 +103,12 @@ export async function sendRecords(
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
   const before = replaced.length > 0 ? await keepHistory(tx, source, feed, replaced, now) : new Map<string, object>();
   const added = changed.filter(({ recordId }) => !held.has(recordId));
+  const shownEvents = isOfEvents ? added.flatMap(({ record }) => eventOf(record)) : [];
+  // Sent before the records: its answer comes while the database writes them.
+  const findingNameless = eventsWithoutName(tx, source, shownEvents);
   const writing = write(tx, { source, feed, now }, { replaced, added });
+  // Thrown where they are awaited; until then a rejection must not count as unhandled.
+  for (const sent of [findingNameless, writing]) sent.catch(() => undefined);
   options.whileWriting?.();
   const touched = [...changed, ...restored.filter(({ recordId }) => held.get(recordId)?.gone)];
   const namers = namesAny(feed, kinds) ? touched : [];
@@ -121,12 +126,20 @@ export async function sendRecords(
     events.map(({ record }) => record),
     mark,
   );
+  const nameless = await findingNameless;
+  const namelessIds = new Set(nameless.map(({ id }) => id));
+  const otherNames = shownEvents.filter(({ id }) => !namelessIds.has(id));
   // One behind the other, so that the database does not wait for this process between them.
   const written = inOrder([
     writing,
     markDocuments(tx, { source, pull, kinds }, keys, now),
-    noteSubjects(tx, source, isOfEvents ? added.flatMap(({ record }) => eventOf(record)) : [], { areNew: true }),
-    noteSubjects(tx, source, [...known.flatMap(({ record }) => eventOf(record)), ...named.suppliers], named),
+    addEvents(tx, source, nameless),
+    noteSubjects(
+      tx,
+      source,
+      [...otherNames, ...known.flatMap(({ record }) => eventOf(record)), ...named.suppliers],
+      named,
+    ),
     markDocumentsOfEvents(
       tx,
       { source, pull },

@@ -14,14 +14,18 @@ export function sqlOn(connection: Connection): Sql {
   };
 }
 
+/** The driver's types hide its socket. */
+function socketOf(client: PoolClient): Writable | undefined {
+  return (client as PoolClient & { readonly connection?: { readonly stream: Writable } }).connection?.stream;
+}
+
 /**
  * Holds back what is sent until the end of this turn of the event loop: statements that are sent at once leave in one
  * write. To write costs this process more than to make them, and the server wakes up once.
  */
 function sendTogether(client: PoolClient): void {
-  // The driver's types hide its socket. Without one, each statement is a write.
-  const { connection } = client as PoolClient & { readonly connection?: { readonly stream: Writable } };
-  const stream = connection?.stream;
+  // Without a socket, each statement is a write.
+  const stream = socketOf(client);
   if (!stream || stream.writableCorked > 0) return;
   stream.cork();
   process.nextTick(() => stream.uncork());
@@ -47,7 +51,8 @@ export async function runStatement<Row extends object>(
 /** Adds rows, made by `copyRows`, to a table. Rejects with the driver's DatabaseError when a row exists already. */
 export async function copyInto({ client, place }: Connection, into: string, rows: CopyRows): Promise<void> {
   const text = `copy ${into} from stdin (format binary)`;
-  sendTogether(client);
+  // Not held back: the server stores the rows of one part while those of the next are encoded.
+  socketOf(client)?.uncork();
   try {
     await new Promise<void>((resolve, reject) => {
       client.query(new CopyIn(text, rows, (error) => (error ? reject(error) : resolve())));

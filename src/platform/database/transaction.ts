@@ -45,22 +45,30 @@ async function attempt<T>(connection: Connection, work: (tx: Sql) => Promise<T>)
 
 /**
  * The connection's statements until `end`. After that the connection may be lent to another caller. Only guards are sent
- * before BEGIN is answered: what is sent behind a BEGIN that the server refuses would be committed by itself.
+ * before BEGIN is answered: what is sent behind a BEGIN that the server refuses would be committed by itself. Once it is
+ * answered, a statement is sent before the call returns, so that the server executes it while the caller computes.
  */
 function createTransactionSql(connection: Connection, began: Promise<unknown>): Sql & { end(): void } {
   const sql = sqlOn(connection);
+  let hasBegun = false;
+  began.then(
+    () => {
+      hasBegun = true;
+    },
+    () => undefined,
+  );
   let ended = false;
   const refuseAfterEnd = () => {
     if (ended) throw new AppError('internal', 'A statement was sent after its transaction had ended.');
   };
   return {
     query: async (statement, params) => {
-      if (typeof statement === 'string' || !statement.withBegin) await began;
+      if (!hasBegun && (typeof statement === 'string' || !statement.withBegin)) await began;
       refuseAfterEnd();
       return sql.query(statement, params);
     },
     copy: async (into, rows) => {
-      await began;
+      if (!hasBegun) await began;
       refuseAfterEnd();
       return sql.copy(into, rows);
     },

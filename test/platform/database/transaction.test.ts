@@ -47,6 +47,28 @@ test('BEGIN travels with the guard; what writes waits until both are answered', 
   await running;
 });
 
+test('once BEGIN is answered, a statement is sent before the call returns, behind those that have waited', async () => {
+  const { pool, sent, answer } = connectionUnderTest();
+  const sentAtOnce: number[] = [];
+  const running = runTransaction(pool, async (tx) => {
+    const waited = [tx.query('update first'), tx.query('update second')];
+    await tx.query(guard);
+    const known = sent.length;
+    const next = tx.query('update third');
+    sentAtOnce.push(sent.length - known);
+    await Promise.all([...waited, next]);
+  });
+  await turn();
+  for (let answers = 0; answers < 5; answers += 1) {
+    answer();
+    await turn();
+  }
+  expect(sent).toEqual(['begin', 'select 1 as guard', 'update first', 'update second', 'update third', 'commit']);
+  expect(sentAtOnce).toEqual([1]);
+  answer();
+  await running;
+});
+
 test('a statement that may write is not sent before BEGIN is answered, and never when it is refused', async () => {
   const { pool, sent, answer } = connectionUnderTest();
   const running = runTransaction(pool, async (tx) => {
