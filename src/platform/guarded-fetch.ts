@@ -50,10 +50,16 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
   const own = clientCertificate && { cert: clientCertificate.certPem, key: clientCertificate.keyPem };
   // Made once: reading some 150 root certificates again for each connection would cost more than its handshake.
   const usual = createSecureContext(own);
-  const withExtra =
-    extraCa === undefined ? usual : createSecureContext({ ...own, ca: [...getCACertificates('default'), extraCa] });
-  const secureContextOf = (hostname: string) =>
-    extraCaHosts === undefined || extraCaHosts.includes(hostname.replace(/^\[(.*)\]$/, '$1')) ? withExtra : usual;
+  const createWithExtra = (ca: string) => createSecureContext({ ...own, ca: [...getCACertificates('default'), ca] });
+  // For some hosts only: made when the first of them is connected to, as it takes 2 MB and many processes never do. For
+  // all hosts: made now, so that an authority that cannot be read is refused here.
+  let withExtra = extraCa !== undefined && extraCaHosts === undefined ? createWithExtra(extraCa) : undefined;
+  const secureContextOf = (hostname: string) => {
+    if (extraCa === undefined) return usual;
+    if (extraCaHosts && !extraCaHosts.includes(hostname.replace(/^\[(.*)\]$/, '$1'))) return usual;
+    withExtra ??= createWithExtra(extraCa);
+    return withExtra;
+  };
   const lookups = createLookupTurns(options.lookup ?? ((hostname) => lookup(hostname, { all: true })));
   const pools = createOriginPools({ secureContextOf, lookups, connectionsPerOrigin, keepAliveMs });
   const exchanges = new Set<Exchange>();

@@ -18,8 +18,14 @@ export interface Sql {
 
 /** A statement that each connection plans once; for the few that run thousands of times. */
 export interface PreparedStatement {
-  readonly name: string;
+  /** Undefined: it is planned for its values each time. */
+  readonly name: string | undefined;
   readonly text: string;
+  /**
+   * What a value of the type text becomes, at the moment when its row arrives. For many long texts that need not all be
+   * kept until the last one is there.
+   */
+  readonly readText?: (text: string) => unknown;
   /** At the beginning of a transaction it is sent together with BEGIN, which saves a round trip. */
   readonly withBegin?: true;
 }

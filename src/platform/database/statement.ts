@@ -1,10 +1,11 @@
 /** One statement on one connection. An error that means a lost connection is thrown as an AppError `unavailable`. */
 import type { Writable } from 'node:stream';
-import type { PoolClient } from 'pg';
+import type { PoolClient, QueryConfig } from 'pg';
 import { connectionLost, isConnectionError } from './connection-errors.ts';
 import type { Connection } from './connection-pool.ts';
 import { CopyIn, type CopyRows } from './copy-in.ts';
 import type { PreparedStatement, Sql } from './sql.ts';
+import { typesWith } from './sql-types.ts';
 
 /** The two calls of `Sql` on this connection. */
 export function sqlOn(connection: Connection): Sql {
@@ -31,13 +32,17 @@ function sendTogether(client: PoolClient): void {
   process.nextTick(() => stream.uncork());
 }
 
+function queryOf({ name, text, readText }: PreparedStatement): QueryConfig {
+  return readText ? { name, text, types: typesWith(readText) } : { name, text };
+}
+
 /** Runs one statement and returns its rows. Rejects with the driver's DatabaseError for what the server refuses. */
 export async function runStatement<Row extends object>(
   { client, place }: Connection,
   statement: string | PreparedStatement,
   params?: readonly unknown[],
 ): Promise<Row[]> {
-  const query = typeof statement === 'string' ? { text: statement } : { name: statement.name, text: statement.text };
+  const query = typeof statement === 'string' ? { text: statement } : queryOf(statement);
   sendTogether(client);
   try {
     const result = await client.query<Row>(params ? { ...query, values: [...params] } : query);

@@ -130,8 +130,9 @@ function openPool(
   { secureContextOf, lookups, connectionsPerOrigin, keepAliveMs }: OriginPoolsOptions,
 ): Pick<OriginPool, 'connections' | 'connecting' | 'users' | 'endsMs'> {
   const connecting = new Set<Socket>();
+  const { hostname, protocol } = new URL(origin);
   const connector = buildConnector({
-    secureContext: secureContextOf(new URL(origin).hostname),
+    ...(protocol === 'https:' && { secureContext: secureContextOf(hostname) }),
     rejectUnauthorized: true,
     autoSelectFamily: true,
     allowH2: false,

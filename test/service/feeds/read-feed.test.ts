@@ -216,6 +216,21 @@ describe('the answer', () => {
     expect([held.status, eventsOf(held)]).toEqual([200, [events[2], events[0]]]);
   });
 
+  test.each(['identity', 'gzip', 'br'])('of long records arrives whole, as %s', async (encoding) => {
+    const own = await service.organisation();
+    const write = createFeedWriter(service, own);
+    const texts = Array.from({ length: 30 }, (_, number) => `${number} ${'Ж€x'.repeat(number * 200)}`);
+    for (const text of texts)
+      await write.record('awards', { id: randomUUID(), event: randomUUID(), requests: [], text });
+    const path = '/api/feeds/awards?page_size=25';
+    const headers = { 'accept-encoding': encoding };
+    const { body, headers: answered } = await own.call('GET', path, undefined, headers);
+    expect(body.data.map((award: { lot_name: string }) => award.lot_name)).toEqual(texts.slice(0, 25));
+    expect(answered.get('content-encoding')).toBe(encoding === 'identity' ? null : encoding);
+    const head = await own.call('HEAD', path, undefined, { 'accept-encoding': 'identity' });
+    expect(head.headers.get('content-length')).toBe(String(Buffer.byteLength(JSON.stringify(body))));
+  });
+
   test('of an empty feed is an empty page', async () => {
     const other = await service.organisation();
     for (const name of ['sourcing-events', 'latest-bids', 'awards', 'rfi-responses'])
