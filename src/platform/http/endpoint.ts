@@ -354,8 +354,10 @@ function send(response: Response, { status, body, json, pieces, headers }: Answe
 function sendPieces(response: Response, pieces: Pieces): void {
   const { req } = response;
   const parts = pieces.pieces();
-  // The system has taken all of the answer by then.
-  response.once('finish', () => pieces.release());
+  // The system has taken all of the answer by then, unless the client went away.
+  response.once('finish', () => {
+    if (!req.socket.destroyed) pieces.release();
+  });
   if (req.fresh) {
     response.send();
     return;
