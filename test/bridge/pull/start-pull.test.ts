@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { lanes } from '#bridge/bridge-deps.ts';
-import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
+import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { startPull } from '#bridge/pull/start-pull.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -49,7 +49,7 @@ async function start(names: readonly string[]) {
     async () => undefined,
   );
   for (const { name, feeds } of settings.sources)
-    for (const feed of feeds) await openCheckpoint(db.database, { source: name, feed }, timestampNow(clock));
+    for (const feed of feeds) await openCheckpoints(db.database, [{ source: name, feed }], timestampNow(clock));
   const due = async (lane: string) => (await part.lanes.find((candidate) => candidate.lane === lane)?.due()) ?? [];
   return { clock, concurrency, due };
 }
