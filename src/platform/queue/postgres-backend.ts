@@ -175,8 +175,8 @@ function createActiveQueues(connection: PostgresConnection, sharedMs: number): (
  *   be worked once more, and their ends be refused, for minutes.
  * - Each worker would look for wake-ups of dead workers every second or so, with a function that writes. That is most of
  *   what a bridge at rest asks its database. One look at the active wake-ups of all queues says where there can be any.
- * - Whenever a wake-up ends, BullMQ looks for the next one. Where the queue was empty, a notification comes for the next
- *   one, so the look is left out: after a start with thousands of keys it is a third of the work of ending them.
+ * - Whenever a wake-up ends, BullMQ looks for the next one. Where the last look has found none, a notification comes for
+ *   the next one, so the look is left out: after a start with thousands of keys there would be one for each.
  */
 class PatientBackend extends PostgresQueueBackend {
   readonly #reportError: ReportError;
