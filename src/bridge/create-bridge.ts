@@ -17,7 +17,7 @@ import { createLeases } from './leases/lease.ts';
 import { createLivenessLock } from './leases/liveness-lock.ts';
 import { migrateBridge } from './migrate-bridge.ts';
 import { loadPart } from './part-modules.ts';
-import { openCheckpoint } from './pull/feed/checkpoint-store.ts';
+import { openCheckpoints } from './pull/feed/checkpoint-store.ts';
 import { bridgeSealedColumns } from './sealed-bridge-columns.ts';
 import { createSourceClients } from './source-clients.ts';
 import { registerStatusMetrics } from './status/status-metrics.ts';
@@ -72,9 +72,10 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   const liveness = await createLivenessLock({ database, log });
   opened.defer(() => liveness.close());
   const acquireLease = createLeases({ database, liveness, leaseMs: settings.lease_seconds * 1000 });
-  if (hasRole('pull') || hasRole('receive'))
-    for (const { name, feeds } of settings.sources)
-      for (const feed of feeds) await openCheckpoint(database, { source: name, feed }, timestampNow(clock));
+  if (hasRole('pull') || hasRole('receive')) {
+    const feeds = settings.sources.flatMap(({ name, feeds }) => feeds.map((feed) => ({ source: name, feed })));
+    await openCheckpoints(database, feeds, timestampNow(clock));
+  }
   // A pusher without any configuration does not remove the flows of the pushers that have one.
   if (hasRole('push') && settings.sources.length > 0) {
     const { registerFlows } = await loadPart('registerFlows');

@@ -6,10 +6,16 @@ import { telemetryBackend } from './telemetry.ts';
 
 export { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
+/**
+ * How often the lag of the event loop is sampled. Each sample wakes the process: by the library's default, every 10 ms,
+ * they cost a third of the CPU of a bridge at rest.
+ */
+const lagSampledEveryMs = 50;
+
 /** A registry with Node's own metrics (memory, event loop lag, open handles). */
 export function createRegistry(): Registry {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: lagSampledEveryMs });
   telemetryBackend()?.addRegistry?.(registry);
   return registry;
 }

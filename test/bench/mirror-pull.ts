@@ -4,7 +4,7 @@ import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
 import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
-import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
+import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import type { Installation } from '#cli/installation.ts';
@@ -64,7 +64,7 @@ export async function openMirrorPull(
   });
   const forget = async () => {
     await database.query('delete from bridge.checkpoints');
-    await openCheckpoint(database, { source, feed }, timestampNow(systemClock));
+    await openCheckpoints(database, [{ source, feed }], timestampNow(systemClock));
   };
   return {
     forget,

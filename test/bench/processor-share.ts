@@ -6,7 +6,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-const periodUs = 20_000;
+/** Short, as a process that has used its share stands still for the rest of the period. */
+const periodUs = 10_000;
 
 /**
  * Each process may use `share` of one processor, until `release` is called; the processes have ended by then. Undefined

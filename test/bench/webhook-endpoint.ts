@@ -26,10 +26,15 @@ const connections = 32;
 const requestsPerRound = 10_000;
 /** For each server before it is measured: the compiler of a receiver that lives for days has long done its work. */
 const requestsToWarmUp = 30_000;
-const requestsAlone = 300;
+/** One server after the other on one connection, in turns of half a second at most: what else the machine does slows both. */
+const roundsAlone = 11;
+const requestsAlone = 500;
 /** Of a processor, for each of two receivers. */
 const shareOfTwo = 0.2;
-const requestsOfTwo = 2_000;
+const roundsOfTwo = 9;
+const requestsOfTwo = 800;
+
+type Kind = ServerKind | 'bridge';
 
 interface Run {
   perSecond: number;
@@ -47,7 +52,7 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
   compileAhead();
   const start = (kind: ServerKind) => startByHand(installation, kind);
   const names = { bridge: 'bridge', verify: 'verifies only', group: 'group commit', insert: 'Express, INSERT' };
-  const servers: Record<ServerKind | 'bridge', Server> = {
+  const servers: Record<Kind, Server> = {
     bridge: await startReceiver(installation),
     verify: await start('verify'),
     group: await start('group'),
@@ -63,24 +68,17 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
     const { cpuMs } = await server.usage();
     return { perSecond: (count / elapsedMs) * 1000, cpuUs: ((cpuMs - before.cpuMs) / count) * 1000, latenciesMs };
   };
-  const kinds = Object.keys(servers) as (keyof typeof servers)[];
+  const kinds = Object.keys(servers) as Kind[];
   let held: Awaited<ReturnType<typeof holdToShare>>;
-  const inTurns = async (of: typeof kinds, count: number, at: number) => {
-    const runs = new Map(of.map((kind) => [kind, [] as Run[]]));
-    for (let round = -1; round < rounds; round += 1)
-      for (const kind of of) {
-        const one = await run(servers[kind], loads[0], round < 0 && at > 1 ? requestsToWarmUp : count, at);
-        // The first round warms up.
-        if (round >= 0) runs.get(kind)?.push(one);
-      }
-    return (kind: keyof typeof servers) => runs.get(kind) ?? [];
-  };
+  const runs = new Map(kinds.map((kind) => [kind, [] as Run[]]));
+  const busy = (kind: Kind) => runs.get(kind) ?? [];
   try {
-    const busy = await inTurns(kinds, requestsPerRound, connections);
+    for (const kind of kinds) await run(servers[kind], loads[0], requestsToWarmUp, connections);
+    for (let round = 0; round < rounds; round += 1)
+      for (const kind of kinds) runs.get(kind)?.push(await run(servers[kind], loads[0], requestsPerRound, connections));
     const ratio = (a: readonly Run[], b: readonly Run[]) =>
       median(a.map(({ perSecond }, round) => perSecond / (b[round]?.perSecond ?? Number.NaN)));
-    const p99 = (kind: keyof typeof servers) =>
-      median(busy(kind).map(({ latenciesMs }) => quantile(latenciesMs, 0.99)));
+    const p99 = (kind: Kind) => median(busy(kind).map(({ latenciesMs }) => quantile(latenciesMs, 0.99)));
     console.log(`Receiving notifications of ${bodyBytes} bytes over HTTPS, ${connections} kept connections`);
     const rows = [['', 'per second', 'bridge : it', 'CPU each', 'p50', 'p99', 'memory']];
     for (const kind of kinds)
@@ -98,25 +96,34 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
     noteGoal({ name: 'receiver : Express with INSERT', measured: ratio(busy('bridge'), busy('insert')), least: 1.9 });
     noteGoal({ name: 'p99 of the receiver : verifying only', measured: p99('bridge') / p99('verify'), most: 2 });
 
-    const alone = await inTurns(['bridge', 'verify'], requestsAlone, 1);
-    const aloneRatio = ratio(alone('bridge'), alone('verify'));
+    // Both have their code compiled by now. The quick one is measured before and after the other, as its turns are short.
+    const alone = async (kind: Kind) => (await run(servers[kind], loads[0], requestsAlone, 1)).perSecond;
+    const aloneRatios: number[] = [];
+    for (let round = 0; round < roundsAlone; round += 1) {
+      const before = await alone('verify');
+      const bridge = await alone('bridge');
+      aloneRatios.push((2 * bridge) / (before + (await alone('verify'))));
+    }
+    const aloneRatio = median(aloneRatios);
     console.log(`  on one connection ${aloneRatio.toFixed(2)} of the one that verifies only`);
     noteGoal({ name: 'receiver : verifying only, one connection', measured: aloneRatio, least: 0.17 });
 
     // As the first one was: its compiler would need most of the share that it is held to.
     await run(second, loads[1], requestsToWarmUp, connections);
     held = await holdToShare([servers.bridge.pid, second.pid], shareOfTwo);
+    // Each alone, and both in between, in short turns: so neither a slower minute of the machine nor a slower one of the
+    // two receivers counts for or against both.
+    const first = () => run(servers.bridge, loads[0], requestsOfTwo, connections);
+    const other = () => run(second, loads[1], requestsOfTwo, connections);
     const added: number[] = [];
-    for (let round = 0; round < rounds; round += 1) {
-      const one = await run(servers.bridge, loads[0], requestsOfTwo, connections);
-      const both = await Promise.all([
-        run(servers.bridge, loads[0], requestsOfTwo, connections),
-        run(second, loads[1], requestsOfTwo, connections),
-      ]);
-      added.push(both.reduce((sum, { perSecond }) => sum + perSecond, 0) / one.perSecond - 1);
+    for (let round = 0; round < roundsOfTwo; round += 1) {
+      const before = await first();
+      const both = await Promise.all([first(), other()]);
+      const alone = (before.perSecond + (await other()).perSecond) / 2;
+      added.push(both.reduce((sum, { perSecond }) => sum + perSecond, 0) / alone - 1);
     }
     const which = held ? `each held to ${shareOfTwo} of a processor` : `${cpus().length} processors for all`;
-    console.log(`  a second receiver adds ${median(added).toFixed(2)} of the first, ${which}\n`);
+    console.log(`  a second receiver adds ${median(added).toFixed(2)} of one, ${which}\n`);
     noteGoal({ name: `a second receiver adds (${which})`, measured: median(added), least: 0.8 });
   } finally {
     for (const load of loads) await load.close();

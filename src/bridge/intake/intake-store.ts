@@ -105,6 +105,7 @@ const dueOf = {
  * compare or send.
  */
 export async function intakesWithDue(sql: Sql, intakes: readonly IntakeSettings[], now: Timestamp): Promise<string[]> {
+  if (intakes.length === 0) return [];
   const rows = await sql.query<{ name: string }>(
     `select i.name from bridge.intakes i
      join unnest($1::text[], $2::text[]) as own (name, fingerprint)

@@ -78,16 +78,21 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     }),
   );
   const ownKeys = new Set(settings.sources.flatMap((source) => source.feeds.map((feed) => `${source.name}/${feed}`)));
+  /** The feeds that are being read here. A pull looks again at its end, so the sweep need not have one follow it. */
+  const pulling = new Set<string>();
+  const workOn = async (lane: 'pull' | 'backfill', key: string, signal: AbortSignal) => {
+    const [source = '', feed = ''] = key.split('/');
+    await workers.get(source)?.[lane](feed as FeedName, signal);
+  };
   // A scan waits for its source's quota while it holds its place among the workers. With so many workers no feed waits
   // for the quota of another source.
-  for (const [lane, concurrency] of [
-    ['pull', Math.max(1, ownKeys.size)],
-    ['backfill', Math.max(1, 2 * settings.sources.length)],
-  ] as const)
-    signals.work(lanes[lane], { concurrency }, async (key, signal) => {
-      const [source = '', feed = ''] = key.split('/');
-      await workers.get(source)?.[lane](feed as FeedName, signal);
-    });
+  signals.work(lanes.pull, { concurrency: Math.max(1, ownKeys.size) }, async (key, signal) => {
+    pulling.add(key);
+    await workOn('pull', key, signal).finally(() => pulling.delete(key));
+  });
+  signals.work(lanes.backfill, { concurrency: Math.max(1, 2 * settings.sources.length) }, (key, signal) =>
+    workOn('backfill', key, signal),
+  );
   const keysOf = (feeds: readonly FeedId[]) =>
     feeds.map(({ source, feed }) => `${source}/${feed}`).filter((key) => ownKeys.has(key));
   const watchFeeds = createFeedWatch({ database, log, clock, settings });
@@ -100,7 +105,7 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
         due: async () => {
           const now = timestampNow(clock);
           await whenClockWasSetBack(() => database.transaction((tx) => makeWaitingFeedsDue(tx, now)));
-          return keysOf(await readDueFeeds(database, now));
+          return keysOf(await readDueFeeds(database, now)).filter((key) => !pulling.has(key));
         },
       },
       {

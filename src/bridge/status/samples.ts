@@ -17,7 +17,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { firstIdAt } from '#platform/time-ordered-id.ts';
 import { type AcquireLease, unlessLost } from '../leases/lease.ts';
 import type { BridgeSettings } from '../settings.ts';
-import { readStatus } from './status.ts';
+import { readProgress } from './status.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -64,7 +64,7 @@ export function createSampling(deps: {
     if (!lease) return;
     try {
       const now = timestampNow(clock);
-      const status = await readStatus(database, { settings, now });
+      const status = await readProgress(database, { settings, now });
       const seen: SeenSubject[] = [
         ...status.feeds.map(({ source, feed, lag }) => ({
           subject: 'feed' as const,

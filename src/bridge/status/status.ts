@@ -177,12 +177,12 @@ export async function readStatus(
   sql: Sql,
   { settings, now }: { settings: ShownSettings; now: Timestamp },
 ): Promise<BridgeStatus> {
-  const feeds = await readFeedStatuses(sql, settings, now);
+  const { feeds, flows } = await readProgress(sql, { settings, now });
   const channels = settings.alerts?.channels.map(({ name }) => name) ?? [];
   const quotas = await readQuotasLeft(sql, settings.sources, now);
   return {
     feeds,
-    flows: await readFlows(sql, settings, feeds, now),
+    flows,
     shadows: await readShadowStatuses(sql),
     restore: (await readOpenRestore(sql)) ?? null,
     intakes: await readIntakeStatuses(sql, settings, quotas, now),
@@ -210,6 +210,15 @@ export async function readStatus(
        where f.kinds <> '{}' order by d."deadSince" desc limit ${shownMost}`,
     ),
   };
+}
+
+/** Reads the part of the status that says how far everything has come. Rejects when the database is not available. */
+export async function readProgress(
+  sql: Sql,
+  { settings, now }: { settings: ShownSettings; now: Timestamp },
+): Promise<Pick<BridgeStatus, 'feeds' | 'flows'>> {
+  const feeds = await readFeedStatuses(sql, settings, now);
+  return { feeds, flows: await readFlows(sql, settings, feeds, now) };
 }
 
 /** Of flows that are compared by schedule, or were compared once. A shadow has delivered nothing. */
@@ -372,7 +381,8 @@ async function readAudits(sql: Sql, feeds: readonly FeedStatus[]): Promise<Audit
        order by id desc limit 1) b
      order by source, feed`,
   );
-  return audits.filter((audit) => feeds.some(({ source, feed }) => source === audit.source && feed === audit.feed));
+  const shown = new Set(feeds.map(({ source, feed }) => `${source}/${feed}`));
+  return audits.filter(({ source, feed }) => shown.has(`${source}/${feed}`));
 }
 
 /** From so many failures in a row on an audit needs a look: about three minutes. */

@@ -50,6 +50,7 @@ export async function openPostgresBackend(options: {
   const renewing = new SafeConnection({ ...pooled, max: 1, connectionTimeoutMillis: 10_000 });
   for (const connection of [sending, renewing]) connection.on('error', reportError);
   await sending.waitUntilReady();
+  const readActiveQueues = createActiveQueues(renewing, options.lockMs / 8);
 
   return {
     isConnected: () => true,
@@ -71,7 +72,12 @@ export async function openPostgresBackend(options: {
           connection: { ...pooled, max: 1, connectionTimeoutMillis: 10_000 },
           concurrency,
         },
-        (name, opts) => new PatientBackend(new SafeConnection(opts.connection), name, opts, { renewing, reportError }),
+        (name, opts) =>
+          new PatientBackend(new SafeConnection(opts.connection), name, opts, {
+            renewing,
+            readActiveQueues,
+            reportError,
+          }),
       );
       worker.on('error', reportError);
       return worker;
@@ -141,7 +147,24 @@ class SafeConnection extends PostgresConnection {
 }
 
 /**
- * A worker's backend with two corrections:
+ * Returns a function that reads which queues have wake-ups that are being worked. Workers that ask within `sharedMs` of
+ * each other share one statement.
+ */
+function createActiveQueues(connection: PostgresConnection, sharedMs: number): () => Promise<ReadonlySet<string>> {
+  let asked: { readonly atMs: number; readonly queues: Promise<ReadonlySet<string>> } | undefined;
+  const read = async () => {
+    const { rows } = await connection.pool.query("select distinct queue from job where state = 'active'");
+    return new Set(rows.map(({ queue }: { queue: string }) => queue));
+  };
+  return () => {
+    const nowMs = performance.now();
+    if (!asked || nowMs - asked.atMs > sharedMs) asked = { atMs: nowMs, queues: read() };
+    return asked.queues;
+  };
+}
+
+/**
+ * A worker's backend with four corrections:
  *
  * - When the connection is lost as a wake-up ends, BullMQ waits and tries again to record the end. But on PostgreSQL it
  *   recognises only ECONNREFUSED as a lost connection. After any other error it forgets the wake-up: the key stays
@@ -150,21 +173,43 @@ class SafeConnection extends PostgresConnection {
  * - Locks are renewed over a connection of their own. The worker's connection records the ends one after the other:
  *   after a start with thousands of keys a renewal would wait behind them until the locks have expired, all keys would
  *   be worked once more, and their ends be refused, for minutes.
+ * - Each worker would look for wake-ups of dead workers every second or so, with a function that writes. That is most of
+ *   what a bridge at rest asks its database. One look at the active wake-ups of all queues says where there can be any.
+ * - Whenever a wake-up ends, BullMQ looks for the next one. Where the last look has found none, a notification comes for
+ *   the next one, so the look is left out: after a start with thousands of keys there would be one for each.
  */
 class PatientBackend extends PostgresQueueBackend {
   readonly #reportError: ReportError;
   readonly #renewing: PostgresQueueBackend;
+  readonly #readActiveQueues: () => Promise<ReadonlySet<string>>;
+  /** The last look for a wake-up has found none. */
+  #isDrained = false;
 
   constructor(
     connection: PostgresConnection,
     name: string,
     opts: QueueBaseOptions<QueueConnection>,
-    shared: { renewing: PostgresConnection; reportError: ReportError },
+    shared: {
+      renewing: PostgresConnection;
+      readActiveQueues: () => Promise<ReadonlySet<string>>;
+      reportError: ReportError;
+    },
   ) {
     super(connection, name, opts, true);
     answerWithoutQuery(this);
     this.#reportError = shared.reportError;
     this.#renewing = new PostgresQueueBackend(shared.renewing, name, opts, false);
+    this.#readActiveQueues = shared.readActiveQueues;
+  }
+
+  override async moveStalledJobsToWait() {
+    return (await this.#readActiveQueues()).has(this.queueName) ? super.moveStalledJobsToWait() : [];
+  }
+
+  override async moveToActive(...args: Parameters<PostgresQueueBackend['moveToActive']>) {
+    const next = await super.moveToActive(...args);
+    this.#isDrained = !next[0];
+    return next;
   }
 
   override extendLocks(...args: Parameters<PostgresQueueBackend['extendLocks']>) {
@@ -172,8 +217,11 @@ class PatientBackend extends PostgresQueueBackend {
   }
 
   override async moveToCompleted(...args: Parameters<PostgresQueueBackend['moveToCompleted']>) {
+    const [job, value, keep, token, fetchNext] = args;
     try {
-      return await super.moveToCompleted(...args);
+      const ended = await super.moveToCompleted(job, value, keep, token, fetchNext && !this.#isDrained);
+      if (ended.result) this.#isDrained = !ended.result[0];
+      return ended;
     } catch (error) {
       if (!isTransient(error)) throw error;
       // BullMQ does not report an error that it takes for a lost connection.

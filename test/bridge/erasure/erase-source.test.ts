@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { eraseSource, isKnownSource } from '#bridge/erasure/erase-source.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { storeResources } from '#bridge/mirror/store-resources.ts';
-import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
+import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { storeNotifications } from '#bridge/receive/store-notifications.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -16,7 +16,7 @@ import { createPusher, event, type Pusher, supplier } from '../push/pusher.ts';
 /** What a source has: `n` keeps the ids of two sources apart. */
 async function fill({ db: { database }, clock }: Pusher, source: string, n: number): Promise<void> {
   const now = timestampNow(clock);
-  await openCheckpoint(database, { source, feed: 'awards' }, now);
+  await openCheckpoints(database, [{ source, feed: 'awards' }], now);
   await database.transaction(async (tx) => {
     for (const name of ['before', 'after'])
       await storeRecords(tx, {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
+import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -34,7 +34,7 @@ beforeEach(async () => {
   source = await startFeedSource();
   clock = testClock();
   for (const feed of ['sourcing-events', 'awards'])
-    await openCheckpoint(db.database, { source: 'main', feed }, timestampNow(clock));
+    await openCheckpoints(db.database, [{ source: 'main', feed }], timestampNow(clock));
   // What the proof costs is tested on its own.
   await db.database.query('update bridge.checkpoints set order_proved = $1', [timestampNow(clock)]);
   return () => db.drop();

@@ -3,7 +3,7 @@ import { createLeases } from '#bridge/leases/lease.ts';
 import type { LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { openDueAudits } from '#bridge/pull/backfill/audit-store.ts';
 import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
-import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
+import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
 import type { SourceWatch } from '#bridge/pull/watch/source-watch.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
@@ -65,7 +65,7 @@ export async function startReader(options: {
   }).sources;
   if (!source) throw new Error('no source');
   const feed = { source: name, feed: 'awards' };
-  await openCheckpoint(database, feed, timestampNow(clock));
+  await openCheckpoints(database, [feed], timestampNow(clock));
   const registry = new Registry();
   const counter = <Label extends string>(metric: string, labelNames: readonly Label[]) =>
     new Counter({ name: metric, help: metric, labelNames, registers: [registry] });

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { lanes } from '#bridge/bridge-deps.ts';
-import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
+import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { startPull } from '#bridge/pull/start-pull.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
-import type { Signals } from '#platform/queue.ts';
+import type { Signals, Work } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
@@ -18,14 +18,18 @@ beforeAll(async () => {
 });
 afterAll(() => db.drop());
 
-/** The pulling part of a process for these sources. No worker runs: tests only ask what is due. */
-async function start(names: readonly string[]) {
+/** The pulling part of a process for these sources. No worker runs by itself, and none gets a lease. */
+async function start(names: readonly string[], noLease: () => Promise<undefined> = async () => undefined) {
   const clock = testClock();
   const concurrency = new Map<string, number>();
+  const works = new Map<string, Work>();
   const signals: Signals = {
     signal: async () => false,
     signalHere: async () => false,
-    work: (lane, options) => void concurrency.set(lane, options.concurrency),
+    work: (lane, options, work) => {
+      concurrency.set(lane, options.concurrency);
+      works.set(lane, work);
+    },
     ping: async () => undefined,
     close: async () => undefined,
   };
@@ -46,18 +50,31 @@ async function start(names: readonly string[]) {
       log: silentLogger,
       registry: new Registry(),
     },
-    async () => undefined,
+    noLease,
   );
   for (const { name, feeds } of settings.sources)
-    for (const feed of feeds) await openCheckpoint(db.database, { source: name, feed }, timestampNow(clock));
+    for (const feed of feeds) await openCheckpoints(db.database, [{ source: name, feed }], timestampNow(clock));
   const due = async (lane: string) => (await part.lanes.find((candidate) => candidate.lane === lane)?.due()) ?? [];
-  return { clock, concurrency, due };
+  const pull = (key: string) => works.get(lanes.pull)?.(key, new AbortController().signal);
+  return { clock, concurrency, due, pull };
 }
 
 test('a source whose pulls wait for its quota delays no feed of another source', async () => {
   const { concurrency } = await start(['a', 'b', 'c']);
   expect(concurrency.get(lanes.pull)).toBe(3 * 4);
   expect(concurrency.get(lanes.backfill)).toBeGreaterThanOrEqual(3 * 2);
+});
+
+test('the sweep wakes no feed that is being read here, and wakes it once that has ended', async () => {
+  const ended = Promise.withResolvers<undefined>();
+  const { due, pull } = await start(['e'], () => ended.promise);
+  const others = (await due(lanes.pull)).filter((key) => key.startsWith('e/') && key !== 'e/awards');
+  expect(others).toHaveLength(3);
+  const pulling = pull('e/awards');
+  expect((await due(lanes.pull)).filter((key) => key.startsWith('e/'))).toEqual(others);
+  ended.resolve(undefined);
+  await pulling;
+  expect(await due(lanes.pull)).toEqual(expect.arrayContaining(['e/awards', ...others]));
 });
 
 test('after the clock was set back, nothing waits for a time that was computed before', async () => {

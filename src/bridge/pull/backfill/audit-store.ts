@@ -46,40 +46,75 @@ const isOpen = {
   audit: `b.finished is null and b.cancelled is null and (b.kind = 'audit' or b.kind = 'full' and b.failures = 0)`,
 };
 
-/** SQL: such an audit of `bridge.checkpoints c` is due and not open yet. */
-const isDue = {
-  full: `((c.audit_asked is not null or ${isOver('c.fully_audited', 'own.full_audit')}) and ${isNotOpen(isOpen.full)})`,
-  audit: `(${isOver('c.audited', 'own.audit')} and ${isNotOpen(isOpen.audit)})`,
-};
-const isAnyDue = `(c.watermark is not null or c.audit_asked is not null and c.last_pull is not null)
-  and (c.audited is null or ${isDue.full} or ${isDue.audit})`;
+/** SQL: such an audit of `bridge.checkpoints c`, by intervals that end at these times, is due and not open yet. */
+function dueBy(audit: string, fullAudit: string) {
+  const isDue = {
+    full: `((c.audit_asked is not null or ${isOver('c.fully_audited', fullAudit)}) and ${isNotOpen(isOpen.full)})`,
+    audit: `(${isOver('c.audited', audit)} and ${isNotOpen(isOpen.audit)})`,
+  };
+  const any = `(c.watermark is not null or c.audit_asked is not null and c.last_pull is not null)
+    and (c.audited is null or ${isDue.full} or ${isDue.audit})`;
+  return { ...isDue, any };
+}
+const isDue = dueBy('own.audit', 'own.full_audit');
+
+/** When an interval began that is over now; null: no audit is made. */
+function intervalBefore(now: Timestamp, hours: number): Timestamp | null {
+  return hours > 0 ? addMicros(now, -hours * hourMicros) : null;
+}
 
 /** The values of $1 to $5 of the statements above. */
 function auditTimes(feeds: readonly { source: AuditSettings; feed: FeedName }[], now: Timestamp): unknown[] {
-  const before = (hours: number) => (hours > 0 ? addMicros(now, -hours * hourMicros) : null);
   return [
     now,
     feeds.map(({ source }) => source.name),
     feeds.map(({ feed }) => feed),
-    feeds.map(({ source }) => before(source.audit_hours)),
-    feeds.map(({ source }) => before(source.audit_full_days * 24)),
+    feeds.map(({ source }) => intervalBefore(now, source.audit_hours)),
+    feeds.map(({ source }) => intervalBefore(now, source.audit_full_days * 24)),
   ];
 }
 
-/** Opens the audits that are due of these sources' feeds. Costs one statement while none is. */
+/** The shortest of the intervals in hours; 0 when no audit is made. */
+function shortest(hours: readonly number[]): number {
+  const made = hours.filter((each) => each > 0);
+  return made.length > 0 ? made.reduce((a, b) => Math.min(a, b)) : 0;
+}
+
+/**
+ * Opens the audits that are due of these sources' feeds. It is called with every sweep, and nearly always none is: so the
+ * first statement has no value for each feed, and finds those that would be due if all had the shortest interval.
+ */
 export async function openDueAudits(
   database: Database,
   sources: readonly (AuditSettings & Pick<SourceSettings, 'feeds'>)[],
   now: Timestamp,
 ): Promise<void> {
-  const feeds = sources.flatMap((source) => source.feeds.map((feed) => ({ source, feed })));
-  const due = await database.query<FeedId>(
-    `select c.source, c.feed from bridge.checkpoints c, ${withTimes} and ${isAnyDue}`,
-    auditTimes(feeds, now),
+  const perhaps = nameSet(
+    await database.query<FeedId>(
+      `select c.source, c.feed from bridge.checkpoints c where ${dueBy('$2::timestamptz', '$3::timestamptz').any}`,
+      [
+        now,
+        intervalBefore(now, shortest(sources.map(({ audit_hours }) => audit_hours))),
+        intervalBefore(now, shortest(sources.map(({ audit_full_days }) => audit_full_days * 24))),
+      ],
+    ),
   );
-  const names = new Set(due.map(({ source, feed }) => `${source}/${feed}`));
+  const feeds = sources.flatMap((source) =>
+    source.feeds.filter((feed) => perhaps.has(`${source.name}/${feed}`)).map((feed) => ({ source, feed })),
+  );
+  if (feeds.length === 0) return;
+  const due = nameSet(
+    await database.query<FeedId>(
+      `select c.source, c.feed from bridge.checkpoints c, ${withTimes} and ${isDue.any}`,
+      auditTimes(feeds, now),
+    ),
+  );
   for (const { source, feed } of feeds)
-    if (names.has(`${source.name}/${feed}`)) await database.transaction((tx) => openDueAudit(tx, source, feed, now));
+    if (due.has(`${source.name}/${feed}`)) await database.transaction((tx) => openDueAudit(tx, source, feed, now));
+}
+
+function nameSet(feeds: readonly FeedId[]): ReadonlySet<string> {
+  return new Set(feeds.map(({ source, feed }) => `${source}/${feed}`));
 }
 
 /**
@@ -93,7 +128,7 @@ async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedName, now:
   const id: FeedId = { source: source.name, feed };
   const [row] = await tx.query<{ end: Timestamp; full: boolean; window: boolean }>(
     `update bridge.checkpoints c set audited = coalesce(c.audited, $1), fully_audited = coalesce(c.fully_audited, $1)
-     from ${withTimes} and ${isAnyDue}
+     from ${withTimes} and ${isDue.any}
      returning least(c.watermark, $1) as "end", ${isDue.full} as full, ${isDue.audit} as window`,
     auditTimes([{ source, feed }], now),
   );

@@ -31,14 +31,16 @@ export interface FeedId {
 }
 
 /**
- * Makes the feed's checkpoint if there is none, and makes it due: a change that was announced while no process listened
- * is read now.
+ * Makes the feeds' checkpoints where there are none, and makes them due: a change that was announced while no process
+ * listened is read now. One statement for all feeds, which locks them in the same order in every process.
  */
-export async function openCheckpoint(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<void> {
+export async function openCheckpoints(sql: Sql, feeds: readonly FeedId[], now: Timestamp): Promise<void> {
   await sql.query(
-    `insert into bridge.checkpoints (source, feed, next_pull) values ($1, $2, $3)
+    `insert into bridge.checkpoints (source, feed, next_pull)
+     select distinct source, feed, $3::timestamptz from unnest($1::text[], $2::text[]) as own (source, feed)
+     order by source, feed
      on conflict (source, feed) do update set next_pull = least(bridge.checkpoints.next_pull, excluded.next_pull)`,
-    [source, feed, now],
+    [feeds.map(({ source }) => source), feeds.map(({ feed }) => feed), now],
   );
 }
 
@@ -260,27 +262,29 @@ export interface FinishedPull extends AnsweredNotifications {
 export async function finishPull(tx: Sql, { source, feed }: FeedId, pull: FinishedPull): Promise<void> {
   const { stalledBy } = pull;
   const answered = markAnswered(tx, { source, feed }, pull);
-  const finished = tx.query(
-    `update bridge.checkpoints set last_pull = $4, failures = 0, last_error = null, commit_ordered = $5,
-       throttled_until = $6,
-       next_pull = least($3::timestamptz, (select min(due) from bridge.rereads where source = $1 and feed = $2)),
-       stalled_since = case when $7 then stalled_since when $8::text is null then null
-         else coalesce(stalled_since, $4) end,
-       stalled_why = case when $7 then stalled_why else $8 end
-     where source = $1 and feed = $2 returning ${withoutFlush}`,
-    [
-      source,
-      feed,
-      pull.next,
-      pull.now,
-      pull.commitOrdered,
-      pull.throttledUntil,
-      stalledBy === undefined,
-      stalledBy ?? null,
-    ],
-  );
+  const finished = tx.query(storeEnd, [
+    source,
+    feed,
+    pull.next,
+    pull.now,
+    pull.commitOrdered,
+    pull.throttledUntil,
+    stalledBy === undefined,
+    stalledBy ?? null,
+  ]);
   await Promise.all([answered, finished]);
 }
+
+// Prepared: to plan it takes longer than to run it.
+const storeEnd = prepared(
+  `update bridge.checkpoints set last_pull = $4, failures = 0, last_error = null, commit_ordered = $5,
+     throttled_until = $6,
+     next_pull = least($3::timestamptz, (select min(due) from bridge.rereads where source = $1 and feed = $2)),
+     stalled_since = case when $7 then stalled_since when $8::text is null then null
+       else coalesce(stalled_since, $4) end,
+     stalled_why = case when $7 then stalled_why else $8 end
+   where source = $1 and feed = $2 returning ${withoutFlush}`,
+);
 
 /** Stores that the declared order of commits was proved: from now on the feed is read by following it. */
 export async function saveOrderProved(tx: Sql, { source, feed }: FeedId, now: Timestamp): Promise<void> {

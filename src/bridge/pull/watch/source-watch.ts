@@ -10,7 +10,7 @@ import type { NeededField } from '#bridge/documents/needed-fields.ts';
 import { storableText } from '#bridge/storable-text.ts';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 import type { Counter } from '#platform/metrics.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
 import { type AnswerTraits, noticeAnswer, type WatchedAnswer } from './answer-traits.ts';
@@ -123,8 +123,8 @@ export function createSourceWatch(options: {
         for (const { kind } of news) counter.inc({ ...feed, kind });
       }
       if (back.length > 0) await resolveChanges(tx, feed, back, now);
-      // The first sync may have ended meanwhile, which only SQL knows.
-      if (!state.isRead) state.isRead = (await readKnown(tx, feed)).isRead;
+      // The first sync may have ended since it was remembered, which only SQL knows.
+      if (!state.isRead && state === known) state.isRead = (await readKnown(tx, feed)).isRead;
       known = state;
     },
   };
@@ -144,12 +144,7 @@ function goneChange({ path, neededBy }: NeededField, { had, of, lacking }: Neede
 }
 
 async function readKnown(tx: Sql, { source, feed }: FeedId & { feed: FeedName }): Promise<Known> {
-  const [row] = await tx.query<Kept>(
-    `select f.fields, f.counts, f.traits, f.records::float8 as records, f.version, c.last_pull is not null as "isRead"
-     from bridge.checkpoints c left join bridge.source_forms f using (source, feed)
-     where c.source = $1 and c.feed = $2`,
-    [source, feed],
-  );
+  const [row] = await tx.query<Kept>(knownForms, [source, feed]);
   const records = row?.records ?? 0;
   return {
     fields: createLearnedFields(feed, row?.fields ?? undefined),
@@ -161,6 +156,13 @@ async function readKnown(tx: Sql, { source, feed }: FeedId & { feed: FeedName })
     isRead: row?.isRead ?? false,
   };
 }
+
+// Prepared, as each pull reads it while a first sync goes on: to plan it takes longer than to run it.
+const knownForms = prepared(
+  `select f.fields, f.counts, f.traits, f.records::float8 as records, f.version, c.last_pull is not null as "isRead"
+   from bridge.checkpoints c left join bridge.source_forms f using (source, feed)
+   where c.source = $1 and c.feed = $2`,
+);
 
 /** Returns false when another process has stored it since it was read here. */
 async function saveKnown(tx: Sql, { source, feed }: FeedId, state: Known): Promise<boolean> {

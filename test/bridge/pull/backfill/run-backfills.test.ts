@@ -260,6 +260,21 @@ describe('an audit', () => {
     expect(await state()).toEqual(both);
   });
 
+  test('of a source comes after its own interval, however short that of another source is', async () => {
+    const { clock, reader } = await start(20, { audit_hours: 24 });
+    const quick = { ...reader.source, name: `${reader.source.name}-quick`, audit_hours: 1 };
+    const audits = async () => {
+      await openDueAudits(db.database, [quick, reader.source], timestampNow(clock));
+      const all = await readBackfills(db.database);
+      return all.filter(({ source }) => source === reader.feed.source).map(({ kind }) => kind);
+    };
+    await audits();
+    clock.advance(23 * hourMs);
+    expect(await audits()).toEqual([]);
+    clock.advance(2 * hourMs);
+    expect(await audits()).toEqual(['audit']);
+  });
+
   test.each(['audit', 'full'] as const)(
     'that is cancelled (%s) is opened again only after its interval',
     async (kind) => {

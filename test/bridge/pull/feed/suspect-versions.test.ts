@@ -1,7 +1,7 @@
 /** The SQL of suspect versions, with the times of the example at the head of the module. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { OlderVersion } from '#bridge/mirror/store-records.ts';
-import { moveWatermark, openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
+import { moveWatermark, openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { dropSuspectsNotShown, readDueRereads, recordSuspects } from '#bridge/pull/feed/suspect-versions.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
@@ -22,7 +22,7 @@ const older: OlderVersion = { recordId: 'A', modified: stamp, hash: Buffer.from(
 async function startSuspect(source: string) {
   const { database } = db;
   const feed = { source, feed: 'awards' };
-  await openCheckpoint(database, feed, timeOf('10:05:00.000000'));
+  await openCheckpoints(database, [feed], timeOf('10:05:00.000000'));
   await moveWatermark(database, feed, { watermark: timeOf('09:40:00.000000'), changed: 0 });
   const showAt = async (time: string) =>
     (await recordSuspects(database, feed, [older], { now: timeOf(`${time}.000000`), latenessMs })).map(
