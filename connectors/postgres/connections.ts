@@ -8,7 +8,7 @@
  */
 import { createHash } from 'node:crypto';
 import { Socket } from 'node:net';
-import { Client, type ClientConfig, Pool, type PoolClient } from 'pg';
+import { Client, type ClientConfig, Pool, type PoolClient, type QueryResult } from 'pg';
 import { type Clock, type ConnectorLog, TransientError, UnknownOutcome } from 'sourcing-bridge/connector';
 import type { Settings, Target } from './settings.ts';
 import { connectorErrorOf, leavesCommitOpen } from './sql-errors.ts';
@@ -148,7 +148,10 @@ export function createConnections(
     const run = async <Row extends object>(text: string, params?: readonly unknown[]): Promise<Row[]> => {
       if (signal?.aborted) throw stopped();
       try {
-        const result = await client.query<Row>(text, params as unknown[]);
+        // With the driver's own promise the values of a statement would stay in memory until the heap is marked.
+        const result = await new Promise<QueryResult<Row>>((resolve, reject) => {
+          client.query<Row>(text, params as unknown[], (error, answer) => (error ? reject(error) : resolve(answer)));
+        });
         return Array.isArray(result) ? (result.at(-1)?.rows ?? []) : result.rows;
       } catch (error) {
         if (signal?.aborted) throw stopped(error);

@@ -8,7 +8,7 @@ import { AppError } from '#platform/errors.ts';
 import { connectionLost, isConnectionError } from './connection-errors.ts';
 import type { Connection, ConnectionPool } from './connection-pool.ts';
 import type { Sql } from './sql.ts';
-import { runStatement, sqlOn } from './statement.ts';
+import { runStatement, send, sqlOn } from './statement.ts';
 
 const attemptsMax = 5;
 
@@ -35,7 +35,7 @@ async function attempt<T>(connection: Connection, work: (tx: Sql) => Promise<T>)
     await began;
   } catch (error) {
     tx.end();
-    await connection.client.query('rollback').catch(connection.discard);
+    await send(connection.client, { text: 'rollback' }).catch(connection.discard);
     throw error;
   }
   tx.end();
@@ -81,7 +81,7 @@ function createTransactionSql(connection: Connection, began: Promise<unknown>): 
 async function commit({ client, place, discard }: Connection): Promise<void> {
   let result: QueryResult;
   try {
-    result = await client.query('commit');
+    result = await send(client, { text: 'commit' });
   } catch (error) {
     discard();
     if (!isConnectionError(error)) throw error;
