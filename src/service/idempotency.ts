@@ -88,8 +88,7 @@ export async function withIdempotency(
   );
   if (kept && !kept.is_first) return answerOf(kept, request);
   const answer = await run();
-  const body =
-    answer.json ?? (answer.body === undefined ? null : JSON.stringify(withoutShownOnce(answer.body)));
+  const body = answer.json ?? (answer.body === undefined ? null : JSON.stringify(withoutShownOnce(answer.body)));
   await tx.query(
     `update service.idempotency_keys set status = $4, body = $5, headers = $6
      where organisation_id = $1 and endpoint = $2 and key = $3`,
