@@ -64,20 +64,15 @@ export class SimulatedPool {
   #clientOf(session: Session) {
     const server = this.#server;
     return {
-      query: async (statement: string | Statement | CopyIn) => {
+      query: (statement: Statement | CopyIn, answered: (error: unknown, result?: unknown) => void) => {
         if (statement instanceof CopyIn) {
           const { text, copied, callback } = statement;
-          try {
-            await server.query(session, { text, copied });
-          } catch (error) {
-            callback(error as Error);
-            return undefined;
-          }
-          callback(null);
-          return undefined;
-        }
-        const asked = typeof statement === 'string' ? { text: statement } : statement;
-        return server.query(session, asked);
+          server.query(session, { text, copied }).then(() => callback(null), callback);
+        } else
+          server.query(session, statement).then(
+            (result) => answered(null, result),
+            (error: unknown) => answered(error),
+          );
       },
       on: (_event: string, listener: (error: Error) => void) => session.listeners.add(listener),
       removeListener: (_event: string, listener: (error: Error) => void) => session.listeners.delete(listener),
