@@ -28,6 +28,7 @@ function connections() {
   closeAtEnd(() => made.close());
   return made;
 }
+const newConnections = connections();
 let outgoing = connections();
 const clock = createManualClock();
 const service = await startTestService({ clock, random: () => 0.5, fetch: (asked) => outgoing.fetch(asked) });
@@ -170,7 +171,7 @@ test('a name that becomes a private address after the creation is refused, for t
   expect(made.status).toBe(201);
   expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ state: 'delivered' });
   // From here on all connections are new: a kept connection leads to the address that was checked.
-  outgoing = connections();
+  outgoing = newConnections;
   const heard = receiver.received.length;
   const plain = (await create(organisation, receiver.url)).body.uuid;
   names.set('localhost', ['10.0.0.1']);
