@@ -11,13 +11,11 @@ const guard = preparedGuard('select 1 as guard');
 function connectionUnderTest() {
   const sent: string[] = [];
   const answers: ((error?: Error) => void)[] = [];
-  const query = ({ text }: { text: string }) =>
-    new Promise((resolve, reject) => {
-      sent.push(text);
-      answers.push((error) => (error ? reject(error) : resolve({ rows: [], command: text.toUpperCase() })));
-    });
   const client = {
-    query: (given: string | { text: string }) => query(typeof given === 'string' ? { text: given } : given),
+    query: ({ text }: { text: string }, answered: (error: Error | null, result?: object) => void) => {
+      sent.push(text);
+      answers.push((error) => (error ? answered(error) : answered(null, { rows: [], command: text.toUpperCase() })));
+    },
   };
   const connection = { client, place: 'here', discard: () => undefined } as unknown as Connection;
   const pool: ConnectionPool = { withConnection: (use) => use(connection), close: async () => undefined };
