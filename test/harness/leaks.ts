@@ -4,7 +4,7 @@
  * exist when the file starts belong to vitest or to an earlier file of the same process, and do not count.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeEach } from 'vitest';
+import { afterAll, beforeEach } from 'vitest';
 import { closeWhatIsOpen, countOpen } from './close-at-end.ts';
 
 const watched = new Set([
@@ -32,12 +32,11 @@ const pollMs = 10;
 void process.stdin;
 const atStart = countResources();
 
-// Registered before all hooks of the test file: this one runs before them, and those at an end after them.
-let openBefore = 0;
-beforeEach(() => {
-  openBefore = countOpen();
+// Registered before all hooks of the test file, and therefore run after those at the end of a test or of the file.
+beforeEach(({ onTestFinished }) => {
+  const openBefore = countOpen();
+  onTestFinished(() => closeWhatIsOpen(openBefore));
 });
-afterEach(() => closeWhatIsOpen(openBefore));
 afterAll(async () => {
   await closeWhatIsOpen(0);
   const until = performance.now() + patienceMs;
