@@ -65,14 +65,10 @@ export class SimulatedPool {
     const server = this.#server;
     return {
       query: (statement: Statement | CopyIn, answered: (error: unknown, result?: unknown) => void) => {
-        if (statement instanceof CopyIn) {
-          const { text, copied, callback } = statement;
-          server.query(session, { text, copied }).then(() => callback(null), callback);
-        } else
-          server.query(session, statement).then(
-            (result) => answered(null, result),
-            (error: unknown) => answered(error),
-          );
+        const isCopy = statement instanceof CopyIn;
+        const asked = isCopy ? { text: statement.text, copied: statement.copied } : statement;
+        const tell = isCopy ? (error: unknown) => statement.callback(error as Error | null) : answered;
+        server.query(session, asked).then((result) => tell(null, result), tell);
       },
       on: (_event: string, listener: (error: Error) => void) => session.listeners.add(listener),
       removeListener: (_event: string, listener: (error: Error) => void) => session.listeners.delete(listener),
