@@ -11,7 +11,7 @@
  * If write 2 started at 5 ms, it would take only the 50 that wait. The senders would stay in two groups, each of which
  * waits for the write of the other: 50 notifications for each flush, and up to 10 ms until an answer. Therefore write 2
  * first gathers for up to 1 ms until as many wait as before plus those that were just answered. It starts at 5.5 ms and
- * takes all 100. There is no such pause when no item waits, or when writes are fast, as then it would not pay.
+ * takes all 100. There is no such pause when no item waits, or when a write takes less than 5 ms, as then it would not pay.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '#platform/clock.ts';
@@ -19,8 +19,11 @@ import { AppError } from '#platform/errors.ts';
 
 /** The shortest time of a timer, and long enough for a sender to get its answer and send again. */
 const gatherMs = 1;
-/** After a write that took less, the next write does not gather. */
-const slowMs = 2 * gatherMs;
+/**
+ * After a write that took less, the next write does not gather. Below it a write is slow because the processors are busy
+ * rather than the disk, and the pause costs a fifth of what is received.
+ */
+const slowMs = 5 * gatherMs;
 
 export interface SharedCommit<Item> {
   /**

@@ -85,7 +85,7 @@ test('items that arrive during a write share the next one', async () => {
 
 describe('when a write ends while other items wait, the next write', () => {
   /** Writes one item, while others wait for the next write. */
-  async function startBusy(others: number, { batchMax = 100, tookMs = 2 } = {}) {
+  async function startBusy(others: number, { batchMax = 100, tookMs = 5 } = {}) {
     const clock = createManualClock();
     const batches: number[][] = [];
     const first = Promise.withResolvers<void>();
@@ -132,7 +132,7 @@ describe('when a write ends while other items wait, the next write', () => {
   });
 
   test('starts at once when writes are fast', async () => {
-    const { batches, waiting } = await startBusy(3, { tookMs: 1 });
+    const { batches, waiting } = await startBusy(3, { tookMs: 4 });
     await Promise.all(waiting);
     expect(batches).toEqual([[0], [1, 2, 3]]);
   });
