@@ -31,7 +31,7 @@ const settings = {
 };
 /** Of tests: many files at once, and the processes that they start. */
 const scratchSettings = {
-  max_connections: '500',
+  max_connections: '1000',
   fsync: 'off',
   full_page_writes: 'off',
   autovacuum: 'off',
