@@ -152,7 +152,10 @@ export async function sendRecords(
   return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older, written };
 }
 
-/** The versions without erased persons, and what is held of them. A version that is held already names none. */
+/**
+ * The versions without erased persons, and what is held of them. One that is held as it is shown stays so: it names nobody,
+ * or an erasure is on its way to it, which also keeps the ledger in step.
+ */
 async function withoutErased(
   tx: Sql,
   given: { source: string; feed: FeedName; held: ReadonlyMap<string, Held>; isAny: boolean },
@@ -160,13 +163,15 @@ async function withoutErased(
 ) {
   const { source, feed, held, isAny } = given;
   if (!isAny) return { versions, held };
-  const differing = versions.filter(({ recordId, hash }) => !held.get(recordId)?.content_hash.equals(hash));
+  const { same = [], differing = [] } = Object.groupBy(versions, ({ recordId, hash }) =>
+    held.get(recordId)?.content_hash.equals(hash) ? 'same' : 'differing',
+  );
   const eraser = await eraserFor(
     tx,
     differing.map(({ body }) => body),
   );
   if (!eraser) return { versions, held };
-  const rest = newestVersions(versionsWithout(eraser, versions, feed));
+  const rest = newestVersions([...same, ...versionsWithout(eraser, differing, feed)]);
   return { versions: rest, held: await readHeld(tx, source, feed, rest) };
 }
 

@@ -137,7 +137,10 @@ async function storeNameless(
   return { changed: changed.length, unreadable, subjects: changed.flatMap(({ object }) => namedBy[kind](object)) };
 }
 
-/** The objects without erased persons, and what is held of them. An object that is held already names none. */
+/**
+ * The objects without erased persons, and what is held of them. One that is held as it is shown stays so: it names nobody,
+ * or an erasure is on its way to it, which also keeps the ledger in step.
+ */
 async function withoutErased(
   tx: Sql,
   given: { source: string; kind: ResourceKind; held: ReadonlyMap<string, Held>; isAny: boolean },
@@ -145,7 +148,8 @@ async function withoutErased(
 ) {
   const { source, kind, held, isAny } = given;
   if (!isAny) return { resources, held };
-  const differing = resources.filter(({ id, hash: shown }) => !held.get(id)?.content_hash.equals(shown));
+  const isHeld = ({ id, hash: shown }: Resource) => held.get(id)?.content_hash.equals(shown) === true;
+  const differing = resources.filter((resource) => !isHeld(resource));
   const eraser = await eraserFor(
     tx,
     differing.map(({ body }) => body),
@@ -154,7 +158,7 @@ async function withoutErased(
   const rest = newestResources(
     kind,
     resources.map((resource) =>
-      eraser.isIn(resource.body) ? resourceOf(kind, eraser.takeOutOf(resource.object)) : resource,
+      !isHeld(resource) && eraser.isIn(resource.body) ? resourceOf(kind, eraser.takeOutOf(resource.object)) : resource,
     ),
   );
   return { resources: rest, held: await readHeld(tx, source, kind, rest) };
