@@ -7,7 +7,7 @@ import { addMicros, laterOf, type Timestamp, timestampFromMs } from '#contract/t
 import { timestampNow } from '#platform/clock.ts';
 import { withoutTime } from '../mirror/read-version.ts';
 import { disorderIn, OrderBroken, placeIn, proveOrder } from './commit-order.ts';
-import { markScanned, saveOrderProved } from './feed/checkpoint-store.ts';
+import { markScanned, saveFollowed, saveOrderProved } from './feed/checkpoint-store.ts';
 import { readNewestStamp } from './feed/held-records.ts';
 import type { Bounds } from './feed/time-range.ts';
 import { breakUnfilteredPass, finishUnfilteredPass, saveUnfilteredPage } from './feed/unfiltered-store.ts';
@@ -75,8 +75,9 @@ export async function readLive(pull: Pull): Promise<LiveRead> {
   let from = await startOfLiveRead(pull);
   const isResumed = 'next' in from;
   const isFirstPass = isUnfiltered(from) && due.unfiltered === null && due.unfilteredPass === 0;
-  // Pages that were read before the feed declared its order may have skipped records: they prove nothing.
-  const isFromWatermark = due.commitOrdered !== false && !isResumed;
+  // Pages that were read before the feed declared its order may have skipped records: they prove nothing. A read from the
+  // beginning needs none of them.
+  const isFromWatermark = !isResumed && (due.commitOrdered !== false || isUnfiltered(from));
   let broken: PagesBroken | undefined;
   for (;;) {
     try {
@@ -190,6 +191,8 @@ async function followFrom(
         return isFromWatermark ? shown.at(-1) : undefined;
       },
       afterRecords: async (tx, { changedWithoutTime: found }) => {
+        // Otherwise a read that is interrupted would begin again at the beginning, however often.
+        if (isFirst && read.ordered && isFromWatermark && due.commitOrdered === false) await saveFollowed(tx, feed);
         if (unfiltered && !read.ordered && page.records.length > 0)
           await saveUnfilteredPage(tx, feed, { next: page.next, found });
       },

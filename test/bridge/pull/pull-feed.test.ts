@@ -278,6 +278,39 @@ describe('an interrupted pull', () => {
     expect(await versions()).toBe(5);
   });
 
+  test.each([
+    ['since the bridge began', undefined],
+    ['once it was read as any other feed without a filter', 'unfiltered = now()'],
+  ])(
+    'of a feed that was empty %s goes on after the last page, too, however few pages the quota allows',
+    async (_, set) => {
+      await db.database.query('update bridge.checkpoints set order_proved = null');
+      const { pull } = await startPuller();
+      await pull('awards', never);
+      if (set) await db.database.query(`update bridge.checkpoints set ${set}`);
+      const records = Array.from({ length: 20 }, (_each, index) => award(10 + index));
+      source.append('awards', ...records);
+      let left = 0;
+      source.onRequest = (_query, response) => {
+        left -= 1;
+        if (left >= 0) return false;
+        response.writeHead(429, { 'retry-after': '60' }).end();
+        return true;
+      };
+      const held: number[] = [];
+      for (let minute = 0; minute < 5; minute += 1) {
+        clock.advance(2 * pollMs);
+        left = 6;
+        await pull('awards', never);
+        held.push((await mirrored()).length);
+      }
+      // Two of the requests prove the order; later reads begin with the record of the watermark.
+      expect(held.slice(0, 3)).toEqual([...new Set(held.slice(0, 3))]);
+      expect(held.at(-1)).toBe(20);
+      expect(await checkpoint()).toMatchObject({ watermark: records.at(-1)?.modified, failures: 0, last_error: null });
+    },
+  );
+
   test('whose process dies in the middle of a page leaves nothing of that page', async () => {
     const records = [10, 11, 12, 13].map(award);
     source.append('awards', ...records);

@@ -294,6 +294,11 @@ export async function saveOrderProved(tx: Sql, { source, feed }: FeedId, now: Ti
   );
 }
 
+/** Stores that the watermark advances with the pages from now on: the next attempt, too, goes on there. */
+export async function saveFollowed(tx: Sql, { source, feed }: FeedId): Promise<void> {
+  await tx.query('update bridge.checkpoints set commit_ordered = true where source = $1 and feed = $2', [source, feed]);
+}
+
 /**
  * Stores that the feed does not keep the order that it declares: from now on it is read in windows. What was read by
  * following the order may lack records, so the watermark returns to the beginning, and the feed is read once more.
