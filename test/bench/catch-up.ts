@@ -68,6 +68,6 @@ export async function benchCatchUp(installation: Installation): Promise<void> {
     }
   } finally {
     await feed.close();
-    await programs.service.close(graceMs);
+    await programs.close();
   }
 }
