@@ -10,6 +10,8 @@ import { setFlagsFromString } from 'node:v8';
 const youngGeneration = '--max-semi-space-size=4';
 /** How much the heap may grow before it is collected, in percent of what was alive. Without it that is up to 300. */
 const growth = '--heap-growing-percent=50';
+/** One thread collects a young generation of this size: to start helpers costs more than they save. */
+const youngThreads = '--no-parallel-scavenge';
 
 /**
  * The allocator of Linux (glibc) has one heap for all threads, not one for each that keeps what was freed in it, and
@@ -20,8 +22,8 @@ const allocator = 'glibc.malloc.arena_max=1:glibc.malloc.trim_threshold=131072:g
 /** A flag that the user has set wins. May start Node anew, in the same process: then it does not return. */
 export function prepareNode() {
   const given = [...process.execArgv, process.env.NODE_OPTIONS ?? ''].join(' ').replaceAll('_', '-');
-  const isGiven = (flag) => given.includes(flag.split('=')[0]);
-  if (!isGiven(growth)) setFlagsFromString(growth);
+  const isGiven = (flag) => given.includes(flag.replace(/^--(no-)?|=.*$/g, ''));
+  for (const flag of [growth, youngThreads]) if (!isGiven(flag)) setFlagsFromString(flag);
   // These are read only when a process starts. Windows cannot replace a process: there they stay as they are.
   if (!isGiven(youngGeneration) && process.execve && process.platform !== 'win32')
     process.execve(

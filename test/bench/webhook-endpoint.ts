@@ -98,15 +98,19 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
 
     // Both have their code compiled by now. The quick one is measured before and after the other, as its turns are short.
     const alone = async (kind: Kind) => (await run(servers[kind], loads[0], requestsAlone, 1)).perSecond;
-    const aloneRatios: number[] = [];
+    const turnsAlone: { verify: number; bridge: number; group: number }[] = [];
     for (let round = 0; round < roundsAlone; round += 1) {
       const before = await alone('verify');
-      const bridge = await alone('bridge');
-      aloneRatios.push((2 * bridge) / (before + (await alone('verify'))));
+      const [bridge, group] = [await alone('bridge'), await alone('group')];
+      turnsAlone.push({ bridge, group, verify: (before + (await alone('verify'))) / 2 });
     }
-    const aloneRatio = median(aloneRatios);
-    console.log(`  on one connection ${aloneRatio.toFixed(2)} of the one that verifies only`);
-    noteGoal({ name: 'receiver : verifying only, one connection', measured: aloneRatio, least: 0.17 });
+    const toVerify = median(turnsAlone.map(({ bridge, verify }) => bridge / verify));
+    // What the disk allows on one connection, where nobody shares a flush.
+    const handToVerify = median(turnsAlone.map(({ group, verify }) => group / verify));
+    console.log(
+      `  on one connection ${toVerify.toFixed(2)} of the one that verifies only; the group commit ${handToVerify.toFixed(2)}`,
+    );
+    noteGoal({ name: 'receiver : verifying only, one connection', measured: toVerify, least: 0.17 });
 
     // As the first one was: its compiler would need most of the share that it is held to.
     await run(second, loads[1], requestsToWarmUp, connections);
