@@ -106,7 +106,8 @@ export async function benchScale(installation: Installation): Promise<void> {
     console.log(`${manySources} sources with four feeds each`);
     printTable(rows);
     // Documents of `main` cannot be made, and are tried again now and then: a flow with nothing to do takes its place.
-    const idle = await startRole({ ...many, bridge: { ...many.bridge, flows: many.flowsOf('source-2') }, role: 'all' });
+    const resting = await settingsOf(installation, server.url, manySources, 'source-2');
+    const idle = await startRole({ ...resting, role: 'all' });
     try {
       await untilAtRest(database);
       await sleep(afterStartMs);
@@ -128,21 +129,21 @@ interface Settings {
   readonly databaseUrl: string;
   readonly port: number;
   readonly bridge: Record<string, unknown>;
-  /** Flows that write this source's documents into files. */
-  readonly flowsOf: (source: string) => readonly object[];
 }
 
-/** The first source is called `main`. Nothing is read on schedule but at the start. */
-async function settingsOf(installation: Installation, url: string, sources: number): Promise<Settings> {
+/** The first source is called `main`, the others `source-2` and so on. Nothing is read on schedule but at the start. */
+async function settingsOf(
+  installation: Installation,
+  url: string,
+  sources: number,
+  flowOf = 'main',
+): Promise<Settings> {
   const folder = await mkdtemp(join(installation.dataDir, 'role-'));
   const { certPem, keyPem } = localCertificates(installation);
   await writeFile(join(folder, 'cert.pem'), certPem);
   await writeFile(join(folder, 'key.pem'), keyPem);
   await mkdir(join(folder, 'erp'));
   const port = await freePort();
-  const flowsOf = (name: string) => [
-    { name: `erp-${name}`, source: name, connector: 'file', settings: { directory: join(folder, 'erp') } },
-  ];
   const source = (name: string, feeds?: readonly string[]) => ({
     name,
     base_url: url,
@@ -165,9 +166,15 @@ async function settingsOf(installation: Installation, url: string, sources: numb
         source('main', sources === 1 ? ['awards', 'sourcing-events'] : undefined),
         ...Array.from({ length: sources - 1 }, (_, index) => source(`source-${index + 2}`)),
       ],
-      flows: flowsOf('main'),
+      flows: [
+        {
+          name: `erp-${flowOf}`,
+          source: flowOf,
+          connector: 'file',
+          settings: { directory: join(folder, 'erp') },
+        },
+      ],
     },
-    flowsOf,
   };
 }
 

@@ -148,19 +148,18 @@ async function withoutErased(
 ) {
   const { source, kind, held, isAny } = given;
   if (!isAny) return { resources, held };
-  const isHeld = ({ id, hash: shown }: Resource) => held.get(id)?.content_hash.equals(shown) === true;
-  const differing = resources.filter((resource) => !isHeld(resource));
+  const { same = [], differing = [] } = Object.groupBy(resources, ({ id, hash: shown }) =>
+    held.get(id)?.content_hash.equals(shown) ? 'same' : 'differing',
+  );
   const eraser = await eraserFor(
     tx,
     differing.map(({ body }) => body),
   );
   if (!eraser) return { resources, held };
-  const rest = newestResources(
-    kind,
-    resources.map((resource) =>
-      !isHeld(resource) && eraser.isIn(resource.body) ? resourceOf(kind, eraser.takeOutOf(resource.object)) : resource,
-    ),
+  const without = differing.map((resource) =>
+    eraser.isIn(resource.body) ? resourceOf(kind, eraser.takeOutOf(resource.object)) : resource,
   );
+  const rest = newestResources(kind, [...same, ...without]);
   return { resources: rest, held: await readHeld(tx, source, kind, rest) };
 }
 

@@ -75,13 +75,13 @@ export async function readLive(pull: Pull): Promise<LiveRead> {
   let from = await startOfLiveRead(pull);
   const isResumed = 'next' in from;
   const isFirstPass = isUnfiltered(from) && due.unfiltered === null && due.unfilteredPass === 0;
-  // Pages that were read before the feed declared its order may have skipped records: they prove nothing. A read from the
-  // beginning needs none of them.
-  const isFromWatermark = !isResumed && (due.commitOrdered !== false || isUnfiltered(from));
+  // Nothing unread lies before the read begins. Pages that were read before the feed declared its order may have skipped
+  // records: they prove nothing, and a read from the beginning needs none of them.
+  const isWithoutGap = !isResumed && (due.commitOrdered !== false || isUnfiltered(from));
   let broken: PagesBroken | undefined;
   for (;;) {
     try {
-      await followFrom(pull, from, { read, isFromWatermark });
+      await followFrom(pull, from, { read, isWithoutGap });
       break;
     } catch (error) {
       if (!(error instanceof PagesBroken)) throw error;
@@ -101,7 +101,7 @@ export async function readLive(pull: Pull): Promise<LiveRead> {
   }
   // A read that went on at a page has not looked at the pages before it since the notifications came. The scan does not
   // reach all that may have changed there: a stamp in the future may even have stayed the same.
-  read.isBehind = isResumed || read.isCutOff || (read.ordered && !isFromWatermark);
+  read.isBehind = isResumed || read.isCutOff || (read.ordered && !isWithoutGap);
   if (isFirstPass && !read.isCutOff) {
     const why = broken?.publicMessage;
     // "200, no rows" may come from a feed that is away: such an end counts when the next pull finds it once more.
@@ -157,11 +157,11 @@ function isUnfiltered(from: Start): from is { next: string } | Record<string, ne
   return 'next' in from || from.after === undefined;
 }
 
-/** While the order of commits is proved, and the feed is read from the watermark, it advances with each page. */
+/** While the order of commits is proved, and the read leaves no gap, the watermark advances with each page. */
 async function followFrom(
   pull: Pull,
   from: Start,
-  { read, isFromWatermark }: { read: LiveRead; isFromWatermark: boolean },
+  { read, isWithoutGap }: { read: LiveRead; isWithoutGap: boolean },
 ): Promise<void> {
   const { feed, due, reader, store, latenessMs, clock } = pull;
   const unfiltered = isUnfiltered(from) && due.unfiltered === null && due.unfilteredPass === 0;
@@ -188,11 +188,11 @@ async function followFrom(
       completeTo: (shown) => {
         if (!read.ordered) return undefined;
         refuseDisorder(page, shown, read.lastShown);
-        return isFromWatermark ? shown.at(-1) : undefined;
+        return isWithoutGap ? shown.at(-1) : undefined;
       },
       afterRecords: async (tx, { changedWithoutTime: found }) => {
         // Otherwise a read that is interrupted would begin again at the beginning, however often.
-        if (isFirst && read.ordered && isFromWatermark && due.commitOrdered === false) await saveFollowed(tx, feed);
+        if (isFirst && read.ordered && isWithoutGap && due.commitOrdered === false) await saveFollowed(tx, feed);
         if (unfiltered && !read.ordered && page.records.length > 0)
           await saveUnfilteredPage(tx, feed, { next: page.next, found });
       },

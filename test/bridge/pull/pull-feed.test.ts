@@ -305,7 +305,7 @@ describe('an interrupted pull', () => {
         held.push((await mirrored()).length);
       }
       // Two of the requests prove the order; later reads begin with the record of the watermark.
-      expect(held.slice(0, 3)).toEqual([...new Set(held.slice(0, 3))]);
+      expect(new Set(held.slice(0, 3)).size, 'each of the first pulls comes further').toBe(3);
       expect(held.at(-1)).toBe(20);
       expect(await checkpoint()).toMatchObject({ watermark: records.at(-1)?.modified, failures: 0, last_error: null });
     },
