@@ -12,6 +12,11 @@ const youngGeneration = '--max-semi-space-size=4';
 const growth = '--heap-growing-percent=50';
 /** One thread collects a young generation of this size: to start helpers costs more than they save. */
 const youngThreads = '--no-parallel-scavenge';
+/**
+ * WebAssembly stays as it was compiled at first. Here that is the HTTP parser of undici: to optimise its largest function
+ * takes 23 MB for a moment, and parses no faster. Only both together switch it off.
+ */
+const wasm = ['--no-wasm-dynamic-tiering', '--no-wasm-tier-up'];
 
 /**
  * The allocator of Linux (glibc) has one heap for all threads, not one for each that keeps what was freed in it, and
@@ -23,7 +28,7 @@ const allocator = 'glibc.malloc.arena_max=1:glibc.malloc.trim_threshold=131072:g
 export function prepareNode() {
   const given = [...process.execArgv, process.env.NODE_OPTIONS ?? ''].join(' ').replaceAll('_', '-');
   const isGiven = (flag) => given.includes(flag.replace(/^--(no-)?|=.*$/g, ''));
-  for (const flag of [growth, youngThreads]) if (!isGiven(flag)) setFlagsFromString(flag);
+  for (const flag of [growth, youngThreads, ...wasm]) if (!isGiven(flag)) setFlagsFromString(flag);
   // These are read only when a process starts. Windows cannot replace a process: there they stay as they are.
   if (!isGiven(youngGeneration) && process.execve && process.platform !== 'win32')
     process.execve(

@@ -48,17 +48,17 @@ export interface GuardedFetchOptions {
 export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: GuardedFetch; close(): Promise<void> } {
   const { connectionsPerOrigin = 4, keepAliveMs = 4_000, extraCa, extraCaHosts, clientCertificate } = options;
   const own = clientCertificate && { cert: clientCertificate.certPem, key: clientCertificate.keyPem };
-  // Made once: reading some 150 root certificates again for each connection would cost more than its handshake.
-  const usual = createSecureContext(own);
+  // Made once: reading some 150 root certificates again for each connection would cost more than its handshake. And made
+  // for the first connection that needs it, as both take 1 to 2 MB; what was given to this function is read now, so that
+  // it is refused here if it cannot be read.
+  const createUsual = () => createSecureContext(own);
   const createWithExtra = (ca: string) => createSecureContext({ ...own, ca: [...getCACertificates('default'), ca] });
-  // For some hosts only: made when the first of them is connected to, as it takes 2 MB and many processes never do. For
-  // all hosts: made now, so that an authority that cannot be read is refused here.
+  let usual = own && createUsual();
   let withExtra = extraCa !== undefined && extraCaHosts === undefined ? createWithExtra(extraCa) : undefined;
   const secureContextOf = (hostname: string) => {
-    if (extraCa === undefined) return usual;
-    if (extraCaHosts && !extraCaHosts.includes(hostname.replace(/^\[(.*)\]$/, '$1'))) return usual;
-    withExtra ??= createWithExtra(extraCa);
-    return withExtra;
+    const isExtra = extraCaHosts === undefined || extraCaHosts.includes(hostname.replace(/^\[(.*)\]$/, '$1'));
+    if (extraCa !== undefined && isExtra) return (withExtra ??= createWithExtra(extraCa));
+    return (usual ??= createUsual());
   };
   const lookups = createLookupTurns(options.lookup ?? ((hostname) => lookup(hostname, { all: true })));
   const pools = createOriginPools({ secureContextOf, lookups, connectionsPerOrigin, keepAliveMs });

@@ -102,9 +102,11 @@ function findSwagger() {
 function serveAssets(app: Express, folder: string): void {
   const kept = 'public, max-age=31536000, immutable';
   for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) {
-    // Read once and always sent whole: Express's sendFile throws for a Range or an If-Match that it cannot satisfy.
-    const bytes = readFileSync(join(folder, name));
+    // Read when somebody opens the page, as few services show it, and kept: many who ask at once share it. Always sent
+    // whole: Express's sendFile throws for a Range or an If-Match that it cannot satisfy.
+    let bytes: Buffer | undefined;
     serve(app, `/docs/assets/${name}`, (_request, response) => {
+      bytes ??= readFileSync(join(folder, name));
       response.setHeader('Cache-Control', kept);
       response.type(name).send(bytes);
     });
