@@ -125,7 +125,7 @@ async function compareFeed(
     emptyPages: emptyPagesOf(source),
     clock,
   };
-  let shown = new Map<string, HashedRecord>();
+  let shown = new Map<string, ShownRecord>();
   for await (const { records, complete } of scanFeed(scan, { from: position ?? undefined, to: upper })) {
     signal.throwIfAborted();
     const versions = versionsOf(
@@ -134,13 +134,14 @@ async function compareFeed(
     );
     // The mirror has none of them: a source that goes on to show one is no difference.
     const eraser = await findErased(database, () => versions.map(({ body }) => body));
-    for (const { recordId, modified, hash } of eraser ? versionsWithout(eraser, versions, feed) : versions)
-      shown.set(recordId, { recordId, modified, hash: hash.toString('hex') });
+    const kept = eraser ? versionsWithout(eraser, versions, feed) : versions;
+    for (const [index, { recordId, modified, hash }] of kept.entries())
+      shown.set(recordId, { recordId, modified, hash: hexOf(hash), asShown: hexOf(versions[index]?.hash ?? hash) });
     if (!complete) continue;
-    const within = [...shown.values()].filter(
+    const held = await readMirrorWindow(database, id, complete, [...shown.keys()]);
+    const within = asHeld([...shown.values()], held).filter(
       ({ modified }) => modified <= complete.to && (complete.after === undefined || modified > complete.after),
     );
-    const held = await readMirrorWindow(database, id, complete, [...shown.keys()]);
     await storeFeedWindow(database, { run, feed, range: complete, ...compareWindow(within, held, complete) });
     shown = new Map();
     deps.onWindow?.(feed);
@@ -156,6 +157,23 @@ async function compareFeed(
       records.flatMap((record) => (maybeGone.has(record.id) ? [record.id] : [])),
     );
   }
+}
+
+/** A record of the source: its hash without erased persons, and as the source shows it. */
+interface ShownRecord extends HashedRecord {
+  readonly asShown: string;
+}
+
+/** While an erasure is under way, the mirror has records as they are shown that the erasure has not come to yet. */
+function asHeld(shown: readonly ShownRecord[], held: readonly HashedRecord[]): HashedRecord[] {
+  const heldById = new Map(held.map((record) => [record.recordId, record.hash]));
+  return shown.map((record) =>
+    heldById.get(record.recordId) === record.asShown ? { ...record, hash: record.asShown } : record,
+  );
+}
+
+function hexOf(hash: Buffer): string {
+  return hash.toString('hex');
 }
 
 type ComparedWindow = Pick<ComparedFeedWindow, 'source' | 'mirror' | 'findings'>;
