@@ -11,24 +11,18 @@ for (const file of readdirSync(new URL('commands/', import.meta.url))) await imp
 for (const name of readdirSync(new URL('../../connectors/', import.meta.url)))
   await import(`../../connectors/${name}/index.ts`);
 // Also what is loaded only where it is used.
+const { loadAllParts } = await import('#bridge/part-modules.ts');
+await loadAllParts();
 for (const door of [
-  '#bridge/alerts/start-alerts.ts',
   '#bridge/create-bridge.ts',
-  '#bridge/flows/open-flows.ts',
-  '#bridge/flows/register-flows.ts',
-  '#bridge/intake/open-intakes.ts',
-  '#bridge/intake/register-intakes.ts',
-  '#bridge/intake/start-intake.ts',
-  '#bridge/pull/start-pull.ts',
-  '#bridge/push/start-push.ts',
-  '#bridge/receive/start-receive.ts',
-  '#bridge/reconcile/start-reconcile.ts',
-  '#bridge/status/samples.ts',
+  '#bridge/run-once.ts',
   '#console/access/console-access.ts',
   '#console/mount-console.ts',
   '#console/mount-status.ts',
+  '#platform/file-storage/s3-storage.ts',
   '#platform/queue.ts',
   '#platform/queue/redis-backend.ts',
+  '#platform/telemetry/otlp-backend.ts',
   '#service/create-service.ts',
   './main.ts',
 ])

@@ -48,17 +48,16 @@ export interface GuardedFetchOptions {
 export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: GuardedFetch; close(): Promise<void> } {
   const { connectionsPerOrigin = 4, keepAliveMs = 4_000, extraCa, extraCaHosts, clientCertificate } = options;
   const own = clientCertificate && { cert: clientCertificate.certPem, key: clientCertificate.keyPem };
-  // Made once: reading some 150 root certificates again for each connection would cost more than its handshake. And made
-  // for the first connection that needs it, as both take 1 to 2 MB; what was given to this function is read now, so that
-  // it is refused here if it cannot be read.
-  const createUsual = () => createSecureContext(own);
+  // Made once: reading some 150 root certificates again for each connection would cost more than its handshake. What was
+  // given to this function is read now, so that it is refused here if it cannot be read; the rest for the first connection
+  // that needs it, as it takes 1 to 2 MB.
   const createWithExtra = (ca: string) => createSecureContext({ ...own, ca: [...getCACertificates('default'), ca] });
-  let usual = own && createUsual();
+  let usual = own && createSecureContext(own);
   let withExtra = extraCa !== undefined && extraCaHosts === undefined ? createWithExtra(extraCa) : undefined;
   const secureContextOf = (hostname: string) => {
-    const isExtra = extraCaHosts === undefined || extraCaHosts.includes(hostname.replace(/^\[(.*)\]$/, '$1'));
-    if (extraCa !== undefined && isExtra) return (withExtra ??= createWithExtra(extraCa));
-    return (usual ??= createUsual());
+    const isExtraHost = extraCaHosts?.includes(hostname.replace(/^\[(.*)\]$/, '$1')) ?? true;
+    if (extraCa !== undefined && isExtraHost) return (withExtra ??= createWithExtra(extraCa));
+    return (usual ??= createSecureContext());
   };
   const lookups = createLookupTurns(options.lookup ?? ((hostname) => lookup(hostname, { all: true })));
   const pools = createOriginPools({ secureContextOf, lookups, connectionsPerOrigin, keepAliveMs });

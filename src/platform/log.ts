@@ -89,7 +89,7 @@ function redact(value: unknown, around: readonly object[]): unknown {
 
 /** Asks for the name first: to name the class itself loads Node's own undici, which takes 3 MB. */
 function isHeaders(value: object): value is Headers {
-  return Reflect.get(value, Symbol.toStringTag) === 'Headers' && value instanceof Headers;
+  return attempted(() => Reflect.get(value, Symbol.toStringTag)) === 'Headers' && value instanceof Headers;
 }
 
 function redactMember(name: string, item: unknown, around: readonly object[]): unknown {

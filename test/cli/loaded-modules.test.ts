@@ -4,20 +4,13 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
-const doors = [
-  '#bridge/create-bridge.ts',
-  '#bridge/pull/start-pull.ts',
-  '#bridge/push/start-push.ts',
-  '#bridge/receive/start-receive.ts',
-  '#cli/installation.ts',
-  '#cli/program.ts',
-  '#service/create-service.ts',
-];
+const doors = ['#bridge/create-bridge.ts', '#cli/installation.ts', '#cli/program.ts', '#service/create-service.ts'];
 
-/** Loads `doors`, runs `statements`, and returns which of Node's own modules the process holds then. */
+/** Loads `doors` and the bridge's parts, runs `statements`, and returns which of Node's own modules the process holds then. */
 async function nodeModulesAfter(statements: string): Promise<string[]> {
   const program = `
     for (const door of ${JSON.stringify(doors)}) await import(door);
+    await (await import('#bridge/part-modules.ts')).loadAllParts();
     const { createLogger } = await import('#platform/log.ts');
     ${statements}
     console.log(JSON.stringify(process.moduleLoadList));`;

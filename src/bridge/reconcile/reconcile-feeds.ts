@@ -135,13 +135,15 @@ async function compareFeed(
     // The mirror has none of them: a source that goes on to show one is no difference.
     const eraser = await findErased(database, () => versions.map(({ body }) => body));
     const kept = eraser ? versionsWithout(eraser, versions, feed) : versions;
-    for (const [index, { recordId, modified, hash }] of kept.entries())
-      shown.set(recordId, { recordId, modified, hash: hexOf(hash), asShown: hexOf(versions[index]?.hash ?? hash) });
+    for (const [index, { recordId, modified, hash }] of kept.entries()) {
+      const asShown = eraser && versions[index]?.hash.toString('hex');
+      shown.set(recordId, { recordId, modified, hash: hash.toString('hex'), asShown });
+    }
     if (!complete) continue;
-    const held = await readMirrorWindow(database, id, complete, [...shown.keys()]);
-    const within = asHeld([...shown.values()], held).filter(
+    const within = [...shown.values()].filter(
       ({ modified }) => modified <= complete.to && (complete.after === undefined || modified > complete.after),
     );
+    const held = await readMirrorWindow(database, id, complete, [...shown.keys()]);
     await storeFeedWindow(database, { run, feed, range: complete, ...compareWindow(within, held, complete) });
     shown = new Map();
     deps.onWindow?.(feed);
@@ -159,32 +161,25 @@ async function compareFeed(
   }
 }
 
-/** A record of the source: its hash without erased persons, and as the source shows it. */
+/** A record of the source: its hash without erased persons and, on a page that has one, as the source shows it. */
 interface ShownRecord extends HashedRecord {
-  readonly asShown: string;
-}
-
-/** While an erasure is under way, the mirror has records as they are shown that the erasure has not come to yet. */
-function asHeld(shown: readonly ShownRecord[], held: readonly HashedRecord[]): HashedRecord[] {
-  const heldById = new Map(held.map((record) => [record.recordId, record.hash]));
-  return shown.map((record) =>
-    heldById.get(record.recordId) === record.asShown ? { ...record, hash: record.asShown } : record,
-  );
-}
-
-function hexOf(hash: Buffer): string {
-  return hash.toString('hex');
+  readonly asShown: string | undefined;
 }
 
 type ComparedWindow = Pick<ComparedFeedWindow, 'source' | 'mirror' | 'findings'>;
 
 /** `held` are the mirror's records of the window, and those that the source shows in it, wherever the mirror has them. */
 function compareWindow(
-  shown: readonly HashedRecord[],
+  given: readonly ShownRecord[],
   held: readonly HashedRecord[],
   { after, to }: { after: Timestamp | undefined; to: Timestamp },
 ): ComparedWindow {
   const heldById = new Map(held.map((record) => [record.recordId, record]));
+  // While an erasure is under way, the mirror has records as they are shown that the erasure has not come to yet.
+  const shown = given.map(({ recordId, modified, hash, asShown }): HashedRecord => {
+    const isAsShown = asShown !== undefined && heldById.get(recordId)?.hash === asShown;
+    return { recordId, modified, hash: isAsShown ? asShown : hash };
+  });
   const inWindow = held.filter(({ modified }) => modified <= to && (after === undefined || modified > after));
   const shownIds = new Set(shown.map(({ recordId }) => recordId));
   const findings: FeedFinding[] = [
