@@ -1,8 +1,10 @@
 /**
  * A PostgreSQL server as the simulated processes see it. The SQL runs on a real server, in as many real sessions as the
  * processes have, so locks, isolation and constraints are PostgreSQL's own. The seed chooses only when each statement
- * arrives, and what breaks. In real time one statement runs at a time. A statement that would have to wait for a lock
- * is undone, and tried again when another transaction has ended, so no statement ever waits in real time.
+ * arrives, and what breaks. As on a real connection, the statements of a session are executed in the order in which they
+ * were sent, also when one is sent before the answer to the one before. In real time one statement runs at a time. A
+ * statement that would have to wait for a lock is undone, and tried again when another transaction has ended, so no
+ * statement ever waits in real time.
  *
  * The database has the world's clock: `clock_timestamp()` and `now()` in a statement are replaced by its time.
  */
@@ -52,13 +54,20 @@ export interface Session {
   /** Holds, or may hold, locks beyond the end of a transaction. */
   locks: boolean;
   closed: boolean;
+  /** What was sent and is not answered, in the order in which it was sent. */
+  readonly sent: Sent[];
+}
+
+interface Sent {
+  /** Once it has arrived; runs when everything that was sent before it is answered. */
+  run: (() => Promise<void>) | undefined;
 }
 
 interface Waiting {
   readonly session: Session;
   /** Resolves to false while the statement would still have to wait. */
   readonly tryAgain: () => Promise<boolean>;
-  readonly fail: (error: Error) => void;
+  readonly fail: (error: Error) => Promise<void>;
 }
 
 const lockTimeout = '55P03';
@@ -190,6 +199,7 @@ export class SimulatedPostgres {
         lostLease: undefined,
         locks: false,
         closed: false,
+        sent: [],
       };
       this.#sessions.add(session);
       if (!process.alive) void this.#world.after(0, () => this.close(session));
@@ -202,35 +212,45 @@ export class SimulatedPostgres {
     const { text } = statement;
     if (text === 'begin') return this.#begin(session);
     const isEnd = text === 'commit' || text === 'rollback';
-    if (isEnd && !session.begun && !session.closed) {
+    if (isEnd && !session.begun && !session.closed && session.sent.length === 0) {
       session.inTransaction = false;
       return Promise.resolve({ rows: [], command: text.toUpperCase() });
     }
     const what = isRenewal(session, text) ? `keep lease ${String(statement.values?.[0])}` : traitsOf(text).what;
-    return session.process.reach<Result>(what, { toMs: this.#latencyMs(), fromMs: 0 }, async (answer) => {
-      const cutChance = text === 'commit' ? this.faults.cutAtCommit : this.faults.cut;
-      const breaks = this.#world.chaos && this.#random.chance(cutChance);
-      const takesEffect = this.#random.chance(0.5);
+    const sent: Sent = { run: undefined };
+    session.sent.push(sent);
+    return session.process.reach<Result>(what, { toMs: this.#latencyMs(), fromMs: 0 }, (answer) => {
       const logAndAnswer = (answered: Answered<Result>) => {
         const rows = 'value' in answered ? `${answered.value.rows.length} rows` : String(answered.error);
         this.#world.log(session.process.id, `sql ${what} -> ${rows}`);
         answer(answered);
+        session.sent.shift();
+        return this.#runNext(session);
       };
-      if (session.closed || (breaks && !takesEffect)) {
-        await this.cut(session);
-        logAndAnswer({ error: terminated() });
-        return;
-      }
-      const finish = async (answered: Answered<Result>) => {
-        if (breaks) {
+      sent.run = async () => {
+        const cutChance = text === 'commit' ? this.faults.cutAtCommit : this.faults.cut;
+        const breaks = this.#world.chaos && this.#random.chance(cutChance);
+        const takesEffect = this.#random.chance(0.5);
+        if (session.closed || (breaks && !takesEffect)) {
           await this.cut(session);
-          logAndAnswer({ error: terminated() });
-        } else logAndAnswer(answered);
+          await logAndAnswer({ error: terminated() });
+          return;
+        }
+        const finish = async (answered: Answered<Result>) => {
+          if (breaks) await this.cut(session);
+          await logAndAnswer(breaks ? { error: terminated() } : answered);
+        };
+        if (isEnd) await finish(await this.#end(session, text));
+        else if (text === 'select 1' && !session.failed) await finish({ value: { rows: [{}], command: 'SELECT' } });
+        else await this.#execute(session, statement, finish);
       };
-      if (isEnd) await finish(await this.#end(session, text));
-      else if (text === 'select 1' && !session.failed) await finish({ value: { rows: [{}], command: 'SELECT' } });
-      else await this.#execute(session, statement, finish);
+      return session.sent[0] === sent ? sent.run() : Promise.resolve();
     });
+  }
+
+  /** Runs the statement whose turn it is, if it has arrived. */
+  async #runNext(session: Session): Promise<void> {
+    await session.sent[0]?.run?.();
   }
 
   /** Cuts the connection of a process that is idle in the middle of a transaction for too long. */
@@ -244,6 +264,8 @@ export class SimulatedPostgres {
 
   #begin(session: Session): Promise<Result> {
     if (session.closed) return Promise.reject(terminated());
+    if (session.sent.length > 0)
+      throw new Error('A transaction began on a connection that has not answered everything.');
     session.inTransaction = true;
     session.begun = false;
     session.failed = false;
@@ -304,7 +326,7 @@ export class SimulatedPostgres {
     const waiting: Waiting = {
       session,
       tryAgain: attempt,
-      fail: (error) => void finish({ error }),
+      fail: (error) => finish({ error }),
     };
     this.#waiting.push(waiting);
     this.#world.after(deadlockAfterMs, () => this.#endDeadlock(waiting));
@@ -388,7 +410,7 @@ export class SimulatedPostgres {
   }
 
   /** When every session that has begun waits, none will ever end: one of them fails with a deadlock. */
-  #endDeadlock(waiting: Waiting): void {
+  async #endDeadlock(waiting: Waiting): Promise<void> {
     if (!this.#waiting.includes(waiting)) return;
     const begun = [...this.#sessions].filter((session) => session.begun);
     const isDeadlock =
@@ -401,15 +423,13 @@ export class SimulatedPostgres {
     waiting.session.failed = true;
     const error = new DatabaseError('deadlock detected', 0, 'error');
     error.code = '40P01';
-    waiting.fail(error);
+    await waiting.fail(error);
   }
 
   /** The connection breaks: its transaction is rolled back, and its locks are released. */
   async cut(session: Session): Promise<void> {
     if (session.closed) return;
-    const interrupted = this.#waiting.filter((waiting) => waiting.session === session);
     await this.close(session);
-    for (const waiting of interrupted) waiting.fail(terminated());
     session.process.deliver(() => {
       session.listeners.forEach((listener) => listener(terminated()));
     });
@@ -418,12 +438,14 @@ export class SimulatedPostgres {
   async close(session: Session): Promise<void> {
     if (session.closed) return;
     session.closed = true;
+    const interrupted = this.#waiting.filter((waiting) => waiting.session === session);
     this.#waiting = this.#waiting.filter((waiting) => waiting.session !== session);
     this.#sessions.delete(session);
     if (session.begun) await this.#ask(session.client, { text: 'rollback' });
     endTransaction(session);
     if (session.locks) await this.#ask(session.client, { text: 'select pg_advisory_unlock_all()' });
     this.#real.release(session.client);
+    for (const waiting of interrupted) await waiting.fail(terminated());
     this.#wakeWaiting();
   }
 

@@ -6,7 +6,8 @@ export interface Sql {
   /**
    * Runs one statement and returns its rows. `$1` stands for the first of `params`. A JavaScript array becomes an SQL
    * array, so an array that is meant as JSON must be passed as text. Without params the text may hold several
-   * statements.
+   * statements. In a transaction, statements are executed in the order of these calls, also when the answer to the one
+   * before is still to come: what is sent behind a lock is read under it.
    */
   query<Row extends object>(statement: string | PreparedStatement, params?: readonly unknown[]): Promise<Row[]>;
   /**
