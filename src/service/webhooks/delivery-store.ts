@@ -112,13 +112,14 @@ export async function claimDueDeliveries(
   return first ? [first, ...rest] : [];
 }
 
-// What it changes is in no index, and the page has room for it: a claim writes into the table only.
+// What it changes is in no index, and the page has room for it: a claim writes into the table only. By its place in the
+// table, where its lock holds it; who changes one at the same moment signals the lane afterwards.
 const claimDue = prepared(
   `with claimed as (
      update service.deliveries set state = 'sending', claimed_until = $2, attempts = attempts + 1,
        first_attempt = coalesce(first_attempt, $3)
-     where id = any(array(
-       select id from service.deliveries
+     where ctid = any(array(
+       select ctid from service.deliveries
        where webhook_id = (select id from service.webhooks where id = $1 and is_active)
          and finished is null and due <= $3 and (state = 'pending' or claimed_until <= $3)
        order by due, created limit $4 for no key update skip locked))
