@@ -29,8 +29,9 @@ import {
 /** A submission that is found nowhere is sent again so often, each time after a search; then its records wait again. */
 const postsMost = 3;
 /**
- * So often where the source shows one that names the same suppliers, and nothing tells yet whether it is ours: if it is,
- * and the source knows the key again, a repetition is answered with its id. At one that does not, repetitions become more.
+ * So often where the source shows just one that names the same suppliers, and nothing tells yet whether it is ours: if it
+ * is, and the source knows the key again, a repetition is answered with its id. At a source that does not, each repetition
+ * is one more that is alike.
  */
 const postsOfAlikeMost = 12;
 /** So long after the last POST a submission that may be ours is waited for, until it says which suppliers it names. */
@@ -104,8 +105,8 @@ function nextLook({ looks }: OpenSubmission, nowMs: number, floorMs: number) {
 
 type Trace =
   | { readonly is: 'found'; readonly uuid: string }
-  /** There is just one with the same suppliers. By whom is not known before the first of ours is. */
-  | { readonly is: 'alike' }
+  /** So many name the same suppliers. By whom they are is not known before the first of ours is. */
+  | { readonly is: 'alike'; readonly count: number }
   | { readonly is: 'none' }
   | { readonly is: 'perhaps' };
 
@@ -147,7 +148,8 @@ async function search(work: IntakeWork, submission: OpenSubmission): Promise<voi
     await lease.transaction((tx) => storeLook(tx, id, nextLook(submission, nowMs, 0)));
     return;
   }
-  if (submission.posts < (trace.is === 'alike' ? postsOfAlikeMost : postsMost)) {
+  const isOneAlike = trace.is === 'alike' && trace.count === 1;
+  if (submission.posts < (isOneAlike ? postsOfAlikeMost : postsMost)) {
     const endsMs = nowMs + work.source.timeout_seconds * 1000;
     const next = { ends: timestampFromMs(endsMs), nextLook: timestampFromMs(endsMs + lateEffectMs) };
     await lease.transaction((tx) => repeatIntent(tx, id, next));
@@ -158,8 +160,8 @@ async function search(work: IntakeWork, submission: OpenSubmission): Promise<voi
 }
 
 /**
- * The source has failed at this submission several times, and shows nothing that is certainly it. Its suppliers wait again, in smaller
- * submissions: one of them may be what it fails at. A single one lets the others pass.
+ * The source has failed at this submission several times, and shows nothing that is certainly it. Its suppliers wait again,
+ * in smaller submissions: one of them may be what it fails at. A single one lets the others pass.
  */
 async function giveUp(work: IntakeWork, submission: OpenSubmission, seen: string): Promise<void> {
   const { intake, lease, clock } = work;
@@ -234,8 +236,8 @@ async function findTrace(work: IntakeWork, submission: OpenSubmission, keys: rea
   const found = possible.find(({ isProcessed }) => isProcessed);
   if (found) return { is: 'found', uuid: found.uuid };
   if (possible.length > 0) return { is: 'perhaps' };
-  const alike = candidates.filter(({ isProcessed }) => isProcessed);
-  return { is: own === undefined && alike.length === 1 ? 'alike' : 'none' };
+  const count = candidates.filter(({ isProcessed }) => isProcessed).length;
+  return own === undefined && count > 0 ? { is: 'alike', count } : { is: 'none' };
 }
 
 const creatorForm = z.looseObject({ result: z.looseObject({ created_by: z.string().optional() }) });

@@ -15,6 +15,8 @@ import { pruneInbox } from './store-notifications.ts';
 import { createWebhookEndpoint, type ReceivedSource } from './webhook-endpoint.ts';
 
 const pruneEveryMs = 60 * 60 * 1000;
+/** As for the other secrets in the settings. It is a warning only: the service may have chosen the key. */
+const signingKeyLeast = 16;
 
 export interface Receive extends WorkingPart {
   /** Where the endpoint listens: `https://localhost:8443`. */
@@ -46,6 +48,12 @@ export async function startReceive(
     log,
   });
   await signingKeys.refresh();
+  for (const { name, signing_keys: keys } of settings.sources)
+    if (keys.some((key) => key.length < signingKeyLeast))
+      log.warn(
+        { source: name },
+        `a signing key of the source (signing_keys) has fewer than ${signingKeyLeast} characters: who guesses it can send notifications. Use a random one of 32`,
+      );
   const sources = new Map<string, ReceivedSource>();
   for (const { name, feeds, freshness_seconds: freshnessS, bearer } of settings.sources)
     sources.set(name, {

@@ -19,6 +19,7 @@ import { parseInput } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
 import { type Span, telemetryBackend, traced } from '#platform/telemetry.ts';
+import { createThrottledWarnings } from '#platform/throttled-warnings.ts';
 import { bearerTokenOf } from './bearer/bearer-check.ts';
 import type { BearerCheck } from './bearer/bearer-deps.ts';
 import { createRecentNotifications, type RecentNotifications } from './recent-notifications.ts';
@@ -124,7 +125,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
       },
     ]),
   );
-  const warn = createThrottledLog(deps.log, clock);
+  const warn = createThrottledWarnings(deps.log);
 
   /** The source that a request names, and its signature. Throws an AppError when the body cannot be genuine. */
   function readHead(request: IncomingMessage, response: ServerResponse, name: string) {
@@ -173,6 +174,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     const receivedMs = clock.nowMs();
     if (source.isStale(timestamp, receivedMs)) {
       warn(
+        'stale',
         { source: name, timestamp },
         'stale notification acknowledged: its time is too far in the past or in the future',
       );
@@ -223,7 +225,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
       const code = error instanceof AppError ? error.code : 'internal';
       received.inc({ result: code });
       if (code === 'unauthorized') {
-        warn({ requestId }, `notification refused: ${errorText(error)}`);
+        warn('refused', { requestId }, `notification refused: ${errorText(error)}`);
         if (error instanceof Refused) refusals.refused(name, error.reason);
       }
       throw error;
@@ -245,29 +247,6 @@ function keyOf({ source, feed }: ReceivedNotification): string | undefined {
 function readNotification(body: Buffer): { trigger: string; timestamp: Timestamp } {
   const value = parseJson(body);
   return plainNotification(value) ?? parseInput(notification, value, 'The notification');
-}
-
-const warningEveryMs = 1_000;
-
-/**
- * Returns a throttled log for warnings that any client on the network can cause: it writes at most one a second, so
- * that a flood does not fill the disk. `suppressed` is the number of warnings that were not written since the one
- * before.
- */
-function createThrottledLog(log: Logger, clock: Clock) {
-  let writtenMs = Number.NEGATIVE_INFINITY;
-  let suppressed = 0;
-  return (facts: Record<string, unknown>, text: string): void => {
-    const nowMs = clock.nowMs();
-    // The absolute difference: if the clock was set back, warnings must not stay suppressed until it has caught up.
-    if (Math.abs(nowMs - writtenMs) < warningEveryMs) {
-      suppressed += 1;
-      return;
-    }
-    log.warn(suppressed === 0 ? facts : { ...facts, suppressed }, text);
-    writtenMs = nowMs;
-    suppressed = 0;
-  };
 }
 
 /** 100 years: with more, the bounds would have no form as a Timestamp. */

@@ -27,7 +27,8 @@ export async function runBridge(options: { config?: string; data?: string; role:
   opened.defer(() => installation.close());
   const { sources, flows } = configuration.bridge;
   if (sources.length === 0) installation.log.warn('no source is configured (bridge.sources): nothing will be received');
-  else if (flows.length === 0) installation.log.warn('no flow is configured (bridge.flows): nothing will be delivered');
+  else if (flows.length === 0 && (options.role === 'all' || options.role === 'push'))
+    installation.log.warn('no flow is configured (bridge.flows): nothing will be delivered');
   const bridge = await startInstalledBridge(installation, configuration.bridge, options.role, {
     doctor: createConsoleDoctor(installation, configuration.bridge),
   });

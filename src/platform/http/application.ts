@@ -8,6 +8,7 @@ import express, { type Express, type NextFunction, type Request, type Response }
 import { AppError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { Histogram, type Registry } from '../metrics.ts';
+import { createThrottledWarnings } from '../throttled-warnings.ts';
 import { compress } from './compress.ts';
 import { allowOrigins, type CorsOptions } from './cors.ts';
 import { allowHosts } from './hosts.ts';
@@ -75,6 +76,7 @@ export function createApplication(options: ApplicationOptions): Application {
   const app = bareExpress(options);
   let shuttingDown = false;
 
+  const warn = createThrottledWarnings(log);
   const duration = durationHistogram(registry);
   const direct: DirectRoute[] = [];
 
@@ -96,7 +98,9 @@ export function createApplication(options: ApplicationOptions): Application {
   const answerError = (error: unknown, response: ServerResponse, facts: { requestId: string; route?: string }) => {
     const err = toAppError(error);
     if (err.code === 'internal') log.error({ err, ...facts }, 'request failed');
-    else if (err.code === 'unavailable' && !shuttingDown) log.warn({ err, ...facts }, 'request could not be served');
+    // One for each route in a second: while the database is away, each request has the same reason.
+    else if (err.code === 'unavailable' && !shuttingDown)
+      warn(facts.route ?? 'none', { err, ...facts }, 'request could not be served');
     sendProblem(response, err);
   };
   const serveDirect = async (found: FoundDirect, request: IncomingMessage, response: ServerResponse) => {

@@ -361,6 +361,30 @@ test('the first submission is not made anew under another key while the service 
   expect((await status()).lag).toMatchObject({ inStep: true });
 });
 
+test('a first submission beside one of a user says that it may be there when it is given up', async () => {
+  await world.pullList();
+  save(1);
+  await world.run();
+  world.clock.advance(15_000);
+  world.tick();
+  world.noteEditOfUser('E-1');
+  const now = timestampNow(world.clock);
+  await db.database.query(
+    `update bridge.intake_submissions set state = 'uncertain', uuid = null, posts = 3, ends = $1, next_look = $1`,
+    [now],
+  );
+  await settle();
+  const [given] = await db.database.query('select state, uuid, posts, last_error from bridge.intake_submissions');
+  expect(given).toMatchObject({
+    state: 'released',
+    uuid: null,
+    posts: 3,
+    last_error: expect.stringContaining('may be of others'),
+  });
+  // Nothing is made a second time: what the list shows is what the ERP says.
+  expect([world.submissions.length, world.violations]).toEqual([2, []]);
+});
+
 test('a flow writes again what a user of the service sets back before the list shows what the ERP had changed', async () => {
   await world.pullList();
   save(1);

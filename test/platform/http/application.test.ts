@@ -168,6 +168,13 @@ describe('a handler that throws', () => {
     expect(logged()).toMatchObject([{ level: 'warn' }]);
   });
 
+  test('an outage writes one warning for each route in a second, however many requests there are', async () => {
+    const away = new AppError('unavailable', 'The database is away.');
+    const { url, logged } = await startTestApplication(throwing(away));
+    for (let request = 0; request < 20; request += 1) await (await fetch(`${url}/broken`)).text();
+    expect(logged().length).toBeLessThan(20);
+  });
+
   test("the caller's own faults are not logged", async () => {
     const { url, logged } = await startTestApplication(throwing(new AppError('conflict', 'The event is closed.')));
     expect((await fetch(`${url}/broken`)).status).toBe(409);
