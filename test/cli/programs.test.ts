@@ -210,6 +210,19 @@ describe('bridge', () => {
     );
   });
 
+  test('that only receives does not miss a flow, and warns of a signing key that can be guessed, without showing it', async () => {
+    const sources = '[{name: main, base_url: "http://127.0.0.1:1", api_key: unused, signing_keys: [fifteen-letters]}]';
+    const command = await startOnServer(['bridge', '--role', 'receive'], { SOURCING__BRIDGE__SOURCES: sources });
+    await command.line(/ready/);
+    command.signal('SIGTERM');
+    expect(await command.ended).toBe(0);
+    const warnings = logLines(command).filter(({ level }) => level === 'warn');
+    expect(warnings).toEqual([
+      expect.objectContaining({ source: 'main', msg: expect.stringContaining('fewer than 16 characters') as string }),
+    ]);
+    expect(command.stderr()).not.toContain('fifteen-letters');
+  });
+
   test('whose console port is taken exits with 2 and leaves nothing running', async () => {
     const other = await listenAnywhere();
     const { port } = other.address() as AddressInfo;
