@@ -12,6 +12,8 @@ export const retrySchedules = {
   pull: { firstMs: 2_000, mostMs: 5 * 60_000 },
   /** A backfill or an audit whose window failed. */
   backfill: { firstMs: 5_000, mostMs: 10 * 60_000 },
+  /** A range that could not be read again, as the feed showed nothing behind it; at least the lateness bound. */
+  reread: { firstMs: 5_000, mostMs: 5 * 60_000 },
   /** A source's list of suppliers that could not be read. */
   supplierList: { firstMs: 5_000, mostMs: 15 * 60_000 },
   /** A document that could not be delivered to the ERP. */
@@ -34,6 +36,8 @@ export const retrySchedules = {
   refusedRequest: { firstMs: 10_000, mostMs: 15 * 60_000 },
 } satisfies Record<string, RetrySchedule>;
 
+const jitter = 0.2;
+
 /**
  * Returns the wait in milliseconds after this many `failures` in a row: `firstMs`, doubled with each failure up to
  * `mostMs`, plus up to a fifth at random, so that work that failed together is not retried together. It is at least
@@ -41,5 +45,10 @@ export const retrySchedules = {
  */
 export function retryWaitMs(schedule: RetrySchedule, failures: number, { floorMs = 0 } = {}): number {
   const waitMs = Math.min(schedule.mostMs, schedule.firstMs * 2 ** Math.min(failures, 30));
-  return Math.max(floorMs, Math.round(waitMs * (1 + 0.2 * Math.random())));
+  return Math.max(floorMs, Math.round(waitMs * (1 + jitter * Math.random())));
+}
+
+/** The longest wait in milliseconds that `retryWaitMs` returns for it, without a floor. */
+export function longestWaitMs(schedule: RetrySchedule): number {
+  return schedule.mostMs * (1 + jitter);
 }

@@ -66,4 +66,10 @@ export const failedSeeds: readonly { readonly seed: `v${number}:${number}`; read
       'The simulated world asked too much: statements that were sent one behind the other on a connection overtook one ' +
       'another, so that what a transaction reads behind a lock was read before it.',
   },
+  {
+    seed: 'v3:5600424',
+    cause:
+      'A range that nothing could prove any more, as the source had deleted all that lay behind it, was asked for again ' +
+      'at each sweep, for ever.',
+  },
 ];

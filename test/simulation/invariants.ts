@@ -61,7 +61,9 @@ export async function whyNotIdle(simulation: Simulation, calmSinceMs: number): P
      union all
      select 'a version of ' || record_id || ' is suspect' from bridge.suspect_versions
      union all
+     -- Where the source shows nothing any more, nothing proves that the range was read: it is tried again now and then.
      select 'feed ' || feed || ' is to be read again at ' || range_start from bridge.rereads
+     where source || '/' || feed = any($4)
      union all
      select 'feed ' || feed || ' has not been read since' from bridge.checkpoints
      where last_pull is null or (last_pull < $1::timestamptz and source <> all($2))

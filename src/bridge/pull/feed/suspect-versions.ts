@@ -133,12 +133,30 @@ interface DueTimes {
   readonly latest: Timestamp;
 }
 
-/** Returns the ranges that are to be read again now, the one that has waited longest first. */
-export async function readDueRereads(sql: Sql, { source, feed }: FeedId, { now, latest }: DueTimes): Promise<Reread[]> {
-  return sql.query<Reread>(
-    `select range_start as after, range_end as "to" from bridge.rereads
+/** Returns the ranges that are to be read again now, the one that has waited longest first; `tries` have failed. */
+export async function readDueRereads(
+  sql: Sql,
+  { source, feed }: FeedId,
+  { now, latest }: DueTimes,
+): Promise<(Reread & { readonly tries: number })[]> {
+  return sql.query(
+    `select range_start as after, range_end as "to", tries from bridge.rereads
      where source = $1 and feed = $2 and (due <= $3 or due > $4) order by due, range_start`,
     [source, feed, now, latest],
+  );
+}
+
+/** Stores that a range could not be read to its end, and when it is due once more; as `finishReread` does. */
+export async function postponeReread(
+  tx: Sql,
+  { source, feed }: FeedId,
+  { after, to }: Reread,
+  { now, latest, due }: DueTimes & { due: Timestamp },
+): Promise<void> {
+  await tx.query(
+    `update bridge.rereads set due = $7, tries = tries + 1
+     where source = $1 and feed = $2 and range_start = $3 and range_end = $4 and (due <= $5 or due > $6)`,
+    [source, feed, after, to, now, latest, due],
   );
 }
 

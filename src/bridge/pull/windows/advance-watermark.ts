@@ -15,6 +15,7 @@
  */
 
 import { withoutTime } from '#bridge/mirror/read-version.ts';
+import { longestWaitMs, retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { ClockDifference } from '#client/read-feed.ts';
 import { addMicros, laterOf, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -24,6 +25,7 @@ import { readOffsetSamples, saveOffsetSamples } from '../feed/offset-samples.ts'
 import {
   dropSuspectsNotShown,
   finishReread,
+  postponeReread,
   type Reread,
   readDueRereads,
   scheduleReread,
@@ -172,20 +174,26 @@ function rereadOf(deps: ScanDeps & { readonly nowMs: number }, { after, to }: Ra
 
 /**
  * Reads the ranges again that are due for it: crowded stamps, and suspect versions, of which this read decides whether
- * they are believed or dropped. Rejects as the scan does; a range that was not read stays due.
+ * they are believed or dropped. A range that cannot be read to its end, as the feed shows nothing that proves it, is tried
+ * again, each time later. Rejects as the scan does; then it stays due.
  */
 export async function rereadRanges(deps: ScanDeps & { nowMs: number }): Promise<void> {
   const { feed, nowMs } = deps;
   const now = timestampFromMs(nowMs);
-  const latest = timestampFromMs(nowMs + deps.latenessMs + clockDifferenceMaxMs);
+  const longestMs = Math.max(deps.latenessMs, longestWaitMs(retrySchedules.reread));
+  const latest = timestampFromMs(nowMs + longestMs + clockDifferenceMaxMs);
   for (const range of await readDueRereads(deps.database, feed, { now, latest })) {
     const { changed, crowded, reached } = await readAgain(deps, range);
     await deps.transaction(async (tx) => {
-      await finishReread(tx, feed, range, { now, latest });
       // Where the feed has answered with nothing at all, nothing is known about the suspect versions.
-      if (reached >= range.to)
-        await dropSuspectsNotShown(tx, feed, { ...range, since: now, now: timestampNow(deps.clock) });
-      if (reached < range.to || (crowded && changed > 0)) await scheduleReread(tx, feed, rereadOf(deps, range));
+      if (reached < range.to) {
+        const waitMs = retryWaitMs(retrySchedules.reread, range.tries, { floorMs: deps.latenessMs });
+        await postponeReread(tx, feed, range, { now, latest, due: timestampFromMs(nowMs + waitMs) });
+        return;
+      }
+      await finishReread(tx, feed, range, { now, latest });
+      await dropSuspectsNotShown(tx, feed, { ...range, since: now, now: timestampNow(deps.clock) });
+      if (crowded && changed > 0) await scheduleReread(tx, feed, rereadOf(deps, range));
     });
   }
 }

@@ -46,7 +46,7 @@ test('a suspect version stops the watermark, and its stamp is read again after t
   const latest = timeOf('11:00:00.000000');
   expect(await readDueRereads(database, feed, { now: timeOf('10:05:29.999999'), latest })).toEqual([]);
   const now = timeOf('10:05:30.000000');
-  expect(await readDueRereads(database, feed, { now, latest })).toEqual([{ after: stopped, to: stamp }]);
+  expect(await readDueRereads(database, feed, { now, latest })).toEqual([{ after: stopped, to: stamp, tries: 0 }]);
 });
 
 test('it is believed once it has been shown for the lateness bound', async () => {

@@ -291,6 +291,23 @@ describe('a crowded stamp that is to be read again', () => {
     expect((await reader.mirror()).get('late')).toBe(9);
   });
 
+  test('is asked for less and less often while the feed answers with no rows', async () => {
+    const { source, reader, count } = await startCrowded();
+    source.answer = () => noRows;
+    const askedIn = async (minutes: number) => {
+      const before = source.asked.length;
+      await reader.pullFor(minutes * 60, 60);
+      return source.asked.length - before;
+    };
+    const first = await askedIn(20);
+    const second = await askedIn(20);
+    const third = await askedIn(20);
+    expect([second < first, third < first, (await count('rereads')) > 0]).toEqual([true, true, true]);
+    source.answer = () => undefined;
+    await reader.pullFor(7 * 60, 60);
+    expect(await count('rereads')).toBe(0);
+  });
+
   test('is read again until a read shows nothing new', async () => {
     const { source, reader, commitLate, count } = await startCrowded();
     commitLate('late');
