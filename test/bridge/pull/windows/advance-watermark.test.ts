@@ -302,7 +302,8 @@ describe('a crowded stamp that is to be read again', () => {
     const first = await askedIn(20);
     const second = await askedIn(20);
     const third = await askedIn(20);
-    expect([second < first, third < first, (await count('rereads')) > 0]).toEqual([true, true, true]);
+    expect([second < first, third < first]).toEqual([true, true]);
+    expect(await count('rereads')).toBeGreaterThan(0);
     source.answer = () => undefined;
     await reader.pullFor(7 * 60, 60);
     expect(await count('rereads')).toBe(0);
