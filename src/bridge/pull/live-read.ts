@@ -51,7 +51,7 @@ export interface LiveRead {
   stoppedBy: string | undefined;
 }
 
-type Start = Bounds | { readonly next: string };
+type From = Bounds | { readonly next: string };
 
 /**
  * Follows the pages to the last one. Where they break off, it goes on from the newest record, as long as that shows a
@@ -72,16 +72,13 @@ export async function readLive(pull: Pull): Promise<LiveRead> {
     endedEmpty: false,
     stoppedBy: undefined,
   };
-  let from = await startOfLiveRead(pull);
-  const isResumed = 'next' in from;
-  const isFirstPass = isUnfiltered(from) && due.unfiltered === null && due.unfilteredPass === 0;
-  // Nothing unread lies before the read begins. Pages that were read before the feed declared its order may have skipped
-  // records: they prove nothing, and a read from the beginning needs none of them.
-  const isWithoutGap = !isResumed && (due.commitOrdered !== false || isUnfiltered(from));
+  const start = await startOfLiveRead(pull);
+  const { isFirstPass, isResumed, isWithoutGap } = start;
+  let { from } = start;
   let broken: PagesBroken | undefined;
   for (;;) {
     try {
-      await followFrom(pull, from, { read, isWithoutGap });
+      await followFrom(pull, from, { read, isWithoutGap, isFirstPass: isFirstPass && from === start.from });
       break;
     } catch (error) {
       if (!(error instanceof PagesBroken)) throw error;
@@ -153,18 +150,13 @@ async function readRestInWindows(pull: Pull, { after: from }: Bounds, read: Live
   }
 }
 
-function isUnfiltered(from: Start): from is { next: string } | Record<string, never> {
-  return 'next' in from || from.after === undefined;
-}
-
 /** While the order of commits is proved, and the read leaves no gap, the watermark advances with each page. */
 async function followFrom(
   pull: Pull,
-  from: Start,
-  { read, isWithoutGap }: { read: LiveRead; isWithoutGap: boolean },
+  from: From,
+  { read, isWithoutGap, isFirstPass }: Pick<LiveStart, 'isWithoutGap' | 'isFirstPass'> & { read: LiveRead },
 ): Promise<void> {
   const { feed, due, reader, store, latenessMs, clock } = pull;
-  const unfiltered = isUnfiltered(from) && due.unfiltered === null && due.unfilteredPass === 0;
   const latestCredible = () => timestampFromMs(latestCredibleMs({ nowMs: clock.nowMs(), latenessMs }));
   const options = { feed: feed.feed, emptyPages: pull.emptyPages, clock, hasFailedBefore: due.failures > 1 };
   const endMs = clock.nowMs() + longestMs;
@@ -193,7 +185,7 @@ async function followFrom(
       afterRecords: async (tx, { changedWithoutTime: found }) => {
         // Otherwise a read that is interrupted would begin again at the beginning, however often.
         if (isFirst && read.ordered && isWithoutGap && due.commitOrdered === false) await saveFollowed(tx, feed);
-        if (unfiltered && !read.ordered && page.records.length > 0)
+        if (isFirstPass && !read.ordered && page.records.length > 0)
           await saveUnfilteredPage(tx, feed, { next: page.next, found });
       },
     });
@@ -233,16 +225,49 @@ function noteShown(read: LiveRead, stamps: readonly Timestamp[], latest: Timesta
     .reduce<Timestamp | undefined>((a, b) => laterOf(a, b), read.newestShown);
 }
 
+/** Where a live read begins, and what it can prove. */
+interface LiveStart {
+  readonly from: From;
+  /** It belongs to the first pass over the feed without a filter, which finds records that have no time. */
+  readonly isFirstPass: boolean;
+  /** It goes on at a page, where the read before it was interrupted. */
+  readonly isResumed: boolean;
+  /** Nothing unread lies before it: if the feed is in order, the watermark advances with its pages. */
+  readonly isWithoutGap: boolean;
+}
+
 /**
- * Where the live read begins. In a feed that is followed in order: at the watermark, including its record, so that it
- * does not matter whether the bound is inclusive. In any other feed: first without a filter, later at the newest record.
+ * Chooses where the live read begins:
+ *
+ * | the last pull has found the feed   | it begins                                                  | without a gap |
+ * |------------------------------------|------------------------------------------------------------|---------------|
+ * | in order, or there was none        | at the watermark; without one, at the beginning            | yes           |
+ * | in no order, in the first pass     | at the beginning                                           | yes           |
+ * | not in order, interrupted in it    | at the page that comes next                                | no            |
+ * | in no order, after the first pass  | at the newest record: window scans prove what lies before  | no            |
+ *
+ * At the watermark and at the newest record that record is read again, so it does not matter whether the bound is
+ * inclusive. Pages that were read before a feed declared its order may have skipped records: they prove nothing, and a read
+ * from the beginning needs none of them.
  */
-async function startOfLiveRead(pull: Pull): Promise<Start> {
+async function startOfLiveRead(pull: Pull): Promise<LiveStart> {
   const { watermark, commitOrdered, unfiltered, unfilteredPass, unfilteredNext } = pull.due;
-  const isFirstPass = unfiltered === null && unfilteredPass === 0;
-  if (commitOrdered !== true && isFirstPass && unfilteredNext !== null) return { next: unfilteredNext };
-  if (commitOrdered === false) return isFirstPass ? {} : boundsFromNewest(pull);
-  return boundsFrom(watermark ?? undefined);
+  const isPassOpen = unfiltered === null && unfilteredPass === 0;
+  const begin = (from: From, of: { isResumed?: boolean; isWithoutGap: boolean }): LiveStart => ({
+    from,
+    isFirstPass: isPassOpen && isUnfiltered(from),
+    isResumed: of.isResumed ?? false,
+    isWithoutGap: of.isWithoutGap,
+  });
+  if (commitOrdered !== true && isPassOpen && unfilteredNext !== null)
+    return begin({ next: unfilteredNext }, { isResumed: true, isWithoutGap: false });
+  if (commitOrdered !== false) return begin(boundsFrom(watermark ?? undefined), { isWithoutGap: true });
+  const from = isPassOpen ? {} : await boundsFromNewest(pull);
+  return begin(from, { isWithoutGap: isUnfiltered(from) });
+}
+
+function isUnfiltered(from: From): boolean {
+  return 'next' in from || from.after === undefined;
 }
 
 function boundsFrom(stamp: Timestamp | undefined): Bounds {
