@@ -49,6 +49,6 @@ export function retryWaitMs(schedule: RetrySchedule, failures: number, { floorMs
 }
 
 /** The longest wait in milliseconds that `retryWaitMs` returns for it, without a floor. */
-export function longestWaitMs(schedule: RetrySchedule): number {
+export function retryWaitMostMs(schedule: RetrySchedule): number {
   return schedule.mostMs * (1 + jitter);
 }

@@ -239,16 +239,16 @@ interface LiveStart {
 /**
  * Chooses where the live read begins:
  *
- * | the last pull has found the feed   | it begins                                                  | without a gap |
- * |------------------------------------|------------------------------------------------------------|---------------|
- * | in order, or there was none        | at the watermark; without one, at the beginning            | yes           |
- * | in no order, in the first pass     | at the beginning                                           | yes           |
- * | not in order, interrupted in it    | at the page that comes next                                | no            |
- * | in no order, after the first pass  | at the newest record: window scans prove what lies before  | no            |
+ * | by the last pull the feed is | its first pass        | the live read begins                                      | without a gap |
+ * |------------------------------|-----------------------|-----------------------------------------------------------|---------------|
+ * | in order, or none was made   | was not interrupted   | at the watermark; without one, at the beginning           | yes           |
+ * | not in order, or none was    | was interrupted       | at the page that comes next                               | no            |
+ * | not in order                 | begins                | at the beginning                                          | yes           |
+ * | not in order                 | has ended             | at the newest record: window scans prove what lies before | no            |
  *
- * At the watermark and at the newest record that record is read again, so it does not matter whether the bound is
- * inclusive. Pages that were read before a feed declared its order may have skipped records: they prove nothing, and a read
- * from the beginning needs none of them.
+ * The record at the watermark, and the newest one, are read again, so it does not matter whether the bound is inclusive.
+ * Pages that were read before a feed declared its order may have skipped records: they prove nothing, and a read from the
+ * beginning needs none of them.
  */
 async function startOfLiveRead(pull: Pull): Promise<LiveStart> {
   const { watermark, commitOrdered, unfiltered, unfilteredPass, unfilteredNext } = pull.due;

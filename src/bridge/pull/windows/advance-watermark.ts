@@ -15,7 +15,7 @@
  */
 
 import { withoutTime } from '#bridge/mirror/read-version.ts';
-import { longestWaitMs, retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
+import { retrySchedules, retryWaitMostMs, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { ClockDifference } from '#client/read-feed.ts';
 import { addMicros, laterOf, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -180,7 +180,7 @@ function rereadOf(deps: ScanDeps & { readonly nowMs: number }, { after, to }: Ra
 export async function rereadRanges(deps: ScanDeps & { nowMs: number }): Promise<void> {
   const { feed, nowMs } = deps;
   const now = timestampFromMs(nowMs);
-  const longestMs = Math.max(deps.latenessMs, longestWaitMs(retrySchedules.reread));
+  const longestMs = Math.max(deps.latenessMs, retryWaitMostMs(retrySchedules.reread));
   const latest = timestampFromMs(nowMs + longestMs + clockDifferenceMaxMs);
   for (const range of await readDueRereads(deps.database, feed, { now, latest })) {
     const { changed, crowded, reached } = await readAgain(deps, range);
