@@ -1,7 +1,7 @@
 /** The figures that have a goal, gathered over a run and printed at its end. */
 import { printTable } from './figures.ts';
 
-interface Goal {
+export interface Goal {
   readonly name: string;
   readonly measured: number;
   /** The figure is to be at least, or at most, this. */
@@ -15,6 +15,10 @@ const goals: Goal[] = [];
 /** Keeps a figure for the table at the end. */
 export function noteGoal(goal: Goal): void {
   goals.push(goal);
+}
+
+export function goalsSoFar(): readonly Goal[] {
+  return goals;
 }
 
 /** Prints all figures that were kept, each with its goal. A goal that is missed is no failure of the run. */

@@ -2,6 +2,8 @@
  * `npm run bench [-- <name> …]`: ratios of things that are measured in the same run, in turns, as medians; nothing here
  * asserts a time. DATABASE_URL and REDIS_URL choose other servers than the embedded one.
  */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { cpus } from 'node:os';
 import type { Installation } from '#cli/installation.ts';
 import { describeDatabase, withInstallation } from './bench-installation.ts';
@@ -11,7 +13,7 @@ import { benchCatchUp } from './catch-up.ts';
 import { benchConsole } from './console.ts';
 import { benchDeliveries } from './deliveries.ts';
 import { benchFeedPage } from './feed-page.ts';
-import { printGoals } from './goals.ts';
+import { type Goal, goalsSoFar, noteGoal, printGoals } from './goals.ts';
 import { benchHttpConnector } from './http-connector.ts';
 import { benchIntakes } from './intakes.ts';
 import { benchOdooConnector } from './odoo-connector.ts';
@@ -53,15 +55,28 @@ const unknown = names.find((name) => !(name in benchmarks));
 if (unknown !== undefined) {
   console.error(`There is no benchmark "${unknown}". There are: ${Object.keys(benchmarks).join(', ')}.`);
   process.exitCode = 2;
+} else if (process.send && names[0] !== undefined) {
+  await run(names[0]);
+  process.send(goalsSoFar());
+  process.disconnect();
 } else {
   console.log(`Node ${process.version}, ${cpus().length} processors (${cpus()[0]?.model.trim()})`);
-  for (const [index, name] of (names.length > 0 ? names : Object.keys(benchmarks)).entries())
-    await withInstallation(async (installation) => {
-      if (index === 0)
-        console.log(
-          `${await describeDatabase(installation)}; queue on ${process.env['REDIS_URL'] ? 'Redis' : 'PostgreSQL'}\n`,
-        );
-      await benchmarks[name]?.(installation);
-    });
+  await withInstallation(async (installation) => {
+    const queue = process.env['REDIS_URL'] ? 'Redis' : 'PostgreSQL';
+    console.log(`${await describeDatabase(installation)}; queue on ${queue}\n`);
+  });
+  for (const name of names.length > 0 ? names : Object.keys(benchmarks)) await runApart(name);
   printGoals();
+}
+
+async function run(name: string): Promise<void> {
+  await withInstallation(async (installation) => benchmarks[name]?.(installation));
+}
+
+/** In a process of its own: what one leaves in the heap, and in the compiler's view of shared code, changes the next. */
+async function runApart(name: string): Promise<void> {
+  const child = fork(import.meta.filename, [name]);
+  child.on('message', (goals: readonly Goal[]) => goals.forEach(noteGoal));
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0) throw new Error(`The benchmark "${name}" has ended with ${code ?? 'a signal'}.`);
 }
