@@ -253,21 +253,16 @@ interface LiveStart {
 async function startOfLiveRead(pull: Pull): Promise<LiveStart> {
   const { watermark, commitOrdered, unfiltered, unfilteredPass, unfilteredNext } = pull.due;
   const isPassOpen = unfiltered === null && unfilteredPass === 0;
-  const begin = (from: From, of: { isResumed?: boolean; isWithoutGap: boolean }): LiveStart => ({
-    from,
-    isFirstPass: isPassOpen && isUnfiltered(from),
-    isResumed: of.isResumed ?? false,
-    isWithoutGap: of.isWithoutGap,
-  });
   if (commitOrdered !== true && isPassOpen && unfilteredNext !== null)
-    return begin({ next: unfilteredNext }, { isResumed: true, isWithoutGap: false });
-  if (commitOrdered !== false) return begin(boundsFrom(watermark ?? undefined), { isWithoutGap: true });
-  const from = isPassOpen ? {} : await boundsFromNewest(pull);
-  return begin(from, { isWithoutGap: isUnfiltered(from) });
-}
-
-function isUnfiltered(from: From): boolean {
-  return 'next' in from || from.after === undefined;
+    return { from: { next: unfilteredNext }, isFirstPass: true, isResumed: true, isWithoutGap: false };
+  if (commitOrdered !== false) {
+    const from = boundsFrom(watermark ?? undefined);
+    return { from, isFirstPass: isPassOpen && from.after === undefined, isResumed: false, isWithoutGap: true };
+  }
+  if (isPassOpen) return { from: {}, isFirstPass: true, isResumed: false, isWithoutGap: true };
+  const from = await boundsFromNewest(pull);
+  // Where no record is known, it is the beginning.
+  return { from, isFirstPass: false, isResumed: false, isWithoutGap: from.after === undefined };
 }
 
 function boundsFrom(stamp: Timestamp | undefined): Bounds {

@@ -112,8 +112,9 @@ export async function claimDueDeliveries(
   return first ? [first, ...rest] : [];
 }
 
-// What it changes is in no index, and the page has room for it: a claim writes into the table only. By its place in the
-// table, where its lock holds it; who changes one at the same moment signals the lane afterwards.
+// What it changes is in no index, and the page has room for it: a claim writes into the table only. It finds the rows by
+// their places in the table, where their locks hold them. One that was changed just before is left out: who did that signals
+// the lane.
 const claimDue = prepared(
   `with claimed as (
      update service.deliveries set state = 'sending', claimed_until = $2, attempts = attempts + 1,

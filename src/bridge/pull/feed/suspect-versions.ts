@@ -146,6 +146,9 @@ export async function readDueRereads(
   );
 }
 
+/** The range of $3 and $4, unless it was scheduled once more for a later time meanwhile. */
+const dueReread = 'source = $1 and feed = $2 and range_start = $3 and range_end = $4 and (due <= $5 or due > $6)';
+
 /** Stores that a range could not be read to its end, and when it is due once more; as `finishReread` does. */
 export async function postponeReread(
   tx: Sql,
@@ -153,11 +156,8 @@ export async function postponeReread(
   { after, to }: Reread,
   { now, latest, due }: DueTimes & { due: Timestamp },
 ): Promise<void> {
-  await tx.query(
-    `update bridge.rereads set due = $7, tries = tries + 1
-     where source = $1 and feed = $2 and range_start = $3 and range_end = $4 and (due <= $5 or due > $6)`,
-    [source, feed, after, to, now, latest, due],
-  );
+  const params = [source, feed, after, to, now, latest, due];
+  await tx.query(`update bridge.rereads set due = $7, tries = tries + 1 where ${dueReread}`, params);
 }
 
 /** Deletes a range that was read again, unless it was scheduled once more for a later time meanwhile. */
@@ -167,9 +167,5 @@ export async function finishReread(
   { after, to }: Reread,
   { now, latest }: DueTimes,
 ): Promise<void> {
-  await tx.query(
-    `delete from bridge.rereads
-     where source = $1 and feed = $2 and range_start = $3 and range_end = $4 and (due <= $5 or due > $6)`,
-    [source, feed, after, to, now, latest],
-  );
+  await tx.query(`delete from bridge.rereads where ${dueReread}`, [source, feed, after, to, now, latest]);
 }
