@@ -56,7 +56,8 @@ if (unknown !== undefined) {
   console.error(`There is no benchmark "${unknown}". There are: ${Object.keys(benchmarks).join(', ')}.`);
   process.exitCode = 2;
 } else if (process.send && names[0] !== undefined) {
-  await run(names[0]);
+  const [name] = names;
+  await withInstallation(async (installation) => benchmarks[name]?.(installation));
   process.send(goalsSoFar());
   process.disconnect();
 } else {
@@ -69,14 +70,11 @@ if (unknown !== undefined) {
   printGoals();
 }
 
-async function run(name: string): Promise<void> {
-  await withInstallation(async (installation) => benchmarks[name]?.(installation));
-}
-
 /** In a process of its own: what one leaves in the heap, and in the compiler's view of shared code, changes the next. */
 async function runApart(name: string): Promise<void> {
   const child = fork(import.meta.filename, [name]);
   child.on('message', (goals: readonly Goal[]) => goals.forEach(noteGoal));
-  const [code] = (await once(child, 'exit')) as [number | null];
+  // Its goals may arrive after its exit, and before the end of the channel.
+  const [[code]] = (await Promise.all([once(child, 'exit'), once(child, 'disconnect')])) as [[number | null], unknown];
   if (code !== 0) throw new Error(`The benchmark "${name}" has ended with ${code ?? 'a signal'}.`);
 }

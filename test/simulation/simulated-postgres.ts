@@ -220,12 +220,13 @@ export class SimulatedPostgres {
     const sent: Sent = { run: undefined };
     session.sent.push(sent);
     return session.process.reach<Result>(what, { toMs: this.#latencyMs(), fromMs: 0 }, (answer) => {
-      const logAndAnswer = (answered: Answered<Result>) => {
+      const logAndAnswer = async (answered: Answered<Result>) => {
         const rows = 'value' in answered ? `${answered.value.rows.length} rows` : String(answered.error);
         this.#world.log(session.process.id, `sql ${what} -> ${rows}`);
         answer(answered);
         session.sent.shift();
-        return this.#runNext(session);
+        // The one whose turn it is now, if it has arrived.
+        await session.sent[0]?.run?.();
       };
       sent.run = async () => {
         const cutChance = text === 'commit' ? this.faults.cutAtCommit : this.faults.cut;
@@ -246,11 +247,6 @@ export class SimulatedPostgres {
       };
       return session.sent[0] === sent ? sent.run() : Promise.resolve();
     });
-  }
-
-  /** Runs the statement whose turn it is, if it has arrived. */
-  async #runNext(session: Session): Promise<void> {
-    await session.sent[0]?.run?.();
   }
 
   /** Cuts the connection of a process that is idle in the middle of a transaction for too long. */
