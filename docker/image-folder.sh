@@ -9,7 +9,7 @@
 #   setpriv --reuid 1000 --regid 1000 --clear-groups bwrap --ro-bind /srv/image / --proc /proc --dev /dev --tmpfs /tmp \
 #     --bind /srv/data /data --unshare-user --unshare-pid --unshare-ipc --cap-drop ALL --clearenv \
 #     --setenv PATH /usr/local/bin:/usr/bin:/bin --setenv DATA_DIR /data --setenv DATABASE_URL postgresql://… \
-#     --chdir /app node src/cli/launch.js service
+#     --chdir /app sourcing-bridge service
 set -eu
 image=$1
 packages=$(mktemp -d)
@@ -18,14 +18,11 @@ install -D node_modules/node/bin/node "$image/usr/local/bin/node"
 mkdir "$image/app"
 cp package.json package-lock.json "$packages"
 (cd "$packages" && npm ci --omit=dev --omit=optional --ignore-scripts)
-cp -r "$packages/node_modules" package.json config connectors src "$image/app"
-mkdir "$image/app/dist"
-node_modules/node/bin/node src/console/web/build.js
-cp -r dist/console "$image/app/dist"
-install --directory --owner=1000 --group=1000 "$image/app/node_modules/.cache"
-chroot "$image" setpriv --reuid=1000 --regid=1000 --clear-groups sh -c 'cd /app && node src/cli/compile-ahead.js --help'
-chown --recursive root:root "$image/app/node_modules/.cache"
-chmod --recursive a+rX "$image/app/node_modules/.cache"
+npm run --silent build
+cp -r dist/package/. "$image/app"
+cp -r "$packages/node_modules" "$image/app"
+chmod a+x "$image/app/src/cli/launch.js"
+ln -s /app/src/cli/launch.js "$image/usr/local/bin/sourcing-bridge"
 install --directory --owner=1000 --group=1000 --mode=0700 "$image/data" "$image/tls"
 install --directory --owner=1000 --group=1000 --mode=0755 "$image/certificates"
 rm -r "$packages"

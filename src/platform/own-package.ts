@@ -11,11 +11,14 @@ export const packageDir = fileURLToPath(new URL('../..', import.meta.url));
 
 export const runsFromRepository = import.meta.url.endsWith('.ts');
 
+// Where npm has not installed it, as in the container image, the program is on the PATH.
+const installedCommand = /[/\\]node_modules[/\\]/.test(packageDir) ? 'npx sourcing-bridge' : 'sourcing-bridge';
+
 /** How a person calls the command line: `<commandLine> bridge status`. */
-export const commandLine = runsFromRepository ? 'npm run -s cli --' : 'npx sourcing-bridge';
+export const commandLine = runsFromRepository ? 'npm run -s cli --' : installedCommand;
 
 /** How a person starts service and bridge together. */
-export const startCommand = runsFromRepository ? 'npm start' : 'npx sourcing-bridge start';
+export const startCommand = runsFromRepository ? 'npm start' : `${installedCommand} start`;
 
 interface OwnManifest {
   readonly version: string;

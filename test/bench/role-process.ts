@@ -16,15 +16,12 @@ export interface RoleProcess {
   close(): Promise<void>;
 }
 
-const programs = join(import.meta.dirname, '..', '..', 'src', 'cli');
-const program = join(programs, 'launch.js');
+const root = join(import.meta.dirname, '..', '..');
+const program = join(root, 'dist', 'package', 'src', 'cli', 'launch.js');
 
-/**
- * Fills the compile cache, as the container image does and as a first start does for later ones: a process whose modules
- * are not in it holds the compiler of TypeScript, too.
- */
-export function compileAhead(): void {
-  execFileSync(process.execPath, [join(programs, 'compile-ahead.js'), '--help'], { stdio: 'ignore' });
+/** Builds the package that the processes run: the container image and an installation have the same. */
+export function buildPackage(): void {
+  execFileSync(process.execPath, [join(root, 'docker', 'package', 'build.ts')], { stdio: 'ignore' });
 }
 
 /** Starts it over a folder of its own, with the bridge's settings; resolves when it is ready. */

@@ -16,7 +16,7 @@ import { megabytes, printTable } from './figures.ts';
 import { noteGoal } from './goals.ts';
 import { startLoad } from './load.ts';
 import { startPageServer } from './page-server.ts';
-import { compileAhead, freePort, type RoleProcess, startRole, startServiceProcess } from './role-process.ts';
+import { buildPackage, freePort, type RoleProcess, startRole, startServiceProcess } from './role-process.ts';
 import { createOrganisation, localCertificates } from './set-up.ts';
 import { makeRequests, signingKey } from './signed-requests.ts';
 
@@ -38,7 +38,7 @@ const sampleEveryMs = 250;
 export async function benchScale(installation: Installation): Promise<void> {
   const { database } = installation.open;
   await migrateBridge(database);
-  compileAhead();
+  buildPackage();
   const server = await startPageServer();
   const costs = [['', 'count', 'CPU each', 'CPU of the database', 'WAL each', 'rows each', 'memory']];
   try {

@@ -17,7 +17,7 @@ import { noteGoal } from './goals.ts';
 import { type Load, startLoad } from './load.ts';
 import type { ServerKind, ServerOrder, ServerReport } from './notification-server-process.ts';
 import { holdToShare } from './processor-share.ts';
-import { compileAhead, freePort, type RoleProcess, startRole } from './role-process.ts';
+import { buildPackage, freePort, type RoleProcess, startRole } from './role-process.ts';
 import { localCertificates } from './set-up.ts';
 import { bodyBytes, makeRequests, signingKey } from './signed-requests.ts';
 
@@ -52,7 +52,7 @@ interface Server extends RoleProcess {
 /** Runs it; prints rates, ratios, times and the CPU time of each server's process for one request. */
 export async function benchWebhookEndpoint(installation: Installation): Promise<void> {
   await migrateBridge(installation.open.database);
-  compileAhead();
+  buildPackage();
   const start = (kind: ServerKind) => startByHand(installation, kind);
   const names = { bridge: 'bridge', verify: 'verifies only', group: 'group commit', insert: 'Express, INSERT' };
   const servers: Record<Kind, Server> = {

@@ -64,7 +64,7 @@ describe('the image', () => {
     expect(dockerfile).toMatch(/^USER 1000:1000$/m);
     expect(dockerfile.match(/^FROM .*/gm)).toEqual([
       'FROM ${BASE} AS packages',
-      'FROM ${BASE} AS pages',
+      'FROM ${BASE} AS build',
       'FROM ${BASE}',
     ]);
     // The version that the tests run with.
@@ -76,7 +76,7 @@ describe('the image', () => {
   test('has every package that the source imports, since it has no devDependencies', () => {
     const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
     const known = new Set([...Object.keys(dependencies), 'sourcing-bridge', ...builtinModules]);
-    // The console's pages are built in a stage of their own, which has devDependencies.
+    // The console's pages hold what they need of their packages.
     const exclude = ['**/*.test.ts', 'src/console/web/**'];
     const files = globSync(['src/**/*.ts', 'connectors/**/*.ts'], { cwd: root, exclude });
     expect(files.length).toBeGreaterThan(50);

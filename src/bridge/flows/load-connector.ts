@@ -8,7 +8,7 @@ import type { Connector } from '#connector/connector.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { readStreams } from '#connector/records.ts';
 import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
-import { packageDir, runsFromRepository } from '#platform/own-package.ts';
+import { packageDir } from '#platform/own-package.ts';
 
 /** The folder in which each connector of this program has a folder with its name. */
 export const connectorsDir = join(packageDir, 'connectors');
@@ -43,9 +43,8 @@ export async function loadConnector(name: string): Promise<Connector> {
 /** Returns the file of the connector of this program that has this name; undefined when there is none. */
 export function ownConnectorFile(name: string): string | undefined {
   if (!/^[a-z0-9-]+$/.test(name)) return undefined;
-  // The built package has JavaScript.
-  const file = join(connectorsDir, name, runsFromRepository ? 'index.ts' : 'index.js');
-  return existsSync(file) ? file : undefined;
+  // Those of the built package are JavaScript; one that somebody has put beside them may be either.
+  return ['index.js', 'index.ts'].map((file) => join(connectorsDir, name, file)).find((file) => existsSync(file));
 }
 
 /** Returns the folder of this connector; undefined for a package. Throws as `loadConnector` does. */

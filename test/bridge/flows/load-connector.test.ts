@@ -38,7 +38,7 @@ exports.default = { name: 'acme', settings, capabilities: ${capabilities}, open(
 const manifest = (main: string, type = 'module') => JSON.stringify({ name: 'x', type, main });
 const anotherKit = 'export const defineConnector = undefined;';
 
-/** Files in the folder `out`, which is outside of the copy, and in the copy's node_modules. */
+/** Files in the folder `out`, which is outside of the copy, and in the copy's connectors and node_modules. */
 const files: Readonly<Record<string, string>> = {
   'out/alone/index.ts': typescript,
   'out/with-another-kit/index.ts': typescript,
@@ -59,6 +59,8 @@ const files: Readonly<Record<string, string>> = {
   'out/throws/deep.ts': "export function fail(): never {\n  throw new Error('it fails');\n}\n",
   'out/wrong-import/index.ts': "import { nothing } from 'sourcing-bridge/connector';\n\nexport default nothing;\n",
   'out/missing-file/index.ts': "import './not-there.ts';\n",
+  'connectors/mounted-typescript/index.ts': typescript,
+  'connectors/mounted-javascript/index.js': typescript.replace(': Promise<never>', ''),
   'node_modules/acme-javascript/package.json': manifest('index.js'),
   'node_modules/acme-javascript/index.js': typescript.replace(': Promise<never>', ''),
   'node_modules/@acme/commonjs/package.json': manifest('index.js', 'commonjs'),
@@ -94,6 +96,8 @@ const names = [
   './out/with-another-kit',
   './out/own-zod',
   './out/main',
+  'mounted-typescript',
+  'mounted-javascript',
   'acme-linked',
   'acme-javascript',
   '@acme/commonjs',
@@ -146,6 +150,8 @@ describe('a connector is loaded', () => {
     ['with this program’s kit although another copy of it is installed', './out/with-another-kit'],
     ['with its own copy of zod', './out/own-zod'],
     ['by the path of a package whose main is TypeScript', './out/main'],
+    ['by the name of its folder beside our own, with TypeScript in it', 'mounted-typescript'],
+    ['by the name of its folder beside our own, with JavaScript in it', 'mounted-javascript'],
     ['by the name of a package that is a link to TypeScript', 'acme-linked'],
     ['by the name of a package in JavaScript that has no kit installed', 'acme-javascript'],
   ])('%s', (_how, name) => {
