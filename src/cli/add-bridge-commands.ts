@@ -1,8 +1,8 @@
 /** The subcommands of `bridge`, as one table. */
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { httpsUrl } from '#contract/scalars.ts';
 import { addBridgeSubcommand, countOption, whenCalled, wholeNumber } from './command-options.ts';
 import type { ActionsOptions } from './commands/bridge-actions.ts';
-import { addAlertsCommand } from './commands/bridge-alerts.ts';
 import type { FindOptions } from './commands/bridge-find.ts';
 import type { HistoryOptions } from './commands/bridge-history.ts';
 import type { PromoteOptions } from './commands/bridge-promote.ts';
@@ -10,11 +10,12 @@ import type { RebuildOptions } from './commands/bridge-rebuild.ts';
 import type { ReconcileOptions } from './commands/bridge-reconcile.ts';
 import type { ReportOptions } from './commands/bridge-report.ts';
 import type { ShowOptions } from './commands/bridge-show.ts';
-import { addWebhooksCommand } from './commands/bridge-webhooks.ts';
 import { actionId, attemptId, readLastSeen } from './page-places.ts';
 import { timeOption } from './times.ts';
 
 const runActions = whenCalled(async () => (await import('./commands/bridge-actions.ts')).runActions);
+const runAlertList = whenCalled(async () => (await import('./commands/bridge-alerts.ts')).runAlertList);
+const runAlertTest = whenCalled(async () => (await import('./commands/bridge-alerts.ts')).runAlertTest);
 const runAudit = whenCalled(async () => (await import('./commands/bridge-audit.ts')).runAudit);
 const runBackfill = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfill);
 const runBackfillCancel = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfillCancel);
@@ -48,6 +49,11 @@ const runRestored = whenCalled(async () => (await import('./commands/bridge-rest
 const runRun = whenCalled(async () => (await import('./commands/bridge-run.ts')).runRun);
 const runShow = whenCalled(async () => (await import('./commands/bridge-show.ts')).runShow);
 const runStatus = whenCalled(async () => (await import('./commands/bridge-status.ts')).runStatus);
+const runWebhookDelete = whenCalled(async () => (await import('./commands/bridge-webhooks.ts')).runWebhookDelete);
+const runWebhookList = whenCalled(async () => (await import('./commands/bridge-webhooks.ts')).runWebhookList);
+const runWebhookRegister = whenCalled(async () => (await import('./commands/bridge-webhooks.ts')).runWebhookRegister);
+const runWebhookRotate = whenCalled(async () => (await import('./commands/bridge-webhooks.ts')).runWebhookRotate);
+const runWebhookTest = whenCalled(async () => (await import('./commands/bridge-webhooks.ts')).runWebhookTest);
 
 const seconds = (flags: string, what: string) => new Option(flags, what).argParser(wholeNumber(0, 1_000_000_000));
 const time = (flags: string, what: string) => new Option(flags, what).argParser(timeOption);
@@ -336,6 +342,53 @@ function addFeedCommands(bridge: Command): void {
     'read <source>/<feed>, or all feeds, again and count late arrivals',
     runAudit,
   );
+}
+
+function addWebhooksCommand(bridge: Command): void {
+  const webhooks = bridge
+    .command('webhooks')
+    .description("register, rotate, test, list and delete the webhooks of a source's service");
+  addBridgeSubcommand(webhooks, 'register', 'have the service announce changes to this bridge', runWebhookRegister)
+    .requiredOption('--source <name>', 'the source')
+    .option(
+      '--url <url>',
+      'the URL by which the service reaches this bridge (default: https://<public_host>:<port>/webhooks/<source>)',
+      urlOf,
+    )
+    .option('--name <name>', "the webhook's name at the service", 'sourcing-bridge');
+  addBridgeSubcommand(
+    webhooks,
+    'rotate',
+    "replace the webhooks' signing keys; no notification is lost",
+    runWebhookRotate,
+  ).requiredOption('--source <name>', 'the source');
+  addBridgeSubcommand(webhooks, 'test', 'have the service send a test, and wait until it has arrived', runWebhookTest)
+    .requiredOption('--source <name>', 'the source')
+    .option('--uuid <uuid>', 'this webhook only')
+    .addOption(countOption('--timeout <seconds>', 'how long the test may take', 30));
+  addBridgeSubcommand(
+    webhooks,
+    'list',
+    'list the webhooks of the service, and what this bridge knows of them',
+    runWebhookList,
+  ).requiredOption('--source <name>', 'the source');
+  addBridgeSubcommand(webhooks, 'delete', 'delete the webhooks that were registered here', runWebhookDelete)
+    .requiredOption('--source <name>', 'the source')
+    .option('--uuid <uuid>', 'this webhook only, also when it was not registered here')
+    .option('--yes', 'as other commands have it: this one never asks, as a webhook can be registered again');
+}
+
+function urlOf(text: string): string {
+  if (!httpsUrl.safeParse(text).success) throw new InvalidArgumentError('It must be a URL that begins with https://.');
+  return text;
+}
+
+function addAlertsCommand(bridge: Command): void {
+  const alerts = bridge.command('alerts').description('what needs a person, and whether the messages about it arrive');
+  addBridgeSubcommand(alerts, 'list', 'list the open alerts and the channels', runAlertList, {
+    isDefault: true,
+  }).addOption(countOption('--ended <hours>', 'also those that ended within so many hours', 24));
+  addBridgeSubcommand(alerts, 'test [channel]', 'send a test message to a channel, or to all', runAlertTest);
 }
 
 const exitCodes = `

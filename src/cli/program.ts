@@ -14,8 +14,7 @@ import { addConnectorCommands } from './add-connector-commands.ts';
 import { addConsoleCommands } from './add-console-commands.ts';
 import { addBridgeSubcommand, configOption, countOption, dataOption, run, wholeNumber } from './command-options.ts';
 import type { AuditLogOptions } from './commands/audit-log.ts';
-import { runBridge } from './commands/bridge.ts';
-import { runConfigSchema } from './commands/config-schema.ts';
+import type { BridgeOptions } from './commands/bridge.ts';
 import type { DemoOptions } from './commands/demo.ts';
 import type { InitOptions } from './commands/init.ts';
 import type { McpOptions } from './commands/mcp.ts';
@@ -119,7 +118,7 @@ export function createProgram(): Command {
         .default('all'),
     )
     .showHelpAfterError(`The commands and options: ${commandLine} bridge --help`)
-    .action(run(runBridge));
+    .action(run(async (options: BridgeOptions) => (await import('./commands/bridge.ts')).runBridge(options)));
   addBridgeCommands(bridge);
   addConsoleCommands(
     program
@@ -254,7 +253,7 @@ export function createProgram(): Command {
   program
     .command('config-schema')
     .description('print the JSON Schema of the configuration, for editors')
-    .action(run(runConfigSchema));
+    .action(run(async () => (await import('./commands/config-schema.ts')).runConfigSchema()));
   program
     .command('openapi')
     .description('print the OpenAPI document of the service')

@@ -46,7 +46,7 @@ import { findKeptAnswer, forgetOldAnswers, idempotentRequest, withIdempotency } 
 import { createJobWorker, type JobLane, organisationsWithJobs } from './jobs/run-jobs.ts';
 import { createKeyUses } from './key-uses.ts';
 import { createRequestCounter, forgetOldRequests } from './limits/count-request.ts';
-import { type MisbehaveOptions, misbehave } from './misbehave/misbehave.ts';
+import type { MisbehaveOptions } from './misbehave/misbehave.ts';
 import { serveDocuments } from './openapi/serve-documents.ts';
 import { createRetention, type RetentionDefaults } from './retention/delete-old.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
@@ -174,7 +174,13 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     count: createRequestCounter(deps),
     publicUrl: settings.publicUrl,
   };
-  const misbehaving = deps.misbehave && misbehave(application.express, { ...deps, ...ofKeys, ...deps.misbehave });
+  const misbehaving =
+    deps.misbehave &&
+    (await import('./misbehave/misbehave.ts')).misbehave(application.express, {
+      ...deps,
+      ...ofKeys,
+      ...deps.misbehave,
+    });
   mountEndpoints<KeyIdentity, Caller>(application.express, organisationApi({ ...deps, ...settings, accessTokens }), {
     ...ofKeys,
     authorize: ({ deskSide, origin }, call) => {

@@ -2,7 +2,6 @@
  * `bridge alerts`: what needs a person, and whether the messages about it arrive. Exit codes: 0 done, 1 an alert is open
  * or a channel fails, 2 wrong usage or settings.
  */
-import type { Command } from 'commander';
 import type { AlertMessage } from '#bridge/alerts/alert.ts';
 import type { ChannelSettings } from '#bridge/alerts/alert-settings.ts';
 import { readAlerts, readChannels } from '#bridge/alerts/alert-store.ts';
@@ -16,22 +15,13 @@ import { AppError, errorText } from '#platform/errors.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
 import { alertsText, channelWhy } from '../alert-words.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
-import { addBridgeSubcommand, countOption } from '../command-options.ts';
 import { print, shortTime, tableOf } from '../output.ts';
 
 export interface AlertListOptions extends BridgeCommandOptions {
   ended?: number;
 }
 
-export function addAlertsCommand(parent: Command): void {
-  const alerts = parent.command('alerts').description('what needs a person, and whether the messages about it arrive');
-  addBridgeSubcommand(alerts, 'list', 'list the open alerts and the channels', runAlertList, {
-    isDefault: true,
-  }).addOption(countOption('--ended <hours>', 'also those that ended within so many hours', 24));
-  addBridgeSubcommand(alerts, 'test [channel]', 'send a test message to a channel, or to all', runAlertTest);
-}
-
-function runAlertList(options: AlertListOptions): Promise<number> {
+export function runAlertList(options: AlertListOptions): Promise<number> {
   return withBridge(
     options,
     async ({ settings, database, clock }) => {
@@ -77,7 +67,7 @@ function runAlertList(options: AlertListOptions): Promise<number> {
   );
 }
 
-function runAlertTest(options: BridgeCommandOptions, name?: string): Promise<number> {
+export function runAlertTest(options: BridgeCommandOptions, name?: string): Promise<number> {
   const send = async ({ settings, installation, clock, signal }: BridgeCommand) => {
     requireChannels(settings);
     const channels = channelsNamed(settings, name);

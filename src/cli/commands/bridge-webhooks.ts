@@ -2,76 +2,34 @@
  * `bridge webhooks`: the webhooks that a source's service sends to this bridge. Exit codes: 0 done, 1 failed (a test
  * did not arrive), 2 wrong usage or settings.
  */
-import { type Command, InvalidArgumentError } from 'commander';
 import { deleteWebhooks } from '#bridge/webhooks/delete-webhooks.ts';
 import { type ListedWebhook, listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
 import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
 import { rotateWebhooks } from '#bridge/webhooks/rotate-webhooks.ts';
 import { type TestedWebhook, testWebhooks } from '#bridge/webhooks/test-webhook.ts';
 import { type WebhookDeps, webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
-import { httpsUrl } from '#contract/scalars.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, findSource, withBridge } from '../bridge-command.ts';
-import { addBridgeSubcommand, countOption } from '../command-options.ts';
 import { print, tableOf } from '../output.ts';
 
 interface SourceOptions extends BridgeCommandOptions {
   source: string;
 }
 
-export interface RegisterOptions extends SourceOptions {
+interface RegisterOptions extends SourceOptions {
   url?: string;
   name: string;
 }
 
-export interface ChosenOptions extends SourceOptions {
+interface ChosenOptions extends SourceOptions {
   uuid?: string;
 }
 
-export interface TestOptions extends ChosenOptions {
+interface TestOptions extends ChosenOptions {
   timeout: number;
 }
 
-export function addWebhooksCommand(parent: Command): void {
-  const webhooks = parent
-    .command('webhooks')
-    .description("register, rotate, test, list and delete the webhooks of a source's service");
-  addBridgeSubcommand(webhooks, 'register', 'have the service announce changes to this bridge', runRegister)
-    .requiredOption('--source <name>', 'the source')
-    .option(
-      '--url <url>',
-      'the URL by which the service reaches this bridge (default: https://<public_host>:<port>/webhooks/<source>)',
-      urlOf,
-    )
-    .option('--name <name>', "the webhook's name at the service", 'sourcing-bridge');
-  addBridgeSubcommand(
-    webhooks,
-    'rotate',
-    "replace the webhooks' signing keys; no notification is lost",
-    runRotate,
-  ).requiredOption('--source <name>', 'the source');
-  addBridgeSubcommand(webhooks, 'test', 'have the service send a test, and wait until it has arrived', runTest)
-    .requiredOption('--source <name>', 'the source')
-    .option('--uuid <uuid>', 'this webhook only')
-    .addOption(countOption('--timeout <seconds>', 'how long the test may take', 30));
-  addBridgeSubcommand(
-    webhooks,
-    'list',
-    'list the webhooks of the service, and what this bridge knows of them',
-    runList,
-  ).requiredOption('--source <name>', 'the source');
-  addBridgeSubcommand(webhooks, 'delete', 'delete the webhooks that were registered here', runDelete)
-    .requiredOption('--source <name>', 'the source')
-    .option('--uuid <uuid>', 'this webhook only, also when it was not registered here')
-    .option('--yes', 'as other commands have it: this one never asks, as a webhook can be registered again');
-}
-
-function urlOf(text: string): string {
-  if (!httpsUrl.safeParse(text).success) throw new InvalidArgumentError('It must be a URL that begins with https://.');
-  return text;
-}
-
-function runRegister(options: RegisterOptions): Promise<number> {
+export function runWebhookRegister(options: RegisterOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const { settings } = command;
     const { name: source } = findSource(settings, options.source);
@@ -95,7 +53,7 @@ function runRegister(options: RegisterOptions): Promise<number> {
   });
 }
 
-function runRotate(options: SourceOptions): Promise<number> {
+export function runWebhookRotate(options: SourceOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const { webhooks, deleted } = await command.perform(
       { what: 'webhook.rotate', object: `source ${options.source}` },
@@ -112,7 +70,7 @@ function runRotate(options: SourceOptions): Promise<number> {
   });
 }
 
-function runTest(options: TestOptions): Promise<number> {
+export function runWebhookTest(options: TestOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const { installation, signal } = command;
     const tested = await command.perform(
@@ -134,7 +92,7 @@ function testText({ uuid, url, arrived, tookMs, findings }: TestedWebhook): stri
     : [`The test of the webhook ${uuid} to ${url} did not arrive.`, ...findings.map((each) => `- ${each}`)].join('\n');
 }
 
-function runList(options: SourceOptions): Promise<number> {
+export function runWebhookList(options: SourceOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const { webhooks, listable } = await listBridgeWebhooks(depsOf(command, options.source));
     print(options, { source: options.source, listable, webhooks }, () =>
@@ -167,7 +125,7 @@ const keyText: Record<ListedWebhook['key'], string> = {
   none: 'none, unless in signing_keys',
 };
 
-function runDelete(options: ChosenOptions): Promise<number> {
+export function runWebhookDelete(options: ChosenOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const deleted = await command.perform(
       { what: 'webhook.delete', object: `source ${options.source}`, details: { uuid: options.uuid } },

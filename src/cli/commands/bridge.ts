@@ -9,8 +9,14 @@ import { listenForStop, untilStopped } from '../stop-request.ts';
 
 const graceMs = 3_000;
 
+export interface BridgeOptions {
+  config?: string;
+  data?: string;
+  role: BridgeRole;
+}
+
 /** Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened. */
-export async function runBridge(options: { config?: string; data?: string; role: BridgeRole }): Promise<number> {
+export async function runBridge(options: BridgeOptions): Promise<number> {
   const configuration = readConfiguration(options.config, options);
   // Only a process that receives listens on both.
   if (options.role === 'all' || options.role === 'receive') checkOwnPorts(bridgePorts(configuration.bridge));

@@ -1,11 +1,6 @@
 /** `service`: the Sourcing Service alone. */
-import type { MisbehaveOptions } from '#service/misbehave/misbehave.ts';
-import { drawMisbehaviour, readMisbehaviour } from '#service/misbehave/misbehaviour.ts';
-import { calmedGroups, type Quirk, quirkTable } from '#service/misbehave/quirk-table.ts';
-import { seededFraction } from '#service/misbehave/seeded-fraction.ts';
 import { readConfiguration } from '../configuration.ts';
 import { openInstallation, startInstalledService, storageOf } from '../installation.ts';
-import { tableOf } from '../output.ts';
 import { listenForStop, untilStopped } from '../stop-request.ts';
 
 const graceMs = 3_000;
@@ -25,11 +20,13 @@ export interface ServiceOptions {
  */
 export async function runService(options: ServiceOptions): Promise<number> {
   if (options.misbehave?.trim() === 'list') {
-    console.log(listOfQuirks());
+    console.log((await import('../quirk-words.ts')).listOfQuirks());
     return 0;
   }
   const misbehave =
-    options.misbehave === undefined ? undefined : chosenQuirks(options.misbehave, options.misbehaveSeed);
+    options.misbehave === undefined
+      ? undefined
+      : (await import('../quirk-words.ts')).chosenQuirks(options.misbehave, options.misbehaveSeed);
   const configuration = readConfiguration(options.config, options);
   const stop = listenForStop();
   await using opened = new AsyncDisposableStack();
@@ -42,23 +39,4 @@ export async function runService(options: ServiceOptions): Promise<number> {
   console.log(`service ready ${service.url}`);
   await untilStopped(stop, installation.gone);
   return 0;
-}
-
-/** How many quirks `--misbehave random` draws at most. */
-const drawnMost = 5;
-
-function chosenQuirks(list: string, seed: number): MisbehaveOptions {
-  const misbehaviour =
-    list.trim() === 'random' ? drawMisbehaviour(seededFraction(`quirks ${seed}`), drawnMost) : readMisbehaviour(list);
-  return { misbehaviour, seed: String(seed) };
-}
-
-function listOfQuirks(): string {
-  const named = ({ name, parameter }: Quirk) => (parameter ? `${name}=${parameter.fallback}` : name);
-  const rows = quirkTable.map((quirk) => [quirk.group, named(quirk), quirk.parameter?.what, quirk.does]);
-  return [
-    tableOf(['GROUP', 'QUIRK', 'NUMBER', 'WHAT IT DOES'], rows),
-    '',
-    `The number may be left out. "random" draws some by --misbehave-seed. POST /misbehave/calm stops: ${calmedGroups.join(', ')}.`,
-  ].join('\n');
 }
