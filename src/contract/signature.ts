@@ -7,8 +7,13 @@ import { createHash, createHmac, hash, timingSafeEqual } from 'node:crypto';
 const prefix = 'hmac-sha256=';
 const form = /^hmac-sha256=[0-9a-fA-F]{64}$/;
 
-export function signBody(body: string | Uint8Array, signingKey: string): string {
-  return prefix + createHmac('sha256', signingKey).update(body).digest('hex');
+/** Returns the header for these bytes, or for this text as UTF-8. A key is text, or was made ready, which is faster. */
+export function signBody(body: string | Uint8Array, signingKey: string | ReadyKey): string {
+  const hex =
+    typeof signingKey === 'string'
+      ? createHmac('sha256', signingKey).update(body).digest('hex')
+      : readyHmac(signingKey, typeof body === 'string' ? Buffer.from(body) : body, 'hex');
+  return prefix + hex;
 }
 
 /**
@@ -49,16 +54,19 @@ export function isSignedWith(
   return signingKeys.some((key) => key !== '' && timingSafeEqual(hmacOf(key, body), signature));
 }
 
-/**
- * By hand for a key that was made ready: Node's own Hmac is an object outside of the heap for each body, and takes twice
- * the time of these two hashes.
- */
 function hmacOf(key: string | ReadyKey, body: Uint8Array): Uint8Array {
-  if (typeof key === 'string') return createHmac('sha256', key).update(body).digest();
-  // As text: Node returns a short text sooner than a buffer.
-  const hashOf = (start: Uint8Array, rest: Uint8Array) =>
-    Buffer.from(hash('sha256', Buffer.concat([start, rest]), 'binary'), 'binary');
-  return hashOf(key.outer, hashOf(key.inner, body));
+  return typeof key === 'string'
+    ? createHmac('sha256', key).update(body).digest()
+    : Buffer.from(readyHmac(key, body, 'binary'), 'binary');
+}
+
+/**
+ * By hand: Node's own Hmac is an object outside of the heap for each body, and takes twice the time of these two hashes.
+ * As text: Node returns a short text sooner than a buffer.
+ */
+function readyHmac({ inner, outer }: ReadyKey, body: Uint8Array, encoding: 'hex' | 'binary'): string {
+  const innerHash = hash('sha256', Buffer.concat([inner, body]), 'binary');
+  return hash('sha256', Buffer.concat([outer, Buffer.from(innerHash, 'binary')]), encoding);
 }
 
 /** Whether the header signs these bytes with one of the keys; false for a header of any other form. */

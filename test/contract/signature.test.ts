@@ -12,6 +12,8 @@ describe('signing', () => {
   test('returns the value of RFC 4231, for text and for bytes', () => {
     expect(signBody(body, key)).toBe(signature);
     expect(signBody(body.toString(), key)).toBe(signature);
+    expect(signBody(body, readyKey(key))).toBe(signature);
+    expect(signBody(body.toString(), readyKey(key))).toBe(signature);
   });
 
   test('takes key and text as UTF-8', () => {
@@ -76,6 +78,7 @@ describe('checking', () => {
         const given = readSignature(signBody(bytes, one));
         expect(given && isSignedWith([readyKey(other)], bytes, given)).toBe(one === other);
         expect(given && isSignedWith([readyKey(other), readyKey(one)], bytes, given)).toBe(true);
+        expect(signBody(bytes, readyKey(one))).toBe(signBody(bytes, one));
       }),
     );
     expect(() => readyKey('')).toThrow('must not be empty');

@@ -3,7 +3,7 @@
  * webhook has OAuth parameters. Every failure is an attempt with an error; nothing is thrown.
  * Source: API document, "Events"; decisions, "Webhooks".
  */
-import { signBody } from '#contract/signature.ts';
+import { type ReadyKey, readyKey, signBody } from '#contract/signature.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
@@ -22,6 +22,7 @@ export interface Receiver {
   organisationId: string;
   url: string;
   signingKey: string;
+  readyKey: ReadyKey;
   oauth: TokenParameters | undefined;
   allowedNetworks: readonly Cidr[];
 }
@@ -39,11 +40,13 @@ const excerptCharacters = 500;
 export function openReceiver(secrets: SecretBox, webhookId: string, stored: StoredReceiver): Receiver {
   const host = new URL(stored.url).hostname;
   if (!domainAllowed(host, stored.webhook_domains)) throw new Error(`the host "${host}" is no longer whitelisted`);
+  const signingKey = secrets.open(stored.signing_key, signingKeyContext(webhookId));
   return {
     webhookId,
     organisationId: stored.organisation_id,
     url: stored.url,
-    signingKey: secrets.open(stored.signing_key, signingKeyContext(webhookId)),
+    signingKey,
+    readyKey: readyKey(signingKey),
     oauth: stored.authentication
       ? (JSON.parse(secrets.open(stored.authentication, authenticationContext(webhookId))) as TokenParameters)
       : undefined,
@@ -110,10 +113,11 @@ async function send(
 ): Promise<{ answer: GuardedResponse; secrets: string[] }> {
   const { webhookId, organisationId, oauth, allowedNetworks } = receiver;
   const secrets = [receiver.signingKey];
-  const body = JSON.stringify({ trigger: delivery.trigger, timestamp: delivery.created, payload: delivery.payload });
+  const { trigger, created: timestamp, payload } = delivery;
+  const body = Buffer.from(JSON.stringify({ trigger, timestamp, payload }));
   const headers: Record<string, string> = {
     'content-type': 'application/json',
-    'x-signature': signBody(body, receiver.signingKey),
+    'x-signature': signBody(body, receiver.readyKey),
     'webhook-id': delivery.id,
     'webhook-timestamp': String(Math.floor(startedMs / 1000)),
     'webhook-attempt': String(delivery.attempts),
