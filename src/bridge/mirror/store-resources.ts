@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { IncludeName } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { sha256 } from '#platform/sha256.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
@@ -53,13 +53,16 @@ interface ResourcesToStore {
  * was sent. Of an object that is listed twice, the later entry counts.
  */
 export async function storeResources(tx: Sql, given: ResourcesToStore): Promise<StoredResources> {
-  const { subjects, ...stored } = await storeNameless(tx, given);
-  await noteSubjects(tx, given.source, subjects);
+  const { subjects, written, ...stored } = await sendNameless(tx, given);
+  await inOrder([written, noteSubjects(tx, given.source, subjects)]);
   return stored;
 }
 
-/** Stores the objects that a page includes, of all kinds at once; returns how many have changed. */
-export async function storeIncludes(
+/**
+ * Stores the objects that a page includes, of all kinds at once. Returns how many have changed when all statements are
+ * sent; `written` settles when the database has executed them, and the caller must await it.
+ */
+export async function sendIncludes(
   tx: Sql,
   {
     includes,
@@ -67,30 +70,34 @@ export async function storeIncludes(
   }: Omit<ResourcesToStore, 'kind' | 'objects'> & {
     readonly includes: Readonly<Record<string, ResourcesToStore['objects']>>;
   },
-): Promise<number> {
-  const stored = await Promise.all(
-    Object.entries(includedKinds).map(async ([name, kind]) => {
-      const objects = includes[name];
-      if (kind === null || objects === undefined || objects.length === 0) return { changed: 0, subjects: [] };
-      return storeNameless(tx, { ...given, kind, objects });
+): Promise<{ readonly changed: number; readonly written: Promise<void> }> {
+  const sent = await Promise.all(
+    Object.entries(includedKinds).map(([name, kind]) => {
+      const objects = includes[name] ?? [];
+      return kind === null ? nothingSent : sendNameless(tx, { ...given, kind, objects });
     }),
   );
   // Together, so that of two kinds that name a supplier it does not depend on the database's answers which one counts.
-  const subjects = stored.flatMap((kind) => kind.subjects);
-  await noteSubjects(tx, given.source, subjects);
-  return stored.reduce((sum, { changed }) => sum + changed, 0);
+  const subjects = sent.flatMap((kind) => kind.subjects);
+  const written = inOrder([...sent.map((kind) => kind.written), noteSubjects(tx, given.source, subjects)]);
+  return { changed: sent.reduce((sum, { changed }) => sum + changed, 0), written };
 }
 
-/** Stores all but the names of events and suppliers, which are returned. */
-async function storeNameless(
-  tx: Sql,
-  given: ResourcesToStore,
-): Promise<StoredResources & { readonly subjects: readonly NamedSubject[] }> {
+/** What was sent to the database of all but the names of events and suppliers, which are returned. */
+interface SentNameless extends StoredResources {
+  readonly subjects: readonly NamedSubject[];
+  /** Settles when it is executed. */
+  readonly written: Promise<void>;
+}
+
+const nothingSent: SentNameless = { changed: 0, unreadable: 0, subjects: [], written: Promise.resolve() };
+
+async function sendNameless(tx: Sql, given: ResourcesToStore): Promise<SentNameless> {
   const { source, kind, objects, observed, now, pull } = given;
   const read = objects.map((object) => resourceOf(kind, object));
   const newest = newestResources(kind, read);
   const unreadable = read.filter((resource) => resource === undefined).length;
-  const nothing = { changed: 0, unreadable, subjects: [] };
+  const nothing = { ...nothingSent, unreadable };
   if (newest.length === 0) return nothing;
   const [, shownBefore, isAny] = await Promise.all([
     lockSources(tx, [source]),
@@ -128,13 +135,13 @@ async function storeNameless(
     return version === undefined ? [resource] : [resource, resourceOf(kind, version)];
   });
   const events = new Set(shown.flatMap((resource) => resource?.sourcingEvent ?? []));
-  // At once, so that the database does not wait for this process between them.
-  await Promise.all([
+  const written = inOrder([
     upsert(tx, source, kind, changed, observed),
     markDocuments(tx, { source, pull }, keys, now),
     markDocumentsOfEvents(tx, { source, pull }, [...events], now),
   ]);
-  return { changed: changed.length, unreadable, subjects: changed.flatMap(({ object }) => namedBy[kind](object)) };
+  const subjects = changed.flatMap(({ object }) => namedBy[kind](object));
+  return { changed: changed.length, unreadable, subjects, written };
 }
 
 /**

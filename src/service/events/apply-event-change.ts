@@ -7,7 +7,7 @@
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
 import { bidRecords, type FeedRecords, makeAwards } from '../domain/feed-records.ts';
 import {
@@ -21,7 +21,7 @@ import { type DomainEvent, feedUpdates } from '../domain/lifecycle.ts';
 import { isOver, roundsAt, roundsOfClosedEvent } from '../domain/rounds.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
-import { announce } from './announce.ts';
+import { type Announcement, announce } from './announce.ts';
 import { saveEventState } from './event-state-store.ts';
 import { loadBids, loadEvent, loadScenarioAwards } from './event-store.ts';
 import { appendHistory } from './history-store.ts';
@@ -61,15 +61,30 @@ export async function applyEventChange(
 ): Promise<SourcingEvent> {
   const due = await advance(unit.tx, before, change.event, now);
   const { event } = due;
-  const [changed] = await Promise.all([
+  const saving = Promise.all([
     saveEventState(unit.tx, before, event),
     appendHistory(unit.tx, event, [...historyOfCommand(before, change.event, now), ...due.history]),
   ]);
+  // What it reads of the event is sent behind that, and need not wait for the answer.
+  const announcing = announceAll(unit, withoutCovered([due.domainEvent, change.domainEvent]), {
+    event,
+    now,
+    records: { ...change.records, ...due.records },
+  });
+  await inOrder([saving, announcing]);
+  const [changed] = await saving;
   // A round may now begin or end at another time: the timers look again.
   if (changed && event.status === 'OPEN') unit.wake('rounds', event.id);
-  for (const domainEvent of withoutCovered([due.domainEvent, change.domainEvent]))
-    await announce(unit, { domainEvent, event, now, records: { ...change.records, ...due.records } });
   return event;
+}
+
+/** One after the other, as each locks the organisation's feeds and compares with what the one before has appended. */
+async function announceAll(
+  unit: UnitOfWork,
+  domainEvents: readonly DomainEvent[],
+  announcement: Omit<Announcement, 'domainEvent'>,
+): Promise<void> {
+  for (const domainEvent of domainEvents) await announce(unit, { ...announcement, domainEvent });
 }
 
 /**

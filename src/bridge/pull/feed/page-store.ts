@@ -6,7 +6,7 @@
 import { createKnownSuppliers, type KnownSuppliers } from '#bridge/history/known-suppliers.ts';
 import { readVersionKey, type Version, withoutTime } from '#bridge/mirror/read-version.ts';
 import { type StoredPage, sendRecords, storeRecords } from '#bridge/mirror/store-records.ts';
-import { storeIncludes } from '#bridge/mirror/store-resources.ts';
+import { sendIncludes } from '#bridge/mirror/store-resources.ts';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -90,20 +90,22 @@ export function createPageStore(deps: {
     const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
     const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true, knownSuppliers });
     const given = { source: feed.source, pull, now };
-    const resources =
-      includes && observed !== undefined ? await storeIncludes(tx, { ...given, includes, observed }) : 0;
+    const related =
+      includes && observed !== undefined ? await sendIncludes(tx, { ...given, includes, observed }) : undefined;
     const completeTo = page.completeTo?.(stored.stamps);
     const changed = stored.changed + believed.changed;
-    const [watermark] = await Promise.all([
+    const moving = Promise.all([
       completeTo === undefined ? undefined : moveWatermark(tx, feed, { watermark: completeTo, changed }),
       completeTo === undefined && changed > 0 ? countChanges(tx, feed, changed) : undefined,
       watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now),
     ]);
+    await inOrder([related?.written ?? Promise.resolve(), moving]);
+    const [watermark] = await moving;
     await page.afterRecords?.(tx, {
       changed,
       changedWithoutTime: stored.changedWithoutTime,
     });
-    return { believed, resources, watermark };
+    return { believed, resources: related?.changed ?? 0, watermark };
   }
 
   return async (page) => {
