@@ -9,6 +9,7 @@ import { Pool } from 'undici';
 import { z } from 'zod';
 import { type Installation, startInstalledService } from '#cli/installation.ts';
 import { signBody } from '#contract/signature.ts';
+import { timeOrderedId } from '#platform/time-ordered-id.ts';
 import type { Service } from '#service/create-service.ts';
 import { median, megabytes, printTable } from './figures.ts';
 import { noteGoal } from './goals.ts';
@@ -158,11 +159,11 @@ export async function enqueue({ open }: Installation, targets: readonly Target[]
   for (const { organisation, webhook } of targets)
     await open.database.query(
       `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due)
-       select gen_random_uuid(), $1, $2, 'JOB_UPDATED', false,
+       select id, $1, $2, 'JOB_UPDATED', false,
          jsonb_build_object('job', gen_random_uuid(), 'type', 'CREATE_SOURCING_EVENT', 'status', 'COMPLETED'),
          clock_timestamp(), 'pending', clock_timestamp() - interval '1 second'
-       from generate_series(1, $3::int)`,
-      [organisation, webhook, count / targets.length],
+       from unnest($3::uuid[]) as id`,
+      [organisation, webhook, Array.from({ length: count / targets.length }, () => timeOrderedId(Date.now()))],
     );
 }
 

@@ -2,10 +2,10 @@
  * The outbox: a notification is written in the transaction of the change that it announces. A notification of a feed
  * replaces the pending one of the same webhook and trigger, so an outage of a day ends with one POST for each trigger.
  */
-import { randomUUID } from 'node:crypto';
-import { laterOf, type Timestamp } from '#contract/timestamp.ts';
+import { laterOf, msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import type { Trigger } from '#contract/webhook.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { timeOrderedId } from '#platform/time-ordered-id.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 
 export interface Notification {
@@ -62,7 +62,7 @@ export async function enqueueNotifications(
     [
       organisationId,
       now,
-      addressed.map(() => randomUUID()),
+      addressed.map(() => timeOrderedId(msFromTimestamp(now))),
       addressed.map(({ webhook }) => webhook.id),
       addressed.map(({ notification }) => notification.trigger),
       addressed.map(({ notification }) => notification.coalesces),
