@@ -74,7 +74,7 @@ export async function sendIncludes(
   const sent = await Promise.all(
     Object.entries(includedKinds).map(([name, kind]) => {
       const objects = includes[name] ?? [];
-      return kind === null ? nothingSent : sendNameless(tx, { ...given, kind, objects });
+      return kind === null ? Promise.resolve(nothingSent) : sendNameless(tx, { ...given, kind, objects });
     }),
   );
   // Together, so that of two kinds that name a supplier it does not depend on the database's answers which one counts.
