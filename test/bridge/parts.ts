@@ -58,6 +58,8 @@ export async function startProcess(db: TestDatabase, options: { renewEveryMs?: n
         'select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = $1',
         [applicationName],
       );
+      // On a slow machine it would take its lock again before the test looks.
+      await liveness.close();
     },
   };
 }
