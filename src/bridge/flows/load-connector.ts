@@ -43,8 +43,8 @@ export async function loadConnector(name: string): Promise<Connector> {
 /** Returns the file of the connector of this program that has this name; undefined when there is none. */
 export function ownConnectorFile(name: string): string | undefined {
   if (!/^[a-z0-9-]+$/.test(name)) return undefined;
-  // Those of the built package are JavaScript; one that somebody has put beside them may be either.
-  return ['index.js', 'index.ts'].map((file) => join(connectorsDir, name, file)).find((file) => existsSync(file));
+  // Those of the built package are JavaScript; one that somebody has put beside them may be TypeScript.
+  return ['index.ts', 'index.js'].map((file) => join(connectorsDir, name, file)).find((file) => existsSync(file));
 }
 
 /** Returns the folder of this connector; undefined for a package. Throws as `loadConnector` does. */
