@@ -7,3 +7,8 @@ const charactersMax = 2_000;
 export function storableText(text: string): string {
   return text.replaceAll('\0', '').slice(0, charactersMax);
 }
+
+/** Whether PostgreSQL can hold the text as it is: without the zero character, and without half of a surrogate pair. */
+export function isStorable(text: string): boolean {
+  return !text.includes('\0') && text.isWellFormed();
+}

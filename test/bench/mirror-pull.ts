@@ -66,6 +66,11 @@ export async function openMirrorPull(
     await database.query('delete from bridge.checkpoints');
     await openCheckpoints(database, [{ source, feed }], timestampNow(systemClock));
   };
+  /** Resolves when the statistics are made that a pull does not wait for: what is measured next must not, either. */
+  const analysed = async () => {
+    const isRunning = `select from pg_stat_activity where state = 'active' and query like 'analyze%'`;
+    while ((await database.query(isRunning)).length > 0) await systemClock.sleep(10);
+  };
   return {
     forget,
     clear: async () => {
@@ -79,6 +84,7 @@ export async function openMirrorPull(
       const began = performance.now();
       await pullFeed(feed, new AbortController().signal);
       const elapsedMs = performance.now() - began;
+      await analysed();
       const [held] = await database.query<{ count: number; error: string | null }>(
         `select count(*)::int as count, (select max(last_error) from bridge.checkpoints) as error
          from bridge.mirror where feed = $1`,

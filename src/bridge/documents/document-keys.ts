@@ -6,6 +6,7 @@ import { z } from 'zod';
 import type { DocumentKind } from '#connector/documents.ts';
 import { type FeedName, feedNames, feeds } from '#contract/feed.ts';
 import { uuid } from '#contract/scalars.ts';
+import { isStorable } from '../storable-text.ts';
 
 /**
  * Objects that have no feed of their own: see `mirror/store-resources.ts`. `supplier-master` is an entry of the list of
@@ -238,7 +239,8 @@ export function supplierKey(id: string | undefined, externalId: unknown): string
 
 /** Returns the key of a document about one thing: its id. Characters that a database cannot store are replaced. */
 export function plainKey(id: string): string {
-  return id.toWellFormed().replaceAll('\0', '\ufffd');
+  // Nearly all can be stored as they are.
+  return isStorable(id) ? id : id.toWellFormed().replaceAll('\0', '\ufffd');
 }
 
 /**
@@ -264,7 +266,7 @@ const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
 export function idOf(value: unknown): string | undefined {
   if (typeof value !== 'string' || value === '' || value.length > idLengthMax) return undefined;
   if (uuidForm.test(value)) return value.toLowerCase();
-  return value.includes('\0') || !value.isWellFormed() ? undefined : value;
+  return isStorable(value) ? value : undefined;
 }
 
 function objectsIn(list: unknown): Fields[] {

@@ -7,6 +7,7 @@ import { textArray } from '#platform/database/binary-array.ts';
 import { copyRows } from '#platform/database/copy-in.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { idOf } from '../documents/document-keys.ts';
+import { isStorable } from '../storable-text.ts';
 import type { Subject } from './attempt.ts';
 
 export interface NamedSubject {
@@ -58,7 +59,10 @@ function subjectOf(kind: NamedSubject['kind'], { name }: Fields, given: unknown,
 }
 
 function shortText(value: unknown): string {
-  return typeof value === 'string' ? value.replaceAll('\0', '').slice(0, charactersMax).toWellFormed() : '';
+  if (typeof value !== 'string') return '';
+  // Nearly all are short and can be stored as they are.
+  if (value.length <= charactersMax && isStorable(value)) return value;
+  return value.replaceAll('\0', '').slice(0, charactersMax).toWellFormed();
 }
 
 function isFields(value: unknown): value is Fields {

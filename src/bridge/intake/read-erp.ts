@@ -8,7 +8,7 @@ import { ConnectorError } from '#connector/errors.ts';
 import { type ReadStream, type RecordOf, recordSchemas } from '#connector/records.ts';
 import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
-import { storableText } from '../storable-text.ts';
+import { isStorable, storableText } from '../storable-text.ts';
 
 /** A record that cannot be read: the reason, and the ERP's number where it has one. */
 export interface BadRecord {
@@ -172,11 +172,7 @@ const pageForm = z.object({
     .refine((text) => !text.includes('\0')),
 });
 
-const keyText = z
-  .string()
-  .min(1)
-  .max(255)
-  .refine((text) => !text.includes('\0') && text.isWellFormed());
+const keyText = z.string().min(1).max(255).refine(isStorable);
 
 /** Reads the number of a record that cannot be read otherwise. */
 const keyForm: Readonly<Record<ReadStream, z.ZodType<string>>> = {

@@ -10,11 +10,10 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { parseInput } from '#platform/input.ts';
 import { sha256 } from '#platform/sha256.ts';
 import { plainKey, recordId, supplierOfRecord } from '../documents/document-keys.ts';
+import { isStorable } from '../storable-text.ts';
 
 /** The stamp of a record that has none: older than any other. */
 export const withoutTime: Timestamp = '1970-01-01T00:00:00.000000Z';
-
-const isStorable = (text: string) => !text.includes('\0') && text.isWellFormed();
 
 /** What every record must have to be stored at all; the other members are read when its documents are made. */
 const keyed = z.looseObject({

@@ -15,6 +15,7 @@ import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
 import { eraserFor, isAnyErased } from '../erasure/tombstones.ts';
 import { type NamedSubject, noteSubjects, subjectsOfEvent, subjectsOfSupplier } from '../history/subjects.ts';
+import { isStorable } from '../storable-text.ts';
 
 /** The kind of each object that a page can include, by its name; null: the mirror does not store it. */
 export const includedKinds: Readonly<Record<IncludeName, ResourceKind | null>> = {
@@ -178,9 +179,8 @@ const namedBy: Readonly<Record<ResourceKind, (object: Resource['object']) => Nam
   question: () => [],
 };
 
-const isStorable = (text: string) => text !== '' && !text.includes('\0') && text.isWellFormed();
-const storableId = recordId.refine(isStorable);
-const masterId = z.string().max(idLengthMax).refine(isStorable);
+const storableId = recordId.refine((id) => id !== '' && isStorable(id));
+const masterId = z.string().min(1).max(idLengthMax).refine(isStorable);
 
 /** Undefined for an object without an id that can be stored. */
 function resourceOf(kind: ResourceKind, object: Readonly<Record<string, unknown>>): Resource | undefined {

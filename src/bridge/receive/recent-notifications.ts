@@ -11,16 +11,15 @@ import { ShortLived } from '#platform/short-lived.ts';
 
 export interface RecentNotifications {
   /**
-   * Stores a notification, unless one with this signature is remembered or being stored: then `stored` is the outcome of
-   * that one. After a failure it is forgotten, so that the sender's next attempt stores it. `signature` has at least 64
-   * bits.
+   * Stores a notification, unless one with this signature is remembered or being stored: then its outcome is that of the
+   * other one. Resolves with whether it was stored now. Rejects as `store` does, and forgets it, so that the sender's next
+   * attempt stores it. `signature` has at least 64 bits.
    */
-  storeOnce(signature: Buffer, store: () => Promise<void>): { isNew: boolean; stored: Promise<void> };
+  storeOnce(signature: Buffer, store: () => Promise<void>): Promise<boolean>;
 }
 
 /** Notifications share a bucket by some bits of their signatures; a new one takes the place of the oldest there. */
 const bucketSize = 8;
-const alreadyStored = Promise.resolve();
 
 /** A notification that is being stored. There are as many as requests at once: some dozens. */
 interface Writing {
@@ -44,22 +43,15 @@ export function createRecentNotifications(max: number): RecentNotifications {
   let remembered: Remembered | undefined;
   const writing = new ShortLived<Writing>();
 
-  function isRemembered(first: number, second: number): boolean {
-    if (!remembered) return false;
-    const { high, low } = remembered;
+  /** Returns the place where it is remembered, among those of its bucket; -1 when it is not. */
+  function placeOf({ high, low }: Remembered, first: number, second: number): number {
     const from = (second & (buckets - 1)) * bucketSize;
     for (let place = from; place < from + bucketSize; place += 1)
-      if (high[place] === first && low[place] === second) return true;
-    return false;
+      if (high[place] === first && low[place] === second) return place;
+    return -1;
   }
 
-  function remember(first: number, second: number): void {
-    remembered ??= {
-      high: new Uint32Array(buckets * bucketSize),
-      low: new Uint32Array(buckets * bucketSize),
-      next: new Uint8Array(buckets),
-    };
-    const { high, low, next } = remembered;
+  function remember({ high, low, next }: Remembered, first: number, second: number): void {
     const bucket = second & (buckets - 1);
     const place = next[bucket] ?? 0;
     high[bucket * bucketSize + place] = first;
@@ -67,23 +59,39 @@ export function createRecentNotifications(max: number): RecentNotifications {
     next[bucket] = (place + 1) % bucketSize;
   }
 
+  function forget(from: Remembered, first: number, second: number): void {
+    const place = placeOf(from, first, second);
+    if (place < 0) return;
+    from.high[place] = 0;
+    from.low[place] = 0;
+  }
+
   return {
-    storeOnce: (signature, store) => {
+    storeOnce: async (signature, store) => {
       const first = signature.readUInt32BE(0);
       const second = signature.readUInt32BE(4);
-      const isSame = (other: Writing) => other.first === first && other.second === second;
-      const known = writing.find(isSame)?.stored ?? (isRemembered(first, second) ? alreadyStored : undefined);
-      if (known) return { isNew: false, stored: known };
+      remembered ??= {
+        high: new Uint32Array(buckets * bucketSize),
+        low: new Uint32Array(buckets * bucketSize),
+        next: new Uint8Array(buckets),
+      };
+      if (placeOf(remembered, first, second) >= 0) {
+        await writing.find((other) => other.first === first && other.second === second)?.stored;
+        return false;
+      }
       const stored = store();
+      // From now on: so those that are being stored are looked at only for a notification that comes again.
+      remember(remembered, first, second);
       const place = writing.add({ first, second, stored });
-      stored.then(
-        () => {
-          writing.remove(place);
-          remember(first, second);
-        },
-        () => writing.remove(place),
-      );
-      return { isNew: true, stored };
+      try {
+        await stored;
+      } catch (error) {
+        forget(remembered, first, second);
+        throw error;
+      } finally {
+        writing.remove(place);
+      }
+      return true;
     },
   };
 }

@@ -143,8 +143,8 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
 
   /** Reads the body, and verifies that its source has signed it. Throws an AppError for anything else. */
   async function readVerified(request: IncomingMessage, name: string, signature: Buffer): Promise<Buffer> {
-    const hasKeys = () => signingKeys.keysOf(name).length > 0;
     // Another process may have registered a webhook with a new key just now.
+    const hasKeys = () => signingKeys.keysOf(name).length > 0;
     if (!hasKeys() && !((await signingKeys.readAgain()) && hasKeys())) throw refused('no-key');
     const unverified = deps.bodies.unverified.begin();
     try {
@@ -182,11 +182,11 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     }
     const announced = feedOfTrigger(trigger);
     const feed = announced !== undefined && source.feeds.has(announced) ? announced : undefined;
-    const { isNew, stored } = source.recent.storeOnce(signature, () =>
-      store.add({ source: name, trigger, feed, body, receivedMs, ...(span && { trace: span.traceparent }) }),
-    );
     try {
-      await stored;
+      const isNew = await source.recent.storeOnce(signature, () =>
+        store.add({ source: name, trigger, feed, body, receivedMs, ...(span && { trace: span.traceparent }) }),
+      );
+      return isNew ? 'accepted' : 'repeated';
     } catch (cause) {
       // Whatever the reason is, the sender must try again, as it has the only copy.
       throw new AppError('unavailable', 'The notification could not be stored. Send it again later.', {
@@ -194,7 +194,6 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
         cause,
       });
     }
-    return isNew ? 'accepted' : 'repeated';
   }
 
   /** The same in a span. Only now: who cannot sign makes no spans, and has no say in which trace they stand. */

@@ -80,17 +80,13 @@ export function createApplication(options: ApplicationOptions): Application {
   const duration = durationHistogram(registry);
   const direct: DirectRoute[] = [];
 
-  /** Returns the request's id, and measures the request when its answer has ended. */
-  const begin = (request: IncomingMessage, response: ServerResponse, routeOf: () => string): string => {
-    const requestId = requestIdOf(request);
-    const started = performance.now();
-    response.on('close', () => {
-      const { method = '' } = request;
-      const [route, status] = [routeOf(), response.statusCode];
-      duration.observe({ method, route, status }, (performance.now() - started) / 1000);
-      if (log.isLevelEnabled('debug')) log.debug({ requestId, method, route, status }, 'request');
-    });
-    return requestId;
+  /** Measures a request whose answer has ended. */
+  const end = (request: IncomingMessage, response: ServerResponse, facts: RequestFacts): void => {
+    const { method = '' } = request;
+    const { requestId, route, startedMs } = facts;
+    const status = response.statusCode;
+    duration.observe({ method, route, status }, (performance.now() - startedMs) / 1000);
+    if (log.isLevelEnabled('debug')) log.debug({ requestId, method, route, status }, 'request');
   };
   const refuseDuringShutdown = () => {
     if (shuttingDown) throw new AppError('unavailable', 'The server is shutting down. Send the request again.');
@@ -105,7 +101,8 @@ export function createApplication(options: ApplicationOptions): Application {
   };
   const serveDirect = async (found: FoundDirect, request: IncomingMessage, response: ServerResponse) => {
     const { route, segment } = found;
-    const requestId = begin(request, response, () => route.route);
+    const facts = { requestId: requestIdOf(request), route: route.route, startedMs: performance.now() };
+    const { requestId } = facts;
     try {
       refuseDuringShutdown();
       await route.handle(request, response, { segment, requestId });
@@ -113,10 +110,16 @@ export function createApplication(options: ApplicationOptions): Application {
       response.setHeader('X-Request-Id', requestId);
       answerError(error, response, { requestId, route: route.route });
     }
+    // Its short answer is on its way. To wait for the end of it would cost a listener for each request.
+    end(request, response, facts);
   };
 
   app.use((request, response, next) => {
-    const requestId = begin(request, response, () => response.locals.route ?? 'none');
+    const requestId = requestIdOf(request);
+    const startedMs = performance.now();
+    response.on('close', () =>
+      end(request, response, { requestId, route: response.locals.route ?? 'none', startedMs }),
+    );
     response.locals.requestId = requestId;
     response.setHeader('X-Request-Id', requestId);
     checkPath(request.path);
@@ -179,6 +182,12 @@ function bareExpress({ trustsProxy }: Pick<ApplicationOptions, 'trustsProxy'>): 
 function requestIdOf({ headers }: IncomingMessage): string {
   const given = headers['x-request-id'];
   return typeof given === 'string' && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+interface RequestFacts {
+  readonly requestId: string;
+  readonly route: string;
+  readonly startedMs: number;
 }
 
 interface FoundDirect {

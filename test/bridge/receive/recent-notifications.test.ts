@@ -16,19 +16,16 @@ test('a notification is stored once, however often it comes, and each time its o
   const signature = signatureOf('one');
   const first = recent.storeOnce(signature, store);
   const second = recent.storeOnce(Buffer.from(signature), store);
-  expect([first.isNew, second.isNew, stores]).toEqual([true, false, 1]);
+  expect(stores).toBe(1);
   let acknowledged = false;
-  void second.stored.then(() => {
+  void second.then(() => {
     acknowledged = true;
   });
   await turn();
   expect(acknowledged, 'not before it is stored').toBe(false);
   writing.resolve();
-  await Promise.all([first.stored, second.stored]);
-  await turn();
-  const third = recent.storeOnce(signature, store);
-  await third.stored;
-  expect([third.isNew, stores]).toEqual([false, 1]);
+  expect(await Promise.all([first, second])).toEqual([true, false]);
+  expect([await recent.storeOnce(signature, store), stores]).toEqual([false, 1]);
 });
 
 test('a failed one is stored when it comes again', async () => {
@@ -36,19 +33,30 @@ test('a failed one is stored when it comes again', async () => {
   const refuse = () => Promise.reject(new Error('refused'));
   const first = recent.storeOnce(signatureOf('a'), refuse);
   const second = recent.storeOnce(signatureOf('a'), refuse);
-  await expect(first.stored).rejects.toThrow('refused');
-  await expect(second.stored).rejects.toThrow('refused');
-  expect(recent.storeOnce(signatureOf('a'), async () => undefined).isNew).toBe(true);
+  await expect(first).rejects.toThrow('refused');
+  await expect(second).rejects.toThrow('refused');
+  let stores = 0;
+  const store = async () => {
+    stores += 1;
+  };
+  expect(await recent.storeOnce(signatureOf('a'), store)).toBe(true);
+  expect(await recent.storeOnce(signatureOf('a'), store)).toBe(false);
+  expect(stores).toBe(1);
+});
+
+test('one that cannot even begin to be stored is not remembered', async () => {
+  const recent = createRecentNotifications(10);
+  const fail = () => {
+    throw new Error('no memory');
+  };
+  await expect(recent.storeOnce(signatureOf('a'), fail)).rejects.toThrow('no memory');
+  expect(await recent.storeOnce(signatureOf('a'), async () => undefined)).toBe(true);
 });
 
 test('nearly all of the last ones are remembered, and those long before are not', async () => {
   const max = 1_000;
   const recent = createRecentNotifications(max);
-  const store = async (number: number) => {
-    const { isNew, stored } = recent.storeOnce(signatureOf(String(number)), async () => undefined);
-    await stored;
-    return isNew;
-  };
+  const store = (number: number) => recent.storeOnce(signatureOf(String(number)), async () => undefined);
   const count = 20 * max;
   for (let number = 0; number < count; number += 1) expect(await store(number)).toBe(true);
   let known = 0;

@@ -77,7 +77,7 @@ export function createPageStore(deps: {
 }): StorePage {
   const { feed, pull, clock, log } = deps;
   const watch = deps.watchOf?.(feed.feed);
-  const refreshStatistics = createStatisticsRefresh(deps.database);
+  const refreshStatistics = createStatisticsRefresh(deps.database, log);
   const knownSuppliers = createKnownSuppliers();
 
   /** What belongs to the page beside its records. It is sent while the database still writes them. */
@@ -128,7 +128,7 @@ export function createPageStore(deps: {
       log.warn({ ...feed, count: stored.unreadable.length }, `records are not as documented: ${stored.unreadable[0]}`);
     }
     if (changed + resources > 0) deps.wakeFlows();
-    await refreshStatistics(changed);
+    refreshStatistics(changed);
     return { stamps: stored.stamps, changed, watermark };
   };
 }
@@ -175,20 +175,26 @@ const checkAgainFactor = 10;
 /**
  * Returns a function that is called after each commit with the number of changed records, and keeps the query planner's
  * statistics of the mirror fresh. PostgreSQL analyses its tables once a minute; a first read stores a million records
- * in that time. As long as the planner takes the table for empty, it scans the whole table for each page. Rejects when
- * the database is away.
+ * in that time. As long as the planner takes the table for empty, it scans the whole table for each page. The next pages
+ * do not wait for it: at 100,000 records it takes as long as five of them.
  */
-function createStatisticsRefresh(sql: Sql): (changed: number) => Promise<void> {
+function createStatisticsRefresh(sql: Sql, log: Logger): (changed: number) => void {
   let stored = 0;
   let nextCheck = firstCheckAfter;
-  return async (changed) => {
-    stored += changed;
-    if (stored < nextCheck) return;
-    nextCheck = stored * checkAgainFactor;
+
+  async function refresh(): Promise<void> {
     const [known] = await sql.query<{ rows: number }>(
       `select reltuples::float8 as rows from pg_class where oid = 'bridge.mirror'::regclass`,
     );
     // With `skip_locked` a process does not wait while another one analyses the same table.
     if (known && known.rows < stored) await sql.query('analyze (skip_locked) bridge.mirror, bridge.flow_documents');
+  }
+
+  return (changed) => {
+    stored += changed;
+    if (stored < nextCheck) return;
+    nextCheck = stored * checkAgainFactor;
+    // PostgreSQL does it later by itself.
+    refresh().catch((err: unknown) => log.warn({ err }, 'the statistics of the mirror could not be refreshed'));
   };
 }
