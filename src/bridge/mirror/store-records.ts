@@ -14,7 +14,7 @@ import { eraserFor, isAnyErased, versionsWithout } from '../erasure/tombstones.t
 import { createKnownSuppliers, type KnownSuppliers, readSupplierMark } from '../history/known-suppliers.ts';
 import { addEvents, eventOf, eventsWithoutName, noteSubjects } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
-import { type Version, versionsOf, withoutTime } from './read-version.ts';
+import { type PreparedVersions, prepareVersions, type Version, withoutTime } from './read-version.ts';
 
 /** A version that a page showed, although the mirror holds a newer one. */
 export interface OlderVersion {
@@ -39,14 +39,14 @@ export interface StoredPage {
   readonly older: readonly OlderVersion[];
 }
 
-/** A page of a feed: its records as they came, or as `versionsOf` has read them. */
+/** A page of a feed: its records as they came, or as `prepareVersions` prepares them. */
 export type RecordsToStore = {
   readonly source: string;
   readonly feed: FeedName;
   readonly now: Timestamp;
   /** The pull that reads it: the documents that it marks as due keep its id. */
   readonly pull?: string | undefined;
-} & ({ readonly records: readonly Record<string, unknown>[] } | { readonly versions: readonly Version[] });
+} & ({ readonly records: readonly Record<string, unknown>[] } | { readonly prepared: PreparedVersions });
 
 export interface StoreOptions {
   /** Older versions replace newer ones: the source has shown them for the lateness bound. */
@@ -82,21 +82,23 @@ export async function sendRecords(
 ): Promise<StoredPage & { readonly written: Promise<void> }> {
   const { source, feed, now, pull } = page;
   const { knownSuppliers = createKnownSuppliers() } = options;
-  const shown = 'versions' in page ? page.versions : versionsOf(page.records, feed);
-  const stamps = shown.map(({ modified }) => modified);
-  const newest = newestVersions(shown);
-  if (newest.length === 0) {
+  const { ids, versions: preparing } = 'prepared' in page ? page.prepared : prepareVersions(page.records, feed);
+  if (ids.length === 0) {
     const nothing = { changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
-    return { stamps, ...nothing, written: Promise.resolve() };
+    return { stamps: [], ...nothing, written: Promise.resolve() };
   }
   const isOfEvents = feeds[feed].event === 'id';
-  const [, shownBefore, kinds, mark, isAny] = await Promise.all([
+  // The versions are made while the database looks for what it holds of them.
+  const [, shownBefore, kinds, mark, isAny, shown] = await Promise.all([
     lockSources(tx, [source]),
-    readHeld(tx, source, feed, newest),
+    readHeld(tx, source, feed, ids),
     readWantedKinds(tx, source),
     isOfEvents ? readSupplierMark(tx, source) : null,
     isAnyErased(tx),
+    preparing,
   ]);
+  const stamps = shown.map(({ modified }) => modified);
+  const newest = newestVersions(shown);
   const { versions, held } = await withoutErased(tx, { source, feed, held: shownBefore, isAny }, newest);
   const { changed, restored, older } = compare(versions, held, options.believeOlder ?? false);
   if (restored.length > 0) await restore(tx, source, feed, restored);
@@ -172,7 +174,7 @@ async function withoutErased(
   );
   if (!eraser) return { versions, held };
   const rest = newestVersions([...same, ...versionsWithout(eraser, differing, feed)]);
-  return { versions: rest, held: await readHeld(tx, source, feed, rest) };
+  return { versions: rest, held: await readHeld(tx, source, feed, idsOf(rest)) };
 }
 
 interface Comparison {
@@ -214,31 +216,26 @@ interface Held {
   gone: boolean;
 }
 
-/** The versions of these records in the mirror. The source's lock keeps them so until the end of the transaction. */
-async function readHeld(
-  tx: Sql,
-  source: string,
-  feed: FeedName,
-  versions: readonly Version[],
-): Promise<Map<string, Held>> {
+/** What the mirror holds of these records. The source's lock keeps them so until the end of the transaction. */
+async function readHeld(tx: Sql, source: string, feed: FeedName, ids: readonly string[]): Promise<Map<string, Held>> {
   const rows = await tx.query<Held>(
     `select record_id, modified, content_hash, missing_since is not null or gone is not null as missed,
        gone is not null as gone
      from bridge.mirror where source = $1 and feed = $2 and record_id = any($3::text[])`,
-    [source, feed, idsOf(versions)],
+    [source, feed, textArray(ids)],
   );
   return new Map(rows.map((row) => [row.record_id, row]));
 }
 
-function idsOf(versions: readonly Version[]): Buffer {
-  return textArray(versions.map(({ recordId }) => recordId));
+function idsOf(versions: readonly Version[]): string[] {
+  return versions.map(({ recordId }) => recordId);
 }
 
 async function restore(tx: Sql, source: string, feed: FeedName, versions: readonly Version[]): Promise<void> {
   await tx.query(
     `update bridge.mirror set missing_since = null, gone = null
      where source = $1 and feed = $2 and record_id = any($3::text[])`,
-    [source, feed, idsOf(versions)],
+    [source, feed, textArray(idsOf(versions))],
   );
 }
 
@@ -258,7 +255,7 @@ async function keepHistory(
        select source, feed, record_id, modified, content_hash, body, seen, $4 from before on conflict do nothing
      )
      select record_id, body from before`,
-    [source, feed, idsOf(replaced), now],
+    [source, feed, textArray(idsOf(replaced)), now],
   );
   return new Map(rows.map(({ record_id, body }) => [record_id, JSON.parse(body) as object]));
 }
@@ -299,7 +296,7 @@ async function replace(tx: Sql, source: string, feed: FeedName, replaced: readon
       source,
       feed,
       now,
-      idsOf(replaced),
+      textArray(idsOf(replaced)),
       replaced.map(({ modified }) => modified),
       byteaArray(replaced.map(({ hash }) => hash)),
       textArray(replaced.map(({ sourcingEvent }) => sourcingEvent)),

@@ -1,9 +1,8 @@
 /** Follows the pages of a feed by `next` to the last one, and reads the next page while the caller stores this one. */
-import { setImmediate } from 'node:timers/promises';
 import type { FeedName } from '#contract/feed.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { type Version, versionsOf } from '../mirror/read-version.ts';
+import { type PreparedVersions, prepareVersions } from '../mirror/read-version.ts';
 import type { FeedReader, PulledPage, ReadPosition } from './feed/feed-reader.ts';
 import type { EmptyPages } from './windows/scan-types.ts';
 
@@ -11,8 +10,6 @@ import type { EmptyPages } from './windows/scan-types.ts';
 const repeatedPagesMax = 20;
 /** An empty last page is asked for this often in all. */
 const attemptsForEmptyEnd = 3;
-/** Preparing so many records takes about a millisecond. */
-const recordsPerSlice = 100;
 
 /**
  * The pages cannot be followed further: `next` returns to a page that was read, shows only empty pages, or is refused.
@@ -30,7 +27,7 @@ export class PagesBroken extends AppError {
 
 export interface ForwardPage extends PulledPage {
   /** The records as the mirror stores them; undefined where they were not prepared, or cannot be read. */
-  readonly versions?: readonly Version[] | undefined;
+  readonly prepared?: PreparedVersions | undefined;
   /** Begins to read the next page, while this one is stored. */
   readonly readAhead: () => void;
 }
@@ -128,21 +125,13 @@ function isEmptyEnd({ records, next }: PreparedPage): boolean {
 
 async function readPrepared(reader: FeedReader, at: { next: string }, feed: FeedName): Promise<PreparedPage> {
   const page = await readConfirmed(reader, at);
-  return { ...page, versions: await versionsIfReadable(page.records, feed) };
+  return { ...page, prepared: preparedIfReadable(page.records, feed) };
 }
 
-/**
- * Returns undefined where a record cannot be read: storing the page reports it. The work is done in slices, so that the
- * database's answers for the page before are handled in between.
- */
-async function versionsIfReadable(records: PulledPage['records'], feed: FeedName): Promise<Version[] | undefined> {
-  const versions: Version[] = [];
+/** Returns undefined where a record cannot be read: storing the page reports it. */
+function preparedIfReadable(records: PulledPage['records'], feed: FeedName): PreparedVersions | undefined {
   try {
-    for (let at = 0; at < records.length; at += recordsPerSlice) {
-      if (at > 0) await setImmediate();
-      versions.push(...versionsOf(records.slice(at, at + recordsPerSlice), feed));
-    }
-    return versions;
+    return prepareVersions(records, feed);
   } catch {
     return undefined;
   }

@@ -56,7 +56,7 @@ describe('reading ahead', () => {
     const { reader } = readerOf(3);
     const yielded: unknown[] = [];
     for await (const page of readForward(reader, {}, options)) {
-      yielded.push([page.records, page.versions]);
+      yielded.push([page.records, await page.prepared?.versions]);
       page.readAhead();
     }
     const pages = [1, 2, 3].map((n) => lotAwards.slice(n, n + 1));
@@ -67,12 +67,12 @@ describe('reading ahead', () => {
   test('leaves it to the page store to refuse a record that cannot be stored', async () => {
     const bad = { records: [{ modified: '2029-01-01' }] };
     const { reader } = readerOf(2, async (n) => pageOf(n, n === 1 ? '2' : undefined, n === 2 ? bad : {}));
-    const versions: unknown[] = [];
+    const prepared: unknown[] = [];
     for await (const page of readForward(reader, {}, options)) {
       page.readAhead();
-      versions.push(page.versions);
+      prepared.push(page.prepared);
     }
-    expect(versions).toEqual([undefined, undefined]);
+    expect(prepared).toEqual([undefined, undefined]);
   });
 
   test('throws the error of a page when that page is awaited, not before', async () => {

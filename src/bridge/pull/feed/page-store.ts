@@ -4,7 +4,7 @@
  */
 
 import { createKnownSuppliers, type KnownSuppliers } from '#bridge/history/known-suppliers.ts';
-import { readVersionKey, type Version, withoutTime } from '#bridge/mirror/read-version.ts';
+import { type PreparedVersions, readVersionKey, withoutTime } from '#bridge/mirror/read-version.ts';
 import { type StoredPage, sendRecords, storeRecords } from '#bridge/mirror/store-records.ts';
 import { sendIncludes } from '#bridge/mirror/store-resources.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -22,8 +22,8 @@ import { recordSuspects } from './suspect-versions.ts';
 
 export interface PageToStore {
   readonly records: readonly Record<string, unknown>[];
-  /** The same records as the mirror stores them, where they were prepared already. */
-  readonly versions?: readonly Version[] | undefined;
+  /** The same records as the mirror stores them, where they are prepared already. */
+  readonly prepared?: PreparedVersions | undefined;
   /** Called once while the database is at work. */
   readonly whileWriting?: () => void;
   readonly includes?: PulledPage['includes'];
@@ -139,11 +139,11 @@ export function createPageStore(deps: {
 async function sendReadable(
   tx: Sql,
   { knownSuppliers, ...feed }: FeedId & { feed: FeedName; pull: string; knownSuppliers: KnownSuppliers },
-  { records, versions, whileWriting }: PageToStore,
+  { records, prepared, whileWriting }: PageToStore,
   now: Timestamp,
 ): ReturnType<typeof sendRecords> {
   try {
-    const read = versions === undefined ? { records } : { versions };
+    const read = prepared === undefined ? { records } : { prepared };
     const options = { knownSuppliers, ...(whileWriting === undefined ? {} : { whileWriting }) };
     return await sendRecords(tx, { ...feed, ...read, now }, options);
   } catch (error) {
