@@ -235,7 +235,7 @@ test('the clock of the source is off', async () => {
   for (const offMs of [-3_600_000, 3_600_000])
     expect(await lineOf(offMs)).toMatchObject({
       level: 'warn',
-      message: expect.stringMatching(/^35\d\d\.\d s from this machine/),
+      message: expect.stringMatching(/^3(5|6)\d\d\.\d s from this machine/),
       todo: expect.stringContaining('NTP'),
     });
 });
