@@ -232,10 +232,11 @@ test('the clock of the source is off', async () => {
     return (await checkSource(command, command.source)).find(({ name }) => name.endsWith(': clock'));
   };
   expect(await lineOf(0)).toMatchObject({ level: 'ok' });
-  for (const offMs of [-3_600_000, 3_600_000])
+  // Some seconds less than an hour: `Date` has whole seconds, and the answer takes a moment.
+  for (const offMs of [-3_590_000, 3_590_000])
     expect(await lineOf(offMs)).toMatchObject({
       level: 'warn',
-      message: expect.stringMatching(/^3(5|6)\d\d\.\d s from this machine/),
+      message: expect.stringMatching(/^35\d\d\.\d s from this machine/),
       todo: expect.stringContaining('NTP'),
     });
 });

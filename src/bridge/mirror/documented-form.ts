@@ -48,6 +48,13 @@ function isListOfIfGiven(value: unknown, check: Check): boolean {
 const isCell: Check = ({ column_name: column, value, currency }) =>
   isText(column) && isText(value) && isTextIfGiven(currency);
 
+/** What bids and awards of a lot have in common. */
+const isOfLot: Check = (record) =>
+  isId(record['id']) &&
+  isId(record['sourcing_event']) &&
+  isIdIfGiven(record['sourcing_request']) &&
+  isText(record['lot_name']);
+
 /** For the feeds with the most records; records of other feeds are checked by their schema. */
 const fastChecks: Readonly<Partial<Record<FeedName, Check>>> = {
   'sourcing-events': (event) =>
@@ -67,18 +74,12 @@ const fastChecks: Readonly<Partial<Record<FeedName, Check>>> = {
     isListOfIfGiven(event['tags'], ({ name, value }) => isText(name) && isText(value)) &&
     (event['is_test'] === undefined || typeof event['is_test'] === 'boolean'),
   'latest-bids': (lot) =>
-    isId(lot['id']) &&
-    isId(lot['sourcing_event']) &&
-    isIdIfGiven(lot['sourcing_request']) &&
+    isOfLot(lot) &&
     isId(lot['supplier']) &&
-    isText(lot['lot_name']) &&
     isListOf(lot['bids'], ({ value, volume }) => isAmount(value) && isAmountIfGiven(volume)) &&
     isListOf(lot['bid_sheet_values'], isCell),
   awards: (lot) =>
-    isId(lot['id']) &&
-    isId(lot['sourcing_event']) &&
-    isIdIfGiven(lot['sourcing_request']) &&
-    isText(lot['lot_name']) &&
+    isOfLot(lot) &&
     isTextIfGiven(lot['scenario_name']) &&
     isListOf(
       lot['awards'],

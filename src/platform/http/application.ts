@@ -80,7 +80,7 @@ export function createApplication(options: ApplicationOptions): Application {
   const duration = durationHistogram(registry);
   const direct: DirectRoute[] = [];
 
-  /** Measures a request whose answer has ended. */
+  /** Measures a request that was answered. */
   const end = (request: IncomingMessage, response: ServerResponse, facts: RequestFacts): void => {
     const { method = '' } = request;
     const { requestId, route, startedMs } = facts;
