@@ -23,7 +23,7 @@ const wasm = ['--no-wasm-dynamic-tiering', '--no-wasm-tier-up'];
  * The allocator of Linux (glibc) has one heap for all threads, not one for each that keeps what was freed in it, and
  * returns large blocks to the system. Another C library ignores this.
  */
-const allocator = 'glibc.malloc.arena_max=1:glibc.malloc.trim_threshold=131072:glibc.malloc.mmap_threshold=131072';
+const allocator = 'glibc.malloc.arena_max=1:glibc.malloc.trim_threshold=131072:glibc.malloc.mmap_threshold=65536';
 
 /** A flag that the user has set wins. May start Node anew, in the same process: then it does not return. */
 export function prepareNode() {

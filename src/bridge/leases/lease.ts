@@ -5,7 +5,7 @@
  * the lease when it expires.
  */
 import type { Database } from '#platform/database/database.ts';
-import { prepared, preparedGuard, type Sql, withoutFlush } from '#platform/database/sql.ts';
+import { type PreparedStatement, prepared, preparedGuard, type Sql, withoutFlush } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { LivenessLock } from './liveness-lock.ts';
 
@@ -27,9 +27,10 @@ export interface Lease {
   /**
    * Keeps the lease while `work` runs outside of a transaction, however long that takes. The signal aborts when the
    * lease is lost, or when it could not be renewed for so long that it will soon expire. Rejects with LeaseLost when
-   * the lease was lost before the work began.
+   * the lease was lost before the work began. `read` is sent behind the first renewal, in the same write.
    */
   during<T>(work: (lost: AbortSignal) => Promise<T>): Promise<T>;
+  during<T, R>(work: (lost: AbortSignal, found: R) => Promise<T>, read: (sql: Sql) => Promise<R>): Promise<T>;
   /** Frees the lease; does nothing when another process holds it by now. */
   release(): Promise<void>;
 }
@@ -148,9 +149,7 @@ function leaseOf(
    * writes. A process that is paused in between blocks others no longer than the lease lasts: then the server ends its
    * connection.
    */
-  const renew = async (sql: Sql) => {
-    // Outside of a transaction it need not wait for the disk: a lease whose renewal is undone expires earlier.
-    const statement = sql === database ? renewAlone : renewLease;
+  const renew = async (sql: Sql, statement: PreparedStatement) => {
     const [held] = await sql.query(statement, [name, fencingToken, holder, leaseMs, String(leaseMs)]);
     if (!held) throw new LeaseLost(name);
   };
@@ -159,20 +158,20 @@ function leaseOf(
     fencingToken,
     transaction: <T, G>(work: (tx: Sql, guarded: G) => Promise<T>, guard?: (tx: Sql) => Promise<G>) =>
       database.transaction(async (tx) => {
-        const [, guarded] = await Promise.all([renew(tx), guard?.(tx)]);
+        const [, guarded] = await Promise.all([renew(tx, renewLease), guard?.(tx)]);
         return work(tx, guarded as G);
       }),
-    during: async (work) => {
+    during: async <T, R>(work: (lost: AbortSignal, found: R) => Promise<T>, read?: (sql: Sql) => Promise<R>) => {
       // The time before the statement, not after it: the lease begins at some instant in between.
       let renewedMs = performance.now();
       // A process that was paused must not begin work that another process has taken over.
-      await renew(database);
+      const [, found] = await database.session((sql) => Promise.all([renew(sql, renewAlone), read?.(sql)]));
       const lost = new AbortController();
       const timer = setInterval(() => {
         const askedMs = performance.now();
         const stop = () => lost.abort(new LeaseLost(name));
         if (askedMs - renewedMs > leaseMs * (1 - marginShare) - renewEveryMs) stop();
-        renew(database).then(
+        renew(database, renewAlone).then(
           () => {
             renewedMs = askedMs;
           },
@@ -182,7 +181,7 @@ function leaseOf(
         );
       }, renewEveryMs);
       try {
-        return await work(lost.signal);
+        return await work(lost.signal, found as R);
       } finally {
         clearInterval(timer);
       }
@@ -198,6 +197,7 @@ const renewal = `update bridge.leases set expires = clock_timestamp() + $4 * int
   where name = $1 and fencing_token = $2 and holder = $3
   returning set_config('idle_in_transaction_session_timeout', $5, true)`;
 const renewLease = preparedGuard(renewal);
+/** Outside of a transaction it need not wait for the disk: a lease whose renewal is undone expires earlier. */
 const renewAlone = prepared(`${renewal}, ${withoutFlush}`);
 /** Not flushed either: a release that is undone leaves a lease that its process can take again, and that expires. */
 const releaseLease = prepared(

@@ -103,15 +103,16 @@ export async function sendRecords(
   const { changed, restored, older } = compare(versions, held, options.believeOlder ?? false);
   if (restored.length > 0) await restore(tx, source, feed, restored);
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
-  const before = replaced.length > 0 ? await keepHistory(tx, source, feed, replaced, now) : new Map<string, object>();
+  const keeping = keepHistory(tx, source, feed, replaced, now);
   const added = changed.filter(({ recordId }) => !held.has(recordId));
   const shownEvents = isOfEvents ? added.flatMap(({ record }) => eventOf(record)) : [];
-  // Sent before the records: its answer comes while the database writes them.
+  // Both are sent before the records: their answers come while the database writes these.
   const findingNameless = eventsWithoutName(tx, source, shownEvents);
   const writing = write(tx, { source, feed, now }, { replaced, added });
   // Thrown where they are awaited; until then a rejection must not count as unhandled.
-  for (const sent of [findingNameless, writing]) sent.catch(() => undefined);
+  for (const sent of [keeping, findingNameless, writing]) sent.catch(() => undefined);
   options.whileWriting?.();
+  const before = await keeping;
   const touched = [...changed, ...restored.filter(({ recordId }) => held.get(recordId)?.gone)];
   const namers = namesAny(feed, kinds) ? touched : [];
   const keys = namers.flatMap(({ recordId, record }) => {
@@ -247,6 +248,7 @@ async function keepHistory(
   replaced: readonly Version[],
   now: Timestamp,
 ): Promise<Map<string, object>> {
+  if (replaced.length === 0) return new Map();
   const rows = await tx.query<{ record_id: string; body: string }>(
     `with before as (
        select * from bridge.mirror where source = $1 and feed = $2 and record_id = any($3::text[])

@@ -84,14 +84,16 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
   let due: DuePull | undefined;
   try {
     for (;;) {
-      due = await readDuePull(deps.database, feed, timestampNow(clock));
-      if (!due) return;
-      const found = due;
-      const smallerPageSize = await lease.during((lost) => {
-        // The lease is kept around the whole pull: a request may be under way while the page before it is stored.
-        const pull = openPull(deps, lease, feed, found, pageSize, AbortSignal.any([signal, lost]));
-        return inPullTrace({ ...pull, database: deps.database }, () => pullOnce(pull));
-      });
+      const smallerPageSize = await lease.during(
+        (lost, found: DuePull | undefined) => {
+          due = found;
+          if (!found) return Promise.resolve(undefined);
+          // The lease is kept around the whole pull: a request may be under way while the page before it is stored.
+          const pull = openPull(deps, lease, feed, found, pageSize, AbortSignal.any([signal, lost]));
+          return inPullTrace({ ...pull, database: deps.database }, () => pullOnce(pull));
+        },
+        (sql) => readDuePull(sql, feed, timestampNow(clock)),
+      );
       if (smallerPageSize === undefined) return;
       pageSize = smallerPageSize;
     }
