@@ -5,6 +5,7 @@
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { textArray, timeArray, utf8Array } from '#platform/database/binary-array.ts';
+import type { Database } from '#platform/database/database.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
 import { findErased } from '../erasure/tombstones.ts';
 
@@ -27,8 +28,7 @@ const tracedIntoInbox = `insert into bridge.inbox (source, trigger, feed, body, 
 
 /** Inserts nothing when a person was erased: the texts have to be looked at first. */
 const unlessErased = (statement: string) =>
-  prepared(`with stored as (${statement} where not exists (select from bridge.erased_persons))
-   select exists (select from bridge.erased_persons) as "hasErased"`);
+  prepared(`${statement} where not exists (select from bridge.erased_persons)`);
 
 const statements = {
   plain: { insert: prepared(intoInbox), unlessErased: unlessErased(intoInbox) },
@@ -36,19 +36,23 @@ const statements = {
 };
 
 /**
- * Stores notifications in one statement, hence one commit, without erased persons. Rejects when the database does not take
- * them.
+ * Stores notifications, one at least, in one statement, hence one commit, without erased persons. Rejects when the database
+ * does not take them.
  */
-export async function storeNotifications(sql: Sql, notifications: readonly ReceivedNotification[]): Promise<void> {
+export async function storeNotifications(
+  database: Database,
+  notifications: readonly ReceivedNotification[],
+): Promise<void> {
   const isTraced = notifications.some(({ trace }) => trace !== undefined);
   const { insert, unlessErased: insertUnlessErased } = statements[isTraced ? 'traced' : 'plain'];
-  const [stored] = await sql.query<{ hasErased: boolean }>(insertUnlessErased, paramsOf(notifications, isTraced));
-  if (stored?.hasErased !== true) return;
-  const eraser = await findErased(sql, () => notifications.map(({ body }) => body.toString()));
+  // To ask in the same statement whether one was erased would make it take half as long again.
+  const stored = await database.execute(insertUnlessErased, paramsOf(notifications, isTraced));
+  if (stored > 0) return;
+  const eraser = await findErased(database, () => notifications.map(({ body }) => body.toString()));
   const withoutErased = (body: Buffer) =>
     eraser?.isIn(body.toString()) ? Buffer.from(JSON.stringify(eraser.takeOutOf(JSON.parse(body.toString())))) : body;
   const without = notifications.map(({ body, ...rest }) => ({ ...rest, body: withoutErased(body) }));
-  await sql.query(insert, paramsOf(without, isTraced));
+  await database.query(insert, paramsOf(without, isTraced));
 }
 
 function paramsOf(notifications: readonly ReceivedNotification[], isTraced: boolean): unknown[] {

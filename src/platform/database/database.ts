@@ -6,11 +6,15 @@
  */
 import type { Logger } from '#platform/log.ts';
 import { createConnectionPool } from './connection-pool.ts';
-import type { Sql } from './sql.ts';
-import { copyInto, runStatement, sqlOn } from './statement.ts';
+import type { PreparedStatement, Sql } from './sql.ts';
+import { copyInto, countWritten, runStatement, sqlOn } from './statement.ts';
 import { runTransaction } from './transaction.ts';
 
 export interface Database extends Sql {
+  /**
+   * Runs one INSERT, UPDATE or DELETE and returns how many rows it has written: cheaper than to have it return something.
+   */
+  execute(statement: string | PreparedStatement, params?: readonly unknown[]): Promise<number>;
   /**
    * Runs `work` in one transaction (READ COMMITTED) and commits. When `work` throws, the transaction is rolled back and
    * the error is thrown on. After a serialization failure or a deadlock (40001, 40P01), which the server has rolled
@@ -40,6 +44,7 @@ export function createDatabase(options: {
   const pool = createConnectionPool(options);
   return {
     query: (statement, params) => pool.withConnection((connection) => runStatement(connection, statement, params)),
+    execute: (statement, params) => pool.withConnection((connection) => countWritten(connection, statement, params)),
     copy: (into, rows) => pool.withConnection((connection) => copyInto(connection, into, rows)),
     transaction: (work) => runTransaction(pool, work),
     session: (use) =>

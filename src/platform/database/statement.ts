@@ -38,16 +38,33 @@ function queryOf({ name, text, readText }: PreparedStatement): QueryConfig {
 
 /** Runs one statement and returns its rows. Rejects with the driver's DatabaseError for what the server refuses. */
 export async function runStatement<Row extends object>(
-  { client, place }: Connection,
+  connection: Connection,
   statement: string | PreparedStatement,
   params?: readonly unknown[],
 ): Promise<Row[]> {
+  const result = await resultOf<Row>(connection, statement, params);
+  // For several statements in one text the driver returns an array of results, which its types do not say.
+  return Array.isArray(result) ? [] : result.rows;
+}
+
+/** Runs one statement and returns how many rows it has written; rejects as `runStatement` does. */
+export async function countWritten(
+  connection: Connection,
+  statement: string | PreparedStatement,
+  params?: readonly unknown[],
+): Promise<number> {
+  return (await resultOf(connection, statement, params)).rowCount ?? 0;
+}
+
+async function resultOf<Row extends object>(
+  { client, place }: Connection,
+  statement: string | PreparedStatement,
+  params?: readonly unknown[],
+): Promise<QueryResult<Row>> {
   const query = typeof statement === 'string' ? { text: statement } : queryOf(statement);
   sendTogether(client);
   try {
-    const result = await send<Row>(client, params ? { ...query, values: [...params] } : query);
-    // For several statements in one text the driver returns an array of results, which its types do not say.
-    return Array.isArray(result) ? [] : result.rows;
+    return await send<Row>(client, params ? { ...query, values: [...params] } : query);
   } catch (error) {
     // The driver's stack ends at its socket: this one leads to the caller.
     if (error instanceof Error) Error.captureStackTrace(error);

@@ -152,11 +152,11 @@ describe('a signed notification', () => {
     const order: string[] = [];
     const database: Database = {
       ...db.database,
-      query: async (statement, params) => {
-        const rows = await db.database.query<never>(statement, params);
+      execute: async (statement, params) => {
+        const written = await db.database.execute(statement, params);
         // It is visible on another connection: it is committed, not only written.
         order.push(`committed ${(await inbox()).length}`);
-        return rows;
+        return written;
       },
     };
     const woken = { push: (key: string) => order.push(`woken ${key}`) } as unknown as string[];
@@ -358,10 +358,10 @@ describe('when a notification cannot be stored', () => {
     let writes = 0;
     const database: Database = {
       ...db.database,
-      query: async (statement, params) => {
+      execute: async (statement, params) => {
         writes += 1;
         await open.promise;
-        return db.database.query(statement, params);
+        return db.database.execute(statement, params);
       },
     };
     const endpoint = await startEndpoint({ database, backlogMax: 3 });

@@ -128,6 +128,16 @@ describe('values', () => {
     });
     expect(await database.query(prepared(text), [1])).toEqual([{ value: 'Ж', n: 1, none: null }]);
   });
+
+  it('of a statement that writes without RETURNING: how many rows it has written', async () => {
+    const add = prepared('insert into counters select id, 0 from unnest($1::int[]) as id on conflict do nothing');
+    expect(await database.execute(add, [[901, 902, 903]])).toBe(3);
+    expect(await database.execute(add, [[903, 904]])).toBe(1);
+    expect(await database.execute(add, [[904]])).toBe(0);
+    expect(await database.execute('update counters set value = 1 where id > $1', [902])).toBe(2);
+    expect(await failure(database.execute(add, [['x']]))).toMatchObject({ code: '22P02' });
+    expect(await database.execute('delete from counters where id > 900')).toBe(4);
+  });
 });
 
 describe('a transaction', () => {
