@@ -22,5 +22,6 @@ export function killedAfter(database: Database, statements: number): Database {
     ...database,
     ...mortal(database),
     transaction: (work) => database.transaction((tx) => work(mortal(tx))),
+    session: (use) => database.session((session) => use(mortal(session))),
   };
 }

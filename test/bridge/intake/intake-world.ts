@@ -504,6 +504,7 @@ export function dyingDatabase(database: Database, point: () => void): Database {
   return {
     ...database,
     ...sqlOf(database),
+    session: (use) => database.session((session) => use(sqlOf(session))),
     transaction: async (work) => {
       point();
       const result = await database.transaction((tx) => work(sqlOf(tx)));

@@ -93,6 +93,7 @@ function mortal(database: Database, life: Life): Database {
   return {
     ...database,
     ...watched(database, 'outside'),
+    session: (use) => database.session((session) => use(watched(session, 'outside'))),
     transaction: async (work) => {
       const result = await database.transaction(async (tx) => work(watched(tx, 'in a transaction')));
       // After the commit, before the process gets the answer.
