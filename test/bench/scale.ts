@@ -237,13 +237,13 @@ async function memoryOfService(installation: Installation): Promise<number> {
     await client.connect();
     const { organisation, key } = await createOrganisation(url, await installation.adminToken(), ['feeds']);
     await fillFeed(client, organisation, records);
-    const targets = await createWebhooks(url, installation, receiver.ports);
+    const webhookIds = await createWebhooks(url, installation, receiver.ports);
     const pages = Array.from({ length: servicePages }, (_, index) => {
       const path = `${feedPath}&modified_after=${stampOf((index * 1_000) % (records - 1_000))}`;
       return `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\n\r\n`;
     });
     return await mostMemory(started, async () => {
-      await enqueue(installation, targets, notifications);
+      await enqueue(installation, webhookIds, notifications);
       await load.run({ port, connections: 4, requests: pages });
       await until(async () => (await receiver.count()) >= notifications);
     });

@@ -38,7 +38,7 @@ export async function watchFeeds(
       // The lock waits for transactions that are writing notifications, so that all of them are read, or none.
       await tx.query('lock table service.deliveries in share row exclusive mode');
       return tx.query<{ trigger: string; payload: Record<string, unknown> }>(
-        'delete from service.deliveries where organisation_id = $1 returning trigger, payload',
+        'delete from service.deliveries where webhook_id in (select id from service.webhooks where organisation_id = $1) returning trigger, payload',
         [organisation.id],
       );
     });

@@ -33,7 +33,8 @@ export interface PreparedStatement {
 
 /**
  * In the list that a statement returns, it lets its transaction commit without waiting for the disk: a server that crashes
- * may undo it, and nothing that was committed before it.
+ * may undo it, and nothing that was committed before it. It is called for each row, so a statement that returns many has
+ * it in a condition of its own: `(select ${withoutFlush}) is not null`.
  */
 export const withoutFlush = `set_config('synchronous_commit', 'off', true)`;
 

@@ -67,7 +67,7 @@ export function createMisbehavingFetch({ fetch, database, clock, misbehaviour, r
 
   const organisationOf = async ({ headers }: GuardedRequest): Promise<string | undefined> => {
     const [row] = await database.query<{ organisation_id: string }>(
-      'select organisation_id from service.deliveries where id = $1',
+      'select w.organisation_id from service.deliveries d join service.webhooks w on w.id = d.webhook_id where d.id = $1',
       [headers?.['webhook-id']],
     );
     return row?.organisation_id;

@@ -54,9 +54,10 @@ const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: 
   {
     days: 'deliveryLogDays',
     sql: `delete from service.deliveries where finished is not null and id = any(array(
-      select due.id from service.organisations o cross join lateral (
+      select due.id from service.organisations o join service.webhooks w on w.organisation_id = o.id
+      cross join lateral (
         select d.id from service.deliveries d
-        where d.organisation_id = o.id and d.finished < ${before('delivery_log_days')}
+        where d.webhook_id = w.id and d.finished < ${before('delivery_log_days')}
           and d.created < ${before('delivery_log_days')}
         order by d.created limit ${batchSize}) as due
       limit ${batchSize})) returning 1`,

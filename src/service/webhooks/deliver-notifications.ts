@@ -19,6 +19,7 @@ import {
   type DeliveryAttempt,
   isAccepted,
   nextDueDelivery,
+  readReceiver,
   readWebhookOwner,
   type StoredReceiver,
   settleAccepted,
@@ -63,7 +64,9 @@ const beginWithinMs = 5_000;
 const claimMs = beginWithinMs + exchangeMs + 5_000;
 
 interface Claim {
-  readonly claimed: Awaited<ReturnType<typeof claimDueDeliveries>>;
+  readonly claimed: readonly ClaimedDelivery[];
+  /** Where they go, as it is stored now; undefined when the webhook was deleted. */
+  readonly stored: StoredReceiver | undefined;
   /** Whether more may be due. */
   readonly isFull: boolean;
   /** No notification of it is sent later. */
@@ -89,8 +92,11 @@ export function createDeliverer(deps: DelivererDeps) {
   async function claim(webhookId: string, most: number): Promise<Claim> {
     const beganMs = deps.clock.nowMs();
     const now = timestampFromMs(beganMs);
-    const claimed = await claimDueDeliveries(deps.database, webhookId, { now, claimMs, most });
-    return { claimed, isFull: claimed.length === most, beginUntilMs: beganMs + beginWithinMs };
+    // Sent one behind the other: together they take one round trip.
+    const [claimed, stored] = await deps.database.session((sql) =>
+      Promise.all([claimDueDeliveries(sql, webhookId, { now, claimMs, most }), readReceiver(sql, webhookId)]),
+    );
+    return { claimed, stored, isFull: claimed.length === most, beginUntilMs: beganMs + beginWithinMs };
   }
 
   async function deliverDue(webhookId: string, signal: AbortSignal): Promise<void> {
@@ -102,14 +108,13 @@ export function createDeliverer(deps: DelivererDeps) {
     const openUnlessKept = keepReceiver((stored) => openReceiver(deps.secrets, webhookId, stored));
     try {
       while (!signal.aborted) {
-        const { claimed, isFull, beginUntilMs } = await (next ?? claim(webhookId, most));
-        const [first] = claimed;
-        if (!first) break;
+        const { claimed, stored, isFull, beginUntilMs } = await (next ?? claim(webhookId, most));
+        if (!stored || claimed.length === 0) break;
         // The next batch of a quick receiver is claimed while this one is sent.
         next = isFull && most > claimLeast ? claim(webhookId, most) : undefined;
         // A rejection is thrown where this promise is awaited; until then it must not count as unhandled.
         next?.catch(() => undefined);
-        const receiver = once(() => openUnlessKept(first));
+        const receiver = once(() => openUnlessKept(stored));
         const beganMs = deps.clock.nowMs();
         const { attempts, untried } = await attemptBatch(deps, receiver, { claimed, beginUntilMs, signal });
         const tookMs = Math.max(1, deps.clock.nowMs() - beganMs);
@@ -183,8 +188,7 @@ function once<T>(make: () => T): () => T {
 /** Opens a receiver again only when what is stored of it has changed: to decrypt costs more than to compare. */
 function keepReceiver(open: (stored: StoredReceiver) => Receiver): (stored: StoredReceiver) => Receiver {
   let kept: { stored: StoredReceiver; receiver: Receiver } | undefined;
-  return ({ organisation_id, url, signing_key, authentication, webhook_domains, allowed_networks }) => {
-    const stored = { organisation_id, url, signing_key, authentication, webhook_domains, allowed_networks };
+  return (stored) => {
     if (!kept || !isDeepStrictEqual(kept.stored, stored)) kept = { stored, receiver: open(stored) };
     return kept.receiver;
   };

@@ -39,9 +39,10 @@ export async function readDeliveryLog(
   },
 ) {
   const { query, webhookId, reader, url, filters } = request;
-  const values: unknown[] = [organisationId];
-  const conditions = ['d.organisation_id = $1'];
-  if (webhookId !== undefined) conditions.push(`d.webhook_id = $${values.push(webhookId)}`);
+  const values: unknown[] = [organisationId, webhookId ?? null];
+  const conditions = [
+    'd.webhook_id = any(array(select id from service.webhooks where organisation_id = $1 and ($2::uuid is null or id = $2)))',
+  ];
   if (query.status !== undefined) conditions.push(statusCondition(query.status, values));
   return renderList(
     sql,

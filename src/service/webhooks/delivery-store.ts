@@ -60,13 +60,24 @@ export function isAccepted(status: number | null): boolean {
 
 /** The ids of the active webhooks that have a notification due, or one whose claim has run out. */
 export async function webhooksWithDueDeliveries(sql: Sql, now: Timestamp): Promise<string[]> {
-  const rows = await sql.query<{ webhook_id: string }>(
-    `select distinct d.webhook_id from service.deliveries d join service.webhooks w on w.id = d.webhook_id
-     where w.is_active and d.finished is null and d.due <= $1 and (d.state = 'pending' or d.claimed_until <= $1)`,
-    [now],
-  );
-  return rows.map((row) => row.webhook_id);
+  const rows = await sql.query<{ id: string }>(dueWebhooks, [now]);
+  return rows.map((row) => row.id);
 }
+
+// From webhook to webhook, as the index has them: what a receiver that is down has left waiting is not read, which may be
+// a million notifications.
+const dueWebhooks = `with recursive waiting (webhook_id) as (
+    (select webhook_id from service.deliveries where finished is null order by webhook_id limit 1)
+    union all
+    select (select d.webhook_id from service.deliveries d where d.finished is null and d.webhook_id > waiting.webhook_id
+      order by d.webhook_id limit 1)
+    from waiting where webhook_id is not null)
+  select w.id from waiting join service.webhooks w on w.id = waiting.webhook_id
+  cross join lateral (
+    select from service.deliveries d
+    where d.webhook_id = w.id and d.finished is null and d.due <= $1 and (d.state = 'pending' or d.claimed_until <= $1)
+    order by d.due limit 1) as due
+  where w.is_active`;
 
 /** Whose webhook it is, and whether its last notification failed; undefined when it is disabled or deleted. */
 export async function readWebhookOwner(
@@ -92,45 +103,41 @@ export async function nextDueDelivery(sql: Sql, now: Timestamp): Promise<Timesta
 }
 
 /**
- * Claims the next due notifications of a webhook, up to `most`, for this process. The first is returned with the receiver
- * as it is stored now: to read it with each would cost as much as the rest of them. Returns none when the webhook is
+ * Claims the next due notifications of a webhook, up to `most`, for this process. Returns none when the webhook is
  * disabled or deleted. Notifications that another process is claiming are skipped. Does not wait for the disk: what a
  * server that crashes forgets as claimed is claimed, and sent, once more.
  */
-export async function claimDueDeliveries(
+export function claimDueDeliveries(
   sql: Sql,
   webhookId: string,
   { now, claimMs, most }: { now: Timestamp; claimMs: number; most: number },
-): Promise<[] | [ClaimedDelivery & StoredReceiver, ...ClaimedDelivery[]]> {
-  const rows = await sql.query<ClaimedDelivery & StoredReceiver>(claimDue, [
-    webhookId,
-    addMicros(now, claimMs * 1000),
-    now,
-    most,
-  ]);
-  const [first, ...rest] = rows;
-  return first ? [first, ...rest] : [];
+): Promise<ClaimedDelivery[]> {
+  return sql.query<ClaimedDelivery>(claimDue, [webhookId, addMicros(now, claimMs * 1000), now, most]);
 }
 
 // What it changes is in no index, and the page has room for it: a claim writes into the table only. It finds the rows by
 // their places in the table, where their locks hold them. One that was changed just before is left out: who did that signals
 // the lane.
 const claimDue = prepared(
-  `with claimed as (
-     update service.deliveries set state = 'sending', claimed_until = $2, attempts = attempts + 1,
-       first_attempt = coalesce(first_attempt, $3)
-     where ctid = any(array(
-       select ctid from service.deliveries
-       where webhook_id = (select id from service.webhooks where id = $1 and is_active)
-         and finished is null and due <= $3 and (state = 'pending' or claimed_until <= $3)
-       order by due, created limit $4 for no key update skip locked))
-     returning id, trigger, payload, created, attempts),
-   receiver as materialized (
-     select 1 as at, w.organisation_id, w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
-     from service.webhooks w join service.organisations o on o.id = w.organisation_id where w.id = $1)
-   select c.id, c.trigger, c.payload, c.created, c.attempts, r.*, ${withoutFlush}
-   from (select row_number() over () as place, * from claimed) c left join receiver r on r.at = c.place
-   order by c.place`,
+  `update service.deliveries set state = 'sending', claimed_until = $2, attempts = attempts + 1,
+     first_attempt = coalesce(first_attempt, $3)
+   where (select ${withoutFlush}) is not null and ctid = any(array(
+     select ctid from service.deliveries
+     where webhook_id = (select id from service.webhooks where id = $1 and is_active)
+       and finished is null and due <= $3 and (state = 'pending' or claimed_until <= $3)
+     order by due, created limit $4 for no key update skip locked))
+   returning id, trigger, payload, created, attempts`,
+);
+
+/** Where a webhook's notifications go; undefined when it was deleted. */
+export async function readReceiver(sql: Sql, webhookId: string): Promise<StoredReceiver | undefined> {
+  const [row] = await sql.query<StoredReceiver>(storedReceiver, [webhookId]);
+  return row;
+}
+
+const storedReceiver = prepared(
+  `select w.organisation_id, w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
+   from service.webhooks w join service.organisations o on o.id = w.organisation_id where w.id = $1`,
 );
 
 /** Settles attempts that were accepted, in one statement: nearly every batch has no others. */

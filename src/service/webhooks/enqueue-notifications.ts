@@ -53,14 +53,13 @@ export async function enqueueNotifications(
   const replacedBy = ({ webhook, notification }: Addressed) => replaced.get(`${webhook.id} ${notification.trigger}`);
   await unit.tx.query(
     `insert into service.deliveries
-       (id, organisation_id, created, state, webhook_id, trigger, coalesces, payload, due, earlier_failures)
-     select id, $1, $2, 'pending', webhook_id, trigger, coalesces, payload, due, earlier_failures
-     from unnest($3::uuid[], $4::uuid[], $5::text[], $6::boolean[], $7::jsonb[], $8::timestamptz[], $9::int[])
+       (id, created, state, webhook_id, trigger, coalesces, payload, due, earlier_failures)
+     select id, $1, 'pending', webhook_id, trigger, coalesces, payload, due, earlier_failures
+     from unnest($2::uuid[], $3::uuid[], $4::text[], $5::boolean[], $6::jsonb[], $7::timestamptz[], $8::int[])
        as delivery (id, webhook_id, trigger, coalesces, payload, due, earlier_failures)
      on conflict (webhook_id, coalescing_trigger) where coalescing_trigger is not null
        do update set payload = excluded.payload, created = excluded.created`,
     [
-      organisationId,
       now,
       addressed.map(() => timeOrderedId(msFromTimestamp(now))),
       addressed.map(({ webhook }) => webhook.id),

@@ -309,7 +309,7 @@ const triggerOf: Record<string, Feed> = {
 
 async function firedFeeds(): Promise<Set<Feed | undefined>> {
   const rows = await service.db.database.query<{ trigger: string }>(
-    'delete from service.deliveries where organisation_id = $1 returning trigger',
+    'delete from service.deliveries where webhook_id in (select id from service.webhooks where organisation_id = $1) returning trigger',
     [organisation.id],
   );
   return new Set(rows.map(({ trigger }) => triggerOf[trigger]));

@@ -33,7 +33,7 @@ async function observed() {
   /** Whether the trigger fired since the last call, and the records that were appended since. */
   const look = async () => {
     const fired = await service.db.database.query<{ payload: object }>(
-      'delete from service.deliveries where organisation_id = $1 returning payload',
+      'delete from service.deliveries where webhook_id in (select id from service.webhooks where organisation_id = $1) returning payload',
       [organisation.id],
     );
     const records: Record[] = await readWholeFeed(organisation, 'rfi-responses');

@@ -323,11 +323,11 @@ describe('a batch', () => {
   const enqueue = (hook: Hook, rows: readonly PendingRow[]) =>
     database.query(
       `insert into service.deliveries
-         (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due)
-       select gen_random_uuid(), $1, $2, r.trigger, coalesce(r.coalesces, false), r.payload,
-         $3::timestamptz + r.ms * interval '1 ms', 'pending', $3
-       from jsonb_to_recordset($4::jsonb) as r (trigger text, payload jsonb, coalesces boolean, ms int)`,
-      [hook.organisation.id, hook.uuid, new Date(clock.nowMs()).toISOString(), JSON.stringify(rows)],
+         (id, webhook_id, trigger, coalesces, payload, created, state, due)
+       select gen_random_uuid(), $1, r.trigger, coalesce(r.coalesces, false), r.payload,
+         $2::timestamptz + r.ms * interval '1 ms', 'pending', $2
+       from jsonb_to_recordset($3::jsonb) as r (trigger text, payload jsonb, coalesces boolean, ms int)`,
+      [hook.uuid, new Date(clock.nowMs()).toISOString(), JSON.stringify(rows)],
     );
   const nameOf = ({ json }: Received) => json.payload['detail'] ?? json.payload['sourcing_event_name'];
   const names = (hook: Hook) => hook.receiver.received.map(nameOf);
@@ -587,10 +587,10 @@ describe('crashes', () => {
     const id = '00000000-0000-4000-8000-000000000001';
     const at = (ms: number) => new Date(clock.nowMs() + ms).toISOString();
     await database.query(
-      `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state,
+      `insert into service.deliveries (id, webhook_id, trigger, coalesces, payload, created, state,
          attempts, first_attempt, due, claimed_until)
-       values ($1, $2, $3, 'SOURCING_EVENTS_FEED_UPDATED', true, $6, $4, 'sending', 1, $4, $4, $5)`,
-      [id, hook.organisation.id, hook.uuid, at(0), at(45 * second), JSON.stringify(feedPayload('held'))],
+       values ($1, $2, 'SOURCING_EVENTS_FEED_UPDATED', true, $5, $3, 'sending', 1, $3, $3, $4)`,
+      [id, hook.uuid, at(0), at(45 * second), JSON.stringify(feedPayload('held'))],
     );
     clock.advance(45 * second - 1);
     await service.service.sweep();
@@ -688,10 +688,10 @@ describe('crashes', () => {
       ['new', -1],
     ] as const)
       await database.query(
-        `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state,
+        `insert into service.deliveries (id, webhook_id, trigger, coalesces, payload, created, state,
            attempts, first_attempt, due, claimed_until)
-         values (gen_random_uuid(), $1, $2, 'SOURCING_EVENTS_FEED_UPDATED', true, $3, $4, 'sending', 1, $4, $4, $4)`,
-        [hook.organisation.id, hook.uuid, JSON.stringify(feedPayload(name)), at(ms)],
+         values (gen_random_uuid(), $1, 'SOURCING_EVENTS_FEED_UPDATED', true, $2, $3, 'sending', 1, $3, $3, $3)`,
+        [hook.uuid, JSON.stringify(feedPayload(name)), at(ms)],
       );
     await service.service.sweep();
     await eventually('both were attempted', async () => hook.receiver.received.length === 2);
