@@ -9,7 +9,7 @@
  */
 import type { Bucket, Quotas, QuotaUse } from '#client/quotas.ts';
 import { longestWaitMs } from '#client/send-call.ts';
-import { effectiveLimit, type LimitName } from '#contract/limits.ts';
+import { effectiveLimit, type LimitName, type Window } from '#contract/limits.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -28,8 +28,15 @@ const endPause = prepared('delete from bridge.quota_pauses where source = $1 and
 
 /** The share of each quota that background work may use: the rest is left for the live pull. */
 const backgroundShare = 0.75;
+/**
+ * The share of a burst quota that background work gets in any case, once it was refused for the quota's whole window: a
+ * live pull that would use all of the quota would otherwise keep a backfill from ever ending.
+ */
+const assuredShare = 0.2;
 
-/** With `background`, requests wait while less than a quarter of the quota would be left for others. */
+/**
+ * With `background`, requests wait while less than a quarter of the quota would be left for others, but not for ever.
+ */
 export function createSqlQuotas(deps: {
   source: SourceSettings;
   database: Database;
@@ -40,10 +47,26 @@ export function createSqlQuotas(deps: {
   const holdMs = sendWithinMs + source.timeout_seconds * 1000;
   /** The requests that the next statement reports as ended, by bucket. If the process dies, they count for longer. */
   const ended = new Map<Bucket, Timestamp[]>();
+  /** Of background work that was refused: from when on a request may use all of the burst quota, by bucket. */
+  const assuredFromMs = new Map<Bucket, number>();
+
+  /** Sets when background work is assured its next request, after it was let through or refused. */
+  function setAssured(bucket: Bucket, burst: Window, { askedMs, taken }: { askedMs: number; taken: boolean }) {
+    const fromMs = assuredFromMs.get(bucket);
+    const windowMs = burst.seconds * 1000;
+    if (!taken) assuredFromMs.set(bucket, fromMs ?? askedMs + windowMs);
+    else if (fromMs === undefined || askedMs < fromMs) assuredFromMs.delete(bucket);
+    else assuredFromMs.set(bucket, askedMs + windowMs / Math.max(1, burst.requests * assuredShare));
+  }
 
   async function tryToTake(bucket: Bucket, askedMs: number): Promise<{ waitMs: number | null; probing: boolean }> {
     const limit = effectiveLimit(source.quotas, limitNameOf(bucket));
     const windows = limit ? [limit.burst, limit.sustained] : [];
+    const isAssured = askedMs >= (assuredFromMs.get(bucket) ?? Number.POSITIVE_INFINITY);
+    const mostOf = (window: Window) =>
+      background && !(isAssured && window === limit?.burst)
+        ? Math.max(1, Math.floor(window.requests * backgroundShare))
+        : window.requests;
     // A failed statement may have taken effect. The report is not repeated then: that would count too little.
     const report = ended.get(bucket) ?? [];
     ended.delete(bucket);
@@ -52,11 +75,12 @@ export function createSqlQuotas(deps: {
       bucket,
       timestampFromMs(askedMs),
       timestampFromMs(askedMs + holdMs),
-      windows.map(({ requests }) => (background ? Math.max(1, Math.floor(requests * backgroundShare)) : requests)),
+      windows.map(mostOf),
       windows.map(({ seconds }) => seconds),
       report,
     ]);
     if (!row) throw new AppError('internal', 'A request was not counted.');
+    if (background && limit) setAssured(bucket, limit.burst, { askedMs, taken: row.wait_ms === null });
     return { waitMs: row.wait_ms, probing: row.probing };
   }
 

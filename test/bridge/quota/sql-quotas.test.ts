@@ -184,6 +184,37 @@ describe('a quota', () => {
     expect(await waitOf(usual)).toBeGreaterThan(0);
   });
 
+  test('is used by background work at a fifth when the live pull would use all of it, and never by more', async () => {
+    const clock = stillClock();
+    const source = newSource({ feeds: { burst: 30, sustained: 40_000 } });
+    const background = createSqlQuotas({ source, database: db.database, clock, background: true });
+    const live = createSqlQuotas({ source, database: db.database, clock });
+    const takeAll = async (quotas: Quotas, most: number) => {
+      for (let count = 0; ; count += 1) {
+        const taken = count < most ? await tryTake(quotas) : 0;
+        if (typeof taken === 'number') return count;
+        await taken.answered();
+      }
+    };
+    // Spread over the minute, so that at no time more than one is free.
+    for (let count = 0; count < 30; count += 1) {
+      await takeAll(live, 1);
+      clock.advance(2_000);
+    }
+    const used = { background: 0, live: 0, inFirstMinute: 0 };
+    for (let second = 1; second <= 600; second += 1) {
+      clock.advance(1_000);
+      used.background += await takeAll(background, 5);
+      used.live += await takeAll(live, 30);
+      if (second === 59) used.inFirstMinute = used.background;
+    }
+    // Nothing in the minute for which it is refused, then one of thirty in each ten seconds.
+    expect(used.inFirstMinute).toBe(0);
+    expect(used.background).toBeGreaterThanOrEqual(40);
+    expect(used.background).toBeLessThanOrEqual(55);
+    expect(used.live).toBeGreaterThanOrEqual(4 * used.background);
+  });
+
   test('is counted again by a process that was paused after counting', async () => {
     const clock = stillClock();
     const source = newSource({ feeds: { burst: 3, sustained: 100 } });
