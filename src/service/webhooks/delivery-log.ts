@@ -39,10 +39,12 @@ export async function readDeliveryLog(
   },
 ) {
   const { query, webhookId, reader, url, filters } = request;
-  const values: unknown[] = [organisationId, webhookId ?? null];
-  const conditions = [
-    'd.webhook_id = any(array(select id from service.webhooks where organisation_id = $1 and ($2::uuid is null or id = $2)))',
-  ];
+  const values: unknown[] = [organisationId];
+  const webhooks = 'select id from service.webhooks where organisation_id = $1';
+  const conditions =
+    webhookId === undefined
+      ? [`d.webhook_id = any(array(${webhooks}))`]
+      : [`d.webhook_id = (${webhooks} and id = $${values.push(webhookId)})`];
   if (query.status !== undefined) conditions.push(statusCondition(query.status, values));
   return renderList(
     sql,
