@@ -107,7 +107,7 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
 
   /**
    * Reads what is not kept. What Odoo does not have is asked for once more before it counts as missing, and is not
-   * remembered: it may be created at any time.
+   * remembered: it may be created at any time. Two callers may read the same at once, so an answer replaces what is kept.
    */
   async function addMissing<Row>(
     known: Map<string, Row[]>,
@@ -117,7 +117,12 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
     for (let turn = 0; turn < 2; turn += 1) {
       const missing = [...new Set(names)].filter((name) => !known.has(name) && !name.includes('\0'));
       if (missing.length === 0) return;
-      for (const [name, row] of await read(missing)) known.set(name, [...(known.get(name) ?? []), row]);
+      const found = Map.groupBy(await read(missing), ([name]) => name);
+      for (const [name, rows] of found)
+        known.set(
+          name,
+          rows.map(([, row]) => row),
+        );
     }
   }
 
@@ -158,16 +163,17 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
     product_by === 'supplier-code' ? `${vendor ?? 0}\n${name}` : name;
 
   return async (wanted, signal) => {
-    if (kept === undefined || clock.nowMs() >= kept.untilMs) kept = await readKept(signal);
-    const { units, orderFields, currencies, receipts } = kept;
-    const { products } = kept;
+    // Of this call until its end: another one may replace what is kept meanwhile.
+    const current = kept && clock.nowMs() < kept.untilMs ? kept : await readKept(signal);
+    kept = current;
+    const { units, orderFields, currencies, products, receipts } = current;
     await addMissing(currencies, wanted.currencies, async (missing) => {
       const domain = [['name', 'in', missing]];
       const args = { domain, fields: ['name', 'active'], context: { active_test: false } };
       const rows = await odoo.ask('res.currency', 'search_read', args, currencyRows, signal);
       return rows.filter(({ active }) => active).map((row) => [row.name, row] as const);
     });
-    await readProducts(wanted.products, kept, signal);
+    await readProducts(wanted.products, current, signal);
     await addMissing(receipts, wanted.warehouses, async (missing) => {
       const domain = [
         ['code', '=', 'incoming'],

@@ -64,6 +64,13 @@ describe('requests', () => {
   });
 });
 
+test('batches that are written side by side count a product and a warehouse once, though each of them reads it', async () => {
+  const fresh = await openSession(erp, { warehouse: 'My Company' });
+  const creates = [chairs, desks, lamps].map((lot) => operation('create', awardOf([lot])));
+  const outcomes = await Promise.all(creates.map((each) => fresh.write([each], never)));
+  expect(outcomes.flat().map(({ status }) => status)).toEqual(['created', 'created', 'created']);
+});
+
 describe('confirmed orders', () => {
   test('follow their award: a lot changes, a new one is added, one that is gone becomes zero', async () => {
     const award = awardOf([chairs, desks]);
