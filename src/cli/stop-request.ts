@@ -42,22 +42,29 @@ export function listenForStop(): StopRequest {
   };
 }
 
-/** How long a program whose data folder is gone may take to close: what it closes may wait for the database. */
-const goneGraceMs = 10_000;
+/**
+ * How long a program may take to close: what it closes may wait for a database that does not answer, or whose files are
+ * gone. Service managers expect an end within ten seconds.
+ */
+const closeWithinMs = 9_500;
 
 /**
- * Resolves when the program is asked to stop. Throws the reason of `gone` when that aborts before, after printing it: a
- * database whose files are gone may never let the program close in order.
+ * Resolves when the program is asked to stop. Throws the reason of `gone` when that aborts before. A program that is not
+ * closed in time from then on is ended, after it has said so: to be killed at any instant loses nothing.
  */
 export async function untilStopped(stop: StopRequest, gone: AbortSignal): Promise<void> {
   const { promise: lost, resolve } = Promise.withResolvers<void>();
   gone.addEventListener('abort', () => resolve(), { once: true });
   if (gone.aborted) resolve();
   await Promise.race([stop.requested, lost]);
-  if (!gone.aborted) return;
   setTimeout(() => {
-    console.error(errorText(gone.reason));
+    console.error(
+      gone.aborted
+        ? errorText(gone.reason)
+        : 'Ended before everything was closed, as the database, or another program, did not answer in time. ' +
+            'Nothing is lost: the next start continues from here.',
+    );
     process.exit(1);
-  }, goneGraceMs).unref();
-  throw gone.reason;
+  }, closeWithinMs).unref();
+  if (gone.aborted) throw gone.reason;
 }

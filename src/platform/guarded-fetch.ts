@@ -13,8 +13,8 @@ import type { ResolveHost } from './guarded-fetch/guarded-lookup.ts';
 import type { GuardedRequest, GuardedResponse } from './guarded-fetch/guarded-request.ts';
 import { createLookupTurns } from './guarded-fetch/lookup-turns.ts';
 import { createOriginPools } from './guarded-fetch/origin-pools.ts';
-import { createSharedTimer } from './guarded-fetch/shared-timer.ts';
 import { tracedFetch } from './guarded-fetch/traced-fetch.ts';
+import { createSharedTimer } from './shared-timer.ts';
 import { currentSpan } from './telemetry.ts';
 
 export { FetchError } from './guarded-fetch/fetch-error.ts';

@@ -8,12 +8,18 @@ export interface TcpProxy {
   targets: readonly number[];
   /** Resets every connection, in both directions. New ones are accepted as before. */
   cut(): void;
+  /** Swallows what is sent over the connections of this moment, in both directions, and leaves them open. */
+  hang(): void;
+  /** How many bytes were swallowed. */
+  readonly swallowed: number;
 }
 
 /** Listens on a free port; a connection to a target that does not listen is reset. Closed after the test file. */
 export async function startTcpProxy(targets: readonly number[]): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
+  const pipes = new Map<Socket, Socket>();
   let taken = 0;
+  let swallowed = 0;
   const track = (socket: Socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
@@ -27,8 +33,12 @@ export async function startTcpProxy(targets: readonly number[]): Promise<TcpProx
       track(from);
       from.setNoDelay(true);
       from.on('error', () => to.destroy());
-      from.on('close', () => to.destroy());
+      from.on('close', () => {
+        pipes.delete(from);
+        to.destroy();
+      });
       from.pipe(to);
+      pipes.set(from, to);
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -38,6 +48,19 @@ export async function startTcpProxy(targets: readonly number[]): Promise<TcpProx
     targets,
     cut: () => {
       for (const socket of sockets) socket.resetAndDestroy();
+    },
+    hang: () => {
+      for (const [from, to] of pipes) {
+        from.unpipe(to);
+        pipes.delete(from);
+        from.on('data', (data) => {
+          swallowed += data.length;
+        });
+        from.resume();
+      }
+    },
+    get swallowed() {
+      return swallowed;
     },
   };
   closeAtEnd(async () => {

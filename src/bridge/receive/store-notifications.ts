@@ -36,8 +36,14 @@ const statements = {
 };
 
 /**
+ * A sender waits some ten seconds for its answer. A database, or a pooler before it, that hangs without breaking the
+ * connection is given up before, so that the sender learns that it must send again, and the next write takes another one.
+ */
+const storeWithinMs = 7_000;
+
+/**
  * Stores notifications, one at least, in one statement, hence one commit, without erased persons. Rejects when the database
- * does not take them.
+ * does not take them in time: they may be stored all the same.
  */
 export async function storeNotifications(
   database: Database,
@@ -46,13 +52,14 @@ export async function storeNotifications(
   const isTraced = notifications.some(({ trace }) => trace !== undefined);
   const { insert, unlessErased: insertUnlessErased } = statements[isTraced ? 'traced' : 'plain'];
   // To ask in the same statement whether one was erased would make it take half as long again.
-  const stored = await database.execute(insertUnlessErased, paramsOf(notifications, isTraced));
+  const limits = { withinMs: storeWithinMs };
+  const stored = await database.execute(insertUnlessErased, paramsOf(notifications, isTraced), limits);
   if (stored > 0) return;
   const eraser = await findErased(database, () => notifications.map(({ body }) => body.toString()));
   const withoutErased = (body: Buffer) =>
     eraser?.isIn(body.toString()) ? Buffer.from(JSON.stringify(eraser.takeOutOf(JSON.parse(body.toString())))) : body;
   const without = notifications.map(({ body, ...rest }) => ({ ...rest, body: withoutErased(body) }));
-  await database.query(insert, paramsOf(without, isTraced));
+  await database.execute(insert, paramsOf(without, isTraced), limits);
 }
 
 function paramsOf(notifications: readonly ReceivedNotification[], isTraced: boolean): unknown[] {

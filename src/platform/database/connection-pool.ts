@@ -5,8 +5,10 @@
  */
 import { Pool, type PoolClient } from 'pg';
 import type { Logger } from '#platform/log.ts';
+import { createSharedTimer } from '#platform/shared-timer.ts';
 import { cannotConnect } from './connection-errors.ts';
 import { databasePlace, parseDatabaseUrl } from './database-url.ts';
+import { socketOf } from './socket-of.ts';
 import { sqlTypes } from './sql-types.ts';
 
 const connectTimeoutMs = 10_000;
@@ -27,9 +29,10 @@ export interface Connection {
 export interface ConnectionPool {
   /**
    * Lends a connection for as long as `use` runs, and returns what `use` returns. A connection that broke meanwhile is
-   * closed. Rejects with `unavailable` when no connection can be made.
+   * closed, as is one whose `use` takes longer than `withinMs`: then its statements reject. Rejects with `unavailable`
+   * when no connection can be made.
    */
-  withConnection<T>(use: (connection: Connection) => Promise<T>): Promise<T>;
+  withConnection<T>(use: (connection: Connection) => Promise<T>, withinMs?: number): Promise<T>;
   /** Waits for the connections that are lent out and closes all of them. May be called more than once. */
   close(): Promise<void>;
 }
@@ -59,8 +62,33 @@ export function createConnectionPool(options: {
   pool.on('error', (err) => log.warn({ err, database: place }, 'an idle database connection was lost'));
   // A server that shuts down may send its error in one packet with its greeting, before the caller that waits for the
   // connection can listen for it.
-  pool.on('connect', (client) => client.on('error', () => undefined));
+  pool.on('connect', (client) => {
+    client.on('error', () => undefined);
+    // First of all that is sent. If it fails, the connection is broken, and what comes next says so.
+    client.query(flushAgain).catch(() => undefined);
+  });
   let closing: Promise<void> | undefined;
+  const uses = new Set<LimitedUse>();
+  const limits = createSharedTimer((nowMs) => {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const use of uses)
+      if (use.untilMs <= nowMs) endUse(use);
+      else nextMs = Math.min(nextMs, use.untilMs);
+    return nextMs;
+  });
+
+  /** The connection counts as broken from now on. */
+  function endUse(use: LimitedUse): void {
+    uses.delete(use);
+    socketOf(use.client)?.destroy(new Error(`Connection terminated: no answer within ${use.withinMs / 1000} s`));
+  }
+
+  function limitUse(client: PoolClient, withinMs: number): LimitedUse {
+    const use = { client, withinMs, untilMs: performance.now() + withinMs };
+    uses.add(use);
+    limits.setFor(use.untilMs);
+    return use;
+  }
 
   async function connect(): Promise<PoolClient> {
     try {
@@ -71,8 +99,9 @@ export function createConnectionPool(options: {
   }
 
   return {
-    async withConnection(use) {
+    async withConnection(use, withinMs) {
       const client = await connect();
+      const limited = withinMs === undefined ? undefined : limitUse(client, withinMs);
       let discarded = false;
       const discard = () => {
         discarded = true;
@@ -82,6 +111,7 @@ export function createConnectionPool(options: {
       try {
         return await use({ client, place, discard });
       } finally {
+        if (limited) uses.delete(limited);
         client.removeListener('error', discard);
         client.release(discarded);
       }
@@ -92,6 +122,19 @@ export function createConnectionPool(options: {
     },
   };
 }
+
+/** A use of a connection that ends it when it lasts until `untilMs` of `performance.now()`. */
+interface LimitedUse {
+  readonly client: PoolClient;
+  readonly withinMs: number;
+  readonly untilMs: number;
+}
+
+/**
+ * A database may be set to commit without its disk. What was answered, or sent to an ERP, must be on the disk: only
+ * statements that can do without it say so themselves (`withoutFlush`). Stronger settings, as `remote_apply`, stay.
+ */
+const flushAgain = `select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
 
 /**
  * The settings travel in the startup packet, where they override those of the role and of the database. The time zone

@@ -13,8 +13,14 @@ import { runTransaction } from './transaction.ts';
 export interface Database extends Sql {
   /**
    * Runs one INSERT, UPDATE or DELETE and returns how many rows it has written: cheaper than to have it return something.
+   * A statement that is not answered within `withinMs` rejects with `unavailable`, and its connection is closed: whether it
+   * took effect is not known.
    */
-  execute(statement: string | PreparedStatement, params?: readonly unknown[]): Promise<number>;
+  execute(
+    statement: string | PreparedStatement,
+    params?: readonly unknown[],
+    limits?: { withinMs: number },
+  ): Promise<number>;
   /**
    * Runs `work` in one transaction (READ COMMITTED) and commits. When `work` throws, the transaction is rolled back and
    * the error is thrown on. After a serialization failure or a deadlock (40001, 40P01), which the server has rolled
@@ -44,7 +50,8 @@ export function createDatabase(options: {
   const pool = createConnectionPool(options);
   return {
     query: (statement, params) => pool.withConnection((connection) => runStatement(connection, statement, params)),
-    execute: (statement, params) => pool.withConnection((connection) => countWritten(connection, statement, params)),
+    execute: (statement, params, limits) =>
+      pool.withConnection((connection) => countWritten(connection, statement, params), limits?.withinMs),
     copy: (into, rows) => pool.withConnection((connection) => copyInto(connection, into, rows)),
     transaction: (work) => runTransaction(pool, work),
     session: (use) =>

@@ -1,9 +1,9 @@
 /** One statement on one connection. An error that means a lost connection is thrown as an AppError `unavailable`. */
-import type { Writable } from 'node:stream';
 import type { PoolClient, QueryConfig, QueryResult } from 'pg';
 import { connectionLost, isConnectionError } from './connection-errors.ts';
 import type { Connection } from './connection-pool.ts';
 import { CopyIn, type CopyRows } from './copy-in.ts';
+import { socketOf } from './socket-of.ts';
 import type { PreparedStatement, Sql } from './sql.ts';
 import { typesWith } from './sql-types.ts';
 
@@ -13,11 +13,6 @@ export function sqlOn(connection: Connection): Sql {
     query: (statement, params) => runStatement(connection, statement, params),
     copy: (into, rows) => copyInto(connection, into, rows),
   };
-}
-
-/** The driver's types hide its socket. */
-function socketOf(client: PoolClient): Writable | undefined {
-  return (client as PoolClient & { readonly connection?: { readonly stream: Writable } }).connection?.stream;
 }
 
 /**

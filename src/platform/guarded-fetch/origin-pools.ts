@@ -8,11 +8,11 @@ import { isIP, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { buildConnector as BuildConnector } from 'undici';
 import { addressPermitted, type Cidr } from '../network-guard.ts';
+import { createSharedTimer } from '../shared-timer.ts';
 import { type ConnectionQueue, createConnectionQueue } from './connection-queue.ts';
 import { blockedAddress } from './fetch-error.ts';
 import { guardedLookup, type ResolveHost } from './guarded-lookup.ts';
 import type { GuardedRequest } from './guarded-request.ts';
-import { createSharedTimer } from './shared-timer.ts';
 import { buildConnector } from './undici-parts.ts';
 
 /** Above this number, pools without a request are closed, the longest unused first. */

@@ -138,6 +138,17 @@ describe('values', () => {
     expect(await failure(database.execute(add, [['x']]))).toMatchObject({ code: '22P02' });
     expect(await database.execute('delete from counters where id > 900')).toBe(4);
   });
+
+  it('of a statement that is not answered in time: `unavailable`, and the next one runs', async () => {
+    const other = openOther(test.url, 1);
+    const slow = other.execute('insert into counters select 910, 0 from pg_sleep(60)', [], { withinMs: 50 });
+    expect(await failure(slow)).toMatchObject({
+      code: 'unavailable',
+      message: expect.stringContaining('no answer within 0.05 s'),
+    });
+    expect(await other.execute('insert into counters values (911, 0)', [], { withinMs: 60_000 })).toBe(1);
+    expect(await database.execute('delete from counters where id > 900')).toBe(1);
+  });
 });
 
 describe('a transaction', () => {
@@ -246,7 +257,8 @@ async function cutAfter(statement: string): Promise<{ url: string; close(): Prom
     for (const socket of [client, server]) socket.on('error', () => undefined);
     server.pipe(client);
     client.on('data', (data) => {
-      if (data.includes(statement)) {
+      // To its end: the name of a setting may begin with it.
+      if (data.includes(`${statement}\0`)) {
         server.unpipe(client);
         client.destroy();
       }
@@ -373,4 +385,20 @@ it('closing twice is closing once', async () => {
   const other = openOther(test.url);
   await other.query('select 1');
   expect(await Promise.all([other.close(), other.close()])).toEqual([undefined, undefined]);
+});
+
+describe('a commit', () => {
+  const commitOf = async (setting: string) => {
+    const url = new URL(test.url);
+    url.searchParams.set('options', `-c synchronous_commit=${setting}`);
+    return openOther(url.href).query('show synchronous_commit');
+  };
+
+  it('waits for the disk, also where the database is set not to', async () => {
+    expect(await commitOf('off')).toEqual([{ synchronous_commit: 'on' }]);
+  });
+
+  it('waits for replicas where the database is set to', async () => {
+    expect(await commitOf('remote_apply')).toEqual([{ synchronous_commit: 'remote_apply' }]);
+  });
 });

@@ -1,0 +1,88 @@
+/** A database whose connections hang without breaking, as behind a pooler or a firewall that forgets them. */
+import { once } from 'node:events';
+import { request } from 'node:https';
+import { expect, test } from 'vitest';
+import { signBody } from '#contract/signature.ts';
+import { freePort } from '../harness/free-port.ts';
+import { createTestDatabase } from '../harness/test-database.ts';
+import { createInstallation, lineOf, type Program, until } from './program-process.ts';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+
+const signingKey = 'key-of-the-test';
+
+async function start(role: 'receive' | 'pull') {
+  const db = await createTestDatabase();
+  const url = new URL(db.url);
+  const proxy = await startTcpProxy([Number(url.port)]);
+  url.port = `${proxy.port}`;
+  const port = await freePort();
+  const installation = await createInstallation({
+    databaseUrl: url.href,
+    configuration: {
+      sweep_seconds: 0.1,
+      bridge: {
+        host: '127.0.0.1',
+        port,
+        console_port: 0,
+        sources: [{ name: 'main', base_url: 'https://localhost:1', api_key: 'key', signing_keys: [signingKey] }],
+      },
+    },
+  });
+  const program = installation.start(['bridge', '--role', role]);
+  await lineOf(program, /ready/);
+  const stored = async () =>
+    (await db.database.query<{ job: string }>("select body::json -> 'payload' ->> 'job' as job from bridge.inbox")).map(
+      ({ job }) => job,
+    );
+  return { proxy, program, stored, send: (job: string) => send(port, job) };
+}
+
+/** Sends a signed notification; resolves with the status of the answer, and its Retry-After. */
+async function send(
+  port: number,
+  job: string,
+): Promise<{ status: number | undefined; retryAfter: string | undefined }> {
+  const timestamp = new Date().toISOString().replace('Z', '000Z');
+  const body = JSON.stringify({ trigger: 'JOB_UPDATED', timestamp, payload: { job } });
+  const sent = request({
+    port,
+    host: '127.0.0.1',
+    method: 'POST',
+    path: '/webhooks/main',
+    headers: { 'content-type': 'application/json', 'x-signature': signBody(body, signingKey) },
+    rejectUnauthorized: false,
+    agent: false,
+  });
+  sent.end(body);
+  const [answer] = await once(sent, 'response');
+  answer.resume();
+  return { status: answer.statusCode, retryAfter: answer.headers['retry-after'] };
+}
+
+/** Every connection of the program hangs, and each new one. */
+function hangAll(proxy: TcpProxy, program: Program): void {
+  const hanging = setInterval(() => proxy.hang(), 5);
+  void program.end.then(() => clearInterval(hanging));
+}
+
+test('a notification that meets a hung connection is answered 503, and the next one is stored over another connection', {
+  timeout: 120_000,
+}, async () => {
+  const { proxy, stored, send } = await start('receive');
+  expect(await send('before')).toMatchObject({ status: 200 });
+  proxy.hang();
+  expect(await send('meanwhile')).toMatchObject({ status: 503, retryAfter: expect.stringMatching(/^\d+$/) });
+  await until('a notification is stored again', async () => (await send('after')).status === 200);
+  expect(await stored()).toEqual(expect.arrayContaining(['before', 'after']));
+});
+
+test('a program whose database hangs ends all the same when it is asked to, and says why', {
+  timeout: 120_000,
+}, async () => {
+  const { proxy, program } = await start('pull');
+  hangAll(proxy, program);
+  await until('the program waits for an answer', () => proxy.swallowed > 0);
+  const { code } = await program.terminate();
+  const said = expect.stringMatching(/^Ended before everything was closed, as the database/) as string;
+  expect([code, program.errors.at(-1)]).toEqual([1, said]);
+});
