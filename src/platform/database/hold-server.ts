@@ -114,6 +114,9 @@ async function openSession(cluster: Cluster, port: number, onLost: () => void): 
     if (found.rows[0]?.name !== cluster.name) throw new Error(`port ${port} belongs to another server`);
     // Waits while another process, the last user until now, shuts the server down; then it fails with the server.
     await client.query('select pg_advisory_lock_shared($1)', [usersLock]);
+    // It may have got the lock as the session of the last user ended with the server, a moment before its own does. The
+    // server has written that it stops before it ends any session.
+    if ((await readPidFile(cluster.directory))?.status !== 'ready') throw new Error(`port ${port} is shutting down`);
   } catch (error) {
     await client.end().catch(() => undefined);
     throw error;
