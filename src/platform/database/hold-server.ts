@@ -83,6 +83,8 @@ export async function releaseServer(cluster: Cluster, { client, pid }: HeldServe
     if (found.rows[0]?.last) await shutDownServer(cluster, pid);
   } catch (err) {
     cluster.log.warn({ err }, 'the embedded PostgreSQL was gone before it was stopped');
+    // A server whose folder was deleted may fail at any query. It serves nobody any more, so nobody else would stop it.
+    if (!(await readPidFile(cluster.directory))) await shutDownServer(cluster, pid);
   } finally {
     await client.end().catch(() => undefined);
   }

@@ -10,7 +10,7 @@ import { AppError, errorText } from '#platform/errors.ts';
 import { pathForServer } from './create-cluster.ts';
 import type { Cluster } from './open-cluster.ts';
 import { binariesEnvironment } from './postgres-binaries.ts';
-import { isPostmaster } from './postmaster.ts';
+import { isPostmaster, readPidFile } from './postmaster.ts';
 
 /** One try to start the server. */
 export interface ServerStart {
@@ -108,14 +108,17 @@ export async function notStarted(cluster: Cluster, start: ServerStart): Promise<
 }
 
 /**
- * A fast shutdown: sessions are ended, everything is written. The caller holds the exclusive lock, so the server runs.
+ * A fast shutdown: sessions are ended, everything is written. The caller holds the exclusive lock, so the server runs; or
+ * the server's folder is gone, and it is ended at once.
  */
 export async function shutDownServer(cluster: Cluster, pid: number): Promise<void> {
   if (!(await isPostmaster(pid, cluster.name))) return;
+  // Without its files it cannot write the checkpoint of an orderly end, and may try for a minute.
+  const isGone = !(await readPidFile(cluster.directory));
   if (process.platform === 'win32') {
     const { pgCtl } = await cluster.binaries();
-    await promisify(execFile)(pgCtl, ['stop', '-D', cluster.directory, '-m', 'fast']);
-  } else process.kill(pid, 'SIGINT');
+    await promisify(execFile)(pgCtl, ['stop', '-D', cluster.directory, '-m', isGone ? 'immediate' : 'fast']);
+  } else process.kill(pid, isGone ? 'SIGQUIT' : 'SIGINT');
   const since = systemClock.nowMs();
   while (await isPostmaster(pid, cluster.name)) {
     if (systemClock.nowMs() - since > shutdownPatienceMs) {
