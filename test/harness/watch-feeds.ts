@@ -2,6 +2,7 @@
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { feedTriggers } from '#contract/webhook.ts';
 import { readWholeFeed } from './sourcing.ts';
+import { takeNotifications } from './take-notifications.ts';
 import type { TestOrganisation } from './test-organisation.ts';
 import type { TestService } from './test-service.ts';
 
@@ -37,10 +38,7 @@ export async function watchFeeds(
     const rows = await service.db.database.transaction(async (tx) => {
       // The lock waits for transactions that are writing notifications, so that all of them are read, or none.
       await tx.query('lock table service.deliveries in share row exclusive mode');
-      return tx.query<{ trigger: string; payload: Record<string, unknown> }>(
-        'delete from service.deliveries where webhook_id in (select id from service.webhooks where organisation_id = $1) returning trigger, payload',
-        [organisation.id],
-      );
+      return takeNotifications(tx, organisation.id);
     });
     const fired = new Set(rows.map(({ trigger }) => trigger));
     const seen: FeedsSeen = {

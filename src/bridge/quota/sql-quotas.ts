@@ -34,9 +34,7 @@ const backgroundShare = 0.75;
  */
 const assuredShare = 0.2;
 
-/**
- * With `background`, requests wait while less than a quarter of the quota would be left for others, but not for ever.
- */
+/** With `background`, requests wait while less than a quarter of the quota would be left for others, but not for ever. */
 export function createSqlQuotas(deps: {
   source: SourceSettings;
   database: Database;

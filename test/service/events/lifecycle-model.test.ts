@@ -7,6 +7,7 @@ import { expect, test } from 'vitest';
 import { eventually } from '../../harness/eventually.ts';
 import { createManualClock, withoutTimers } from '../../harness/manual-clock.ts';
 import { createEvent, createSuppliers, eventPayload, readEvent } from '../../harness/sourcing.ts';
+import { takeNotifications } from '../../harness/take-notifications.ts';
 import { startTestService } from '../../harness/test-service.ts';
 
 const clock = createManualClock();
@@ -308,10 +309,7 @@ const triggerOf: Record<string, Feed> = {
 };
 
 async function firedFeeds(): Promise<Set<Feed | undefined>> {
-  const rows = await service.db.database.query<{ trigger: string }>(
-    'delete from service.deliveries where webhook_id in (select id from service.webhooks where organisation_id = $1) returning trigger',
-    [organisation.id],
-  );
+  const rows = await takeNotifications(service.db.database, organisation.id);
   return new Set(rows.map(({ trigger }) => triggerOf[trigger]));
 }
 

@@ -11,6 +11,7 @@ import {
   readEvent,
   readWholeFeed,
 } from '../../harness/sourcing.ts';
+import { takeNotifications } from '../../harness/take-notifications.ts';
 import type { TestOrganisation } from '../../harness/test-organisation.ts';
 import { startTestService } from '../../harness/test-service.ts';
 
@@ -32,10 +33,7 @@ async function observed() {
   let last = '';
   /** Whether the trigger fired since the last call, and the records that were appended since. */
   const look = async () => {
-    const fired = await service.db.database.query<{ payload: object }>(
-      'delete from service.deliveries where webhook_id in (select id from service.webhooks where organisation_id = $1) returning payload',
-      [organisation.id],
-    );
+    const fired = await takeNotifications(service.db.database, organisation.id);
     const records: Record[] = await readWholeFeed(organisation, 'rfi-responses');
     const appended = records.filter(({ modified }) => modified > last);
     last = records.at(-1)?.modified ?? last;
