@@ -102,7 +102,12 @@ const source = z.strictObject({
     .min(1)
     .default([...feedNames]),
   poll_seconds: z.int().min(1).default(60).describe('A feed is read at least this often, also without a notification'),
-  page_size: z.int().min(1).max(1_000).default(1_000),
+  page_size: z
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(200)
+    .describe('How many records a page may hold; many services allow no more than 200'),
   timeout_seconds: z.int().min(1).default(60),
   lateness_seconds: z
     .int()
