@@ -9,7 +9,7 @@ import { AppError, askedToWaitMs } from '#platform/errors.ts';
 import type { GuardedRequest, GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
 import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
-import { readRetryAfterMs } from '#platform/retry-after.ts';
+import { readRateLimitMs, readRetryAfterMs } from '#platform/retry-after.ts';
 import { type Bucket, bucketOf, type Quotas, type QuotaUse } from './quotas.ts';
 import { decode, errorOfAnswer, readJson, type TextAnswer, unpack } from './read-answer.ts';
 import { createSlashRedirects } from './slash-redirects.ts';
@@ -119,7 +119,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       onTooLarge: 'fail',
       ...(signal ? { signal } : {}),
     });
-    const askedMs = readRetryAfterMs(received.headers['retry-after'], clock.nowMs());
+    const askedMs = readWaitMs(received, clock.nowMs());
     const boundedMs = askedMs === undefined ? undefined : Math.min(askedMs, retryAfterMaxMs);
     const note = askedMs === boundedMs ? '' : boundNote(askedMs, retryAfterMaxMs);
     if (received.status === 429) return { received, note, afterMs: use ? await use.refused(boundedMs) : boundedMs };
@@ -150,7 +150,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       const { status, headers: answered } = received;
       const reading = unpack(received, what, answerBytesMax).then((bytes) => decode(bytes, what));
       // For an error the status is enough: a proxy may have sent a page that cannot be read.
-      const text = await (status >= 400 ? reading.catch(() => '') : reading);
+      const text = await (status >= 400 ? reading.catch(() => 'unreadable') : reading);
       const answer = { status, headers: answered, text };
       if (status === 304) {
         if (ifNoneMatch !== undefined) return { ...answer, body: undefined };
@@ -164,6 +164,11 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
     const canRepeat = call.once !== true && (method !== 'POST' || idempotencyKey !== undefined);
     return retried(attempt, canRepeat ? settings.retries : 0, clock, signal);
   };
+}
+
+/** How long the service asks to wait. A 429 without `Retry-After` may say it in the headers of its limits. */
+function readWaitMs({ status, headers }: GuardedResponse, nowMs: number): number | undefined {
+  return readRetryAfterMs(headers['retry-after'], nowMs) ?? (status === 429 ? readRateLimitMs(headers) : undefined);
 }
 
 /** What an operator reads in the feed's state when a `Retry-After` is longer than the bound. */

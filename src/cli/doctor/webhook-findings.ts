@@ -16,7 +16,7 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
   try {
     ({ webhooks } = await listBridgeWebhooks({ client, source, database, secrets: installation.secrets, clock }));
   } catch (error) {
-    if (error instanceof AppError && (error.code === 'forbidden' || error.code === 'unauthorized'))
+    if (error instanceof AppError && error.code === 'forbidden')
       return warn(
         name,
         'the API key may not see webhooks',

@@ -58,8 +58,12 @@ export async function findCreated(work: IntakeWork, job: OpenJob): Promise<Trace
   return { is: 'none' };
 }
 
-/** Nothing that is asked for here may be missing. */
 const missing: ReadonlySet<number> = new Set([400, 403, 404, 405, 501]);
+
+/** Whether the service does not have what was asked for, or not for this key. A key that it does not know says nothing. */
+function isMissing(error: unknown): boolean {
+  return error instanceof AnswerError && error.code !== 'unauthorized' && missing.has(error.status);
+}
 
 const listForm = z.looseObject({
   result: z.array(
@@ -95,7 +99,7 @@ export async function readJobs(
     try {
       ({ result } = await client.call({ method: 'GET', path }, listForm, signal));
     } catch (error) {
-      if (error instanceof AnswerError && missing.has(error.status) && page === 1) return undefined;
+      if (isMissing(error) && page === 1) return undefined;
       throw error;
     }
     const recent = result.map(timed).filter(({ createdMs }) => createdMs === undefined || createdMs >= sinceMs);
@@ -172,7 +176,7 @@ async function requestsByReference(work: IntakeWork, job: OpenJob, sinceMs: numb
     return split(all, { job, sinceMs, complete: !next });
   } catch (error) {
     // Then only the jobs tell.
-    if (error instanceof AnswerError && missing.has(error.status))
+    if (isMissing(error))
       return { ids: [], others: [], references: new Map(), complete: true };
     throw error;
   }
