@@ -1,5 +1,6 @@
 /** The bridge's settings: its sources, its flows, and where it listens. Explained in `config/bridge.yaml`. */
 import { z } from 'zod';
+import { dialects } from '#client/dialect.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import { rateLimitsRequest } from '#contract/limits.ts';
@@ -147,6 +148,16 @@ const source = z.strictObject({
   quotas: rateLimitsRequest
     .prefault({})
     .describe('What the service allows to this API key, if that differs from its documentation'),
+  dialect: z
+    .enum(dialects)
+    .default('contract')
+    .describe(
+      'How jobs are said: by the contract, or in the names of the public service; docs/way-back.md, "Dialects"',
+    ),
+  user_email: z
+    .email()
+    .optional()
+    .describe('With dialect public: the user of the service in whose name events are made and files attached'),
   file_networks: z
     .array(network)
     .default([])

@@ -30,6 +30,7 @@ export function createSourceClients(deps: Deps): (source: string, use?: ClientUs
         retries,
         retryAfterMaxMs: source.retry_after_max_seconds * 1000,
         fileNetworks: source.file_networks,
+        dialect: source.dialect === 'public' ? { name: 'public', user: source.user_email ?? '' } : { name: 'contract' },
       },
       fetch,
       clock,

@@ -10,6 +10,7 @@ import type { GuardedRequest, GuardedResponse } from '#platform/guarded-fetch/gu
 import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import { readRateLimitMs, readRetryAfterMs } from '#platform/retry-after.ts';
+import type { Dialect } from './dialect.ts';
 import { type Bucket, bucketOf, type Quotas, type QuotaUse } from './quotas.ts';
 import { decode, errorOfAnswer, readJson, type TextAnswer, unpack } from './read-answer.ts';
 import { createSlashRedirects } from './slash-redirects.ts';
@@ -23,6 +24,9 @@ const firstBackoffMs = 200;
 /** A service may ask for a day by mistake; it is asked again after this time at the latest. */
 const retryAfterDefaultMaxMs = 2 * 60 * 60_000;
 
+/** Requests to links of files, which count against no limit. */
+type FileBucket = 'downloads' | 'uploads';
+
 export interface ClientSettings {
   baseUrl: string;
   apiKey: string;
@@ -32,9 +36,11 @@ export interface ClientSettings {
   /** The longest wait that a `Retry-After` can cause; default: two hours. */
   retryAfterMaxMs?: number;
   /**
-   * Private networks (CIDR) that download links to other hosts than the service's may reach.
+   * Private networks (CIDR) that links of files to other hosts than the service's may reach.
    */
   fileNetworks?: readonly string[];
+  /** How jobs are said; default: as the contract says them. */
+  dialect?: Dialect;
 }
 
 export interface ClientDeps {
@@ -45,7 +51,7 @@ export interface ClientDeps {
   /** When left out, requests are not counted. */
   quotas?: Quotas | undefined;
   /** Called after each request: the status of its answer, or why there was none (`timeout`, `reset`). */
-  onRequest?: ((request: { bucket: Bucket | 'downloads' | 'none'; status: string }) => void) | undefined;
+  onRequest?: ((request: { bucket: Bucket | FileBucket | 'none'; status: string }) => void) | undefined;
 }
 
 export interface ApiCall {
@@ -180,7 +186,7 @@ function boundNote(askedMs = 0, retryAfterMaxMs: number): string {
 /** Fetches, and reports the outcome to `onRequest`. Rejects as the fetch does. */
 export async function reportingFetch(
   { fetch, onRequest }: Pick<ClientDeps, 'fetch' | 'onRequest'>,
-  bucket: Bucket | 'downloads' | 'none',
+  bucket: Bucket | FileBucket | 'none',
   request: GuardedRequest,
 ): Promise<GuardedResponse> {
   try {

@@ -35,6 +35,9 @@ const listPagesMost = 20;
 
 /** Searches; rejects when the service cannot be asked now. */
 export async function findCreated(work: IntakeWork, job: OpenJob): Promise<Trace> {
+  // Its files are uploaded only after its id is known: a job of this dialect that was lost attaches nothing.
+  if (job.kind === 'attach' && work.source.dialect === 'public')
+    return job.uuid === null ? { is: 'none' } : { is: 'unclear', why: 'the service does not know the job any more' };
   const list = await readJobs(work, job);
   if (job.kind === 'attach') return traceOfAttach(job, list);
   const sinceMs = msFromTimestamp(job.created) - clockSkewMs;
@@ -176,8 +179,7 @@ async function requestsByReference(work: IntakeWork, job: OpenJob, sinceMs: numb
     return split(all, { job, sinceMs, complete: pages < listPagesMost });
   } catch (error) {
     // Then only the jobs tell.
-    if (isMissing(error))
-      return { ids: [], others: [], references: new Map(), complete: true };
+    if (isMissing(error)) return { ids: [], others: [], references: new Map(), complete: true };
     throw error;
   }
 }
