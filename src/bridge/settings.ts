@@ -8,6 +8,7 @@ import { parseCidrs } from '#platform/network-guard.ts';
 import { alertSettings } from './alerts/alert-settings.ts';
 import { mappingSettings } from './documents/mapping-settings.ts';
 import { intakeSettings } from './intake/intake-settings.ts';
+import { faultsOfDialect } from './intake/requisitions/dialect-faults.ts';
 
 /** What a source or a flow may be called. */
 export const settingName = z
@@ -310,6 +311,13 @@ export const bridgeSettings = z
   .refine((bridge) => bridge.unverified_bytes_max >= bridge.body_bytes_max, {
     path: ['unverified_bytes_max'],
     error: 'must be at least body_bytes_max: else no notification of that length could be taken',
+  })
+  .superRefine(({ sources, intakes }, context) => {
+    for (const [index, intake] of intakes.entries()) {
+      const own = sources.find(({ name }) => name === intake.source);
+      for (const { path, message } of own ? faultsOfDialect(intake, own) : [])
+        context.addIssue({ code: 'custom', path: ['intakes', index, ...path], message });
+    }
   });
 
 export type BridgeSettings = z.infer<typeof bridgeSettings>;

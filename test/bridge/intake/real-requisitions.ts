@@ -66,7 +66,7 @@ export async function startRequisitions(
     }),
     teller: undefined,
     wantedOf: createWanted(intake),
-    wishOf: createWishOf(intake),
+    wishOf: createWishOf(intake, source),
     database,
     clock: systemClock,
     log: silentLogger,
