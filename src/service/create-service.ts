@@ -41,6 +41,7 @@ import {
 import { checkDeskSide, checkDeskSupplier } from './desk/desk-side.ts';
 import { createRoundTimers } from './events/run-timers.ts';
 import { serveDownloads } from './files/serve-downloads.ts';
+import { serveUploads } from './files/serve-uploads.ts';
 import { createUploadSweep } from './files/sweep-uploads.ts';
 import { findKeptAnswer, forgetOldAnswers, idempotentRequest, withIdempotency } from './idempotency.ts';
 import { createJobWorker, type JobLane, organisationsWithJobs } from './jobs/run-jobs.ts';
@@ -115,7 +116,7 @@ export interface Service {
  * What pages of other origins may call: what is called with an organisation's key, the links that carry their own
  * permission, and the descriptions. Never `/admin`: the operator's token does not belong into a page.
  */
-const corsPaths = ['/api/', '/desk/', '/downloads/', '/openapi'];
+const corsPaths = ['/api/', '/desk/', '/downloads/', '/uploads/', '/openapi'];
 
 /**
  * Calls that are worked on at once, and those of one organisation: each uses one of the ten connections to the database.
@@ -200,6 +201,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     },
   });
   serveDownloads(application.express, deps);
+  serveUploads(application.express, { ...deps, ...settings, runUnitOfWork });
   serveDocuments(application.express, settings);
   application.finish();
   const server: HttpServer = await listen(application.express, {
@@ -330,7 +332,7 @@ function startWorkers(
   const deliverer = createDeliverer({ ...deps, fetch: fetchOfDeliveries, random: deps.random ?? Math.random });
   const jobLane = (lane: JobLane): LaneWork => ({
     ...createJobWorker({ ...deps, runUnitOfWork }, lane),
-    due: () => organisationsWithJobs(database, lane),
+    due: () => organisationsWithJobs(database, lane, timestampNow(deps.clock)),
   });
   const lanes: Record<ServiceLane, LaneWork> = {
     'supplier-changes': {

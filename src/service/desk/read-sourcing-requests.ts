@@ -13,7 +13,7 @@ const path = '/desk/sourcing-requests';
 type Listed = z.input<typeof listedSourcingRequest>;
 
 /** The columns of an answer, from `page`, which has a request's row. */
-const shown = `id, name, description, reference_id, requested_by, needed_by, category, tags, created,
+const shown = `id, name, description, reference_id, requested_by, needed_by, category, tags, bot, bidding_deadline, created,
   array(select e.id::text from service.event_requests r join service.sourcing_events e on e.id = r.event_id
         where r.request_id = page.id and e.status <> 'DELETED' order by e.created, e.id) as sourcing_events`;
 
@@ -57,7 +57,7 @@ export const readSourcingRequest = endpoint<Caller>({
     const id = uuid.safeParse(params['id']);
     const [row] = id.success
       ? await unit.tx.query<{ id: string }>(
-          `select ${shown}, items from service.sourcing_requests as page where organisation_id = $1 and id = $2`,
+          `select ${shown}, items, item_fields from service.sourcing_requests as page where organisation_id = $1 and id = $2`,
           [organisationId, id.data],
         )
       : [];

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { type JobType, job, jobTypeNames, jobTypes, listJobsQuery } from '#contract/job.ts';
+import { type JobType, job, jobPathsOf, jobTypeNames, listJobsQuery } from '#contract/job.ts';
 import { manageList } from '#contract/list.ts';
 import { uuid } from '#contract/scalars.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -64,8 +64,8 @@ export const listJobs = endpoint<Caller, z.ZodUndefined, typeof listJobsQuery>({
 export const readJob = readJobUnder(path, 'Read a job', jobTypeNames);
 
 /** GET /api/jobs/{type's path}/{id}: as `readJob`, but only for jobs of that type. */
-export const readJobsOfType = jobTypeNames.map((type) =>
-  readJobUnder(`${path}/${jobTypes[type].path}`, `Read a job of type ${type}`, [type]),
+export const readJobsOfType = jobTypeNames.flatMap((type) =>
+  jobPathsOf(type).map((last) => readJobUnder(`${path}/${last}`, `Read a job of type ${type}`, [type])),
 );
 
 function readJobUnder(folder: string, summary: string, types: readonly JobType[]): Endpoint<Caller> {

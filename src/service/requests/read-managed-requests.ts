@@ -16,8 +16,8 @@ const path = '/api/manage/sourcing_requests';
 type Request = z.input<typeof managedSourcingRequest>;
 
 /** The columns of an answer, from `page`, which has a request's row. */
-const shown = `id as uuid, created, modified, name, description, reference_id, requested_by, needed_by, category, tags,
-  items,
+const shown = `id as uuid, created, modified, name, description, reference_id, requested_by, needed_by, category, tags, bot, bidding_deadline,
+  items, item_fields,
   coalesce((select json_agg(json_build_object('file_uuid', f.id, 'file_name', f.file_name) order by a.position)
             from service.request_files a join service.files f on f.id = a.file_id
             where a.request_id = page.id), '[]') as files,
