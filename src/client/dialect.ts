@@ -15,7 +15,7 @@
  * Other members are sent as they are. A sourcing request has hardly a member in common: its caller makes it in the
  * public form. The files of a job are only named in it, and uploaded to the URLs that the job shows then.
  */
-import { type JobType, jobTypes } from '#contract/job.ts';
+import { type JobType, jobPathsOf } from '#contract/job.ts';
 
 export const dialects = ['contract', 'public'] as const;
 
@@ -24,15 +24,15 @@ export type Dialect = { readonly name: 'contract' } | { readonly name: 'public';
 
 type Members = Readonly<Record<string, unknown>>;
 
-export interface JobRequest {
-  /** The last part of the path. Where there are several, the service has one of them. */
+export interface SaidJob {
+  /** The last part of the path. Where there are several, the service has one of them; the first is the likely one. */
   readonly paths: readonly string[];
   readonly body: Members;
 }
 
 /** What is sent of a job. The payload is the contract's; what it cannot say in the dialect stays as it is. */
-export function jobRequest(dialect: Dialect, type: JobType, payload: Members): JobRequest {
-  const { path } = jobTypes[type];
+export function sayJob(dialect: Dialect, type: JobType, payload: Members): SaidJob {
+  const [path = '', ...otherPaths] = jobPathsOf(type);
   if (dialect.name === 'contract') return { paths: [path], body: payload };
   const { user } = dialect;
   switch (type) {
@@ -41,7 +41,7 @@ export function jobRequest(dialect: Dialect, type: JobType, payload: Members): J
       return { paths: [path], body: { created_by: user, ...eventOf(payload) } };
     case 'UPDATE_SOURCING_EVENT':
       // The public pages name both.
-      return { paths: ['update-sourcing-events', path], body: eventOf(payload) };
+      return { paths: [...otherPaths, path], body: eventOf(payload) };
     case 'ATTACH_FILES_TO_SOURCING_EVENT':
       return { paths: [path], body: { created_by: user, ...payload, files: namesOf(payload['files']) } };
     case 'ATTACH_FILES_TO_SOURCING_REQUEST':

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { job as documentedJob, type JobType, type jobTypes } from '#contract/job.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { type Dialect, jobRequest } from './dialect.ts';
+import { type Dialect, sayJob } from './dialect.ts';
 import { AnswerError } from './read-answer.ts';
 import type { CallApi } from './send-call.ts';
 
@@ -85,7 +85,7 @@ export function createJobCalls({
     schema: Schema,
     signal?: AbortSignal,
   ): Promise<z.output<Schema>> {
-    const { paths, body } = jobRequest(dialect, type, payload as Readonly<Record<string, unknown>>);
+    const { paths, body } = sayJob(dialect, type, payload as Readonly<Record<string, unknown>>);
     const [first = '', ...others] = paths.toSorted(
       (a, b) => Number(known.get(type) === b) - Number(known.get(type) === a),
     );

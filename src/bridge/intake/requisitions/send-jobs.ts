@@ -199,11 +199,13 @@ function fitting(
       ? [...issue.path, issue.message].join(' ')
       : dialect === 'public' && file.url !== undefined
         ? 'the service fetches no URL: its dialect is public, which takes bytes'
-        : kept.length >= filesPerAttachMax
-          ? `its event has more than ${filesPerAttachMax} files`
-          : length + content.length > filesLengthMax
-            ? 'the files of its event are too large together'
-            : undefined;
+        : dialect === 'public' && kept.some((other) => other.file.file_name === file.file_name)
+          ? 'another file of its event has the same name'
+          : kept.length >= filesPerAttachMax
+            ? `its event has more than ${filesPerAttachMax} files`
+            : length + content.length > filesLengthMax
+              ? 'the files of its event are too large together'
+              : undefined;
     if (why !== undefined) left.push({ erpKey, file, why });
     else {
       kept.push({ erpKey, file });
