@@ -74,10 +74,10 @@ export function createJobCalls({
   clock: Clock;
   dialect?: Dialect | undefined;
 }): JobCalls {
-  /** The paths that the service has, of those types that may have one of several. */
-  const known = new Map<JobType, string>();
+  /** The types whose jobs the service takes under their other path. */
+  const moved = new Set<JobType>();
 
-  /** Sends the job to its path. One that the service does not have (404, 405) has done nothing: the other one is tried. */
+  /** Sends the job. A path that the service does not have (404, 405) has done nothing: the other one is tried. */
   async function submit<Schema extends z.ZodType>(
     type: JobType,
     payload: object,
@@ -86,20 +86,18 @@ export function createJobCalls({
     signal?: AbortSignal,
   ): Promise<z.output<Schema>> {
     const { paths, body } = sayJob(dialect, type, payload as Readonly<Record<string, unknown>>);
-    const [first = '', ...others] = paths.toSorted(
-      (a, b) => Number(known.get(type) === b) - Number(known.get(type) === a),
-    );
-    const post = async (path: string) => {
-      const answer = await call({ method: 'POST', path: `${jobsPath}/${path}`, body, ...request }, schema, signal);
-      if (paths.length > 1) known.set(type, path);
-      return answer;
-    };
-    const [other] = others;
-    if (other === undefined) return post(first);
-    return post(first).catch((error: unknown) => {
-      if (error instanceof AnswerError && (error.status === 404 || error.status === 405)) return post(other);
-      throw error;
-    });
+    const post = (path: string) =>
+      call({ method: 'POST', path: `${jobsPath}/${path}`, body, ...request }, schema, signal);
+    const [first = '', other] = moved.has(type) ? paths.toReversed() : paths;
+    try {
+      return await post(first);
+    } catch (error) {
+      const isMissing = error instanceof AnswerError && (error.status === 404 || error.status === 405);
+      if (other === undefined || !isMissing) throw error;
+    }
+    const answer = await post(other);
+    if (!moved.delete(type)) moved.add(type);
+    return answer;
   }
 
   const readJob = (id: string, signal?: AbortSignal) =>

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
+import { AppError } from '#platform/errors.ts';
 import { type TestClock, testClock } from '../bridge/parts.ts';
 import { testOutgoing } from '../harness/test-certificates.ts';
 import { json, type ScriptedAnswer, type ScriptedService, startScriptedService, status } from './scripted-service.ts';
@@ -136,7 +137,9 @@ describe('a job', () => {
     for (const answer of [status(400), status(503), ((response) => void response.destroy()) as ScriptedAnswer]) {
       service.requests.length = 0;
       service.answers = [answer];
-      await expect(open.submitJobOnce('UPDATE_SOURCING_EVENT', { sourcing_event: id }, 'key-1')).rejects.toThrow();
+      await expect(open.submitJobOnce('UPDATE_SOURCING_EVENT', { sourcing_event: id }, 'key-1')).rejects.toBeInstanceOf(
+        AppError,
+      );
       expect(asked()).toEqual(['POST /api/jobs/update-sourcing-events']);
     }
   });

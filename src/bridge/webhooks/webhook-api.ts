@@ -133,7 +133,7 @@ function refusedIn(text: string, triggers: readonly string[]): string[] | undefi
   // A name that was not sent is one of those that could be: then the names say nothing.
   const isList = [...words].some((word) => !triggers.includes(word));
   if (words.size > 0) return isList ? [] : [...words];
-  return /trigger/i.test(text) || /was answered with 400\.$/.test(text) ? [] : undefined;
+  return /trigger/i.test(text) || text.endsWith('was answered with 400.') ? [] : undefined;
 }
 
 /** The feeds that a webhook with these triggers announces; undefined for a trigger of no feed. */

@@ -14,13 +14,12 @@ export function clientOf(call: CallApi, clock: Clock): IntakeDeps['client'] {
     text: '',
     body: await call(request, z.unknown()),
   });
-  const { submitJobOnce } = createJobCalls({ call, clock });
   const uploadFiles = async () => Promise.reject(new Error('nothing is uploaded'));
   return {
     call,
     readList: createReadList(send),
     readFeed: createReadFeed({ send, clock }),
-    submitJobOnce,
     uploadFiles,
+    ...createJobCalls({ call, clock }),
   };
 }

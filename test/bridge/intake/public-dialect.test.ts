@@ -281,6 +281,24 @@ describe('files', () => {
   });
 });
 
+test('an event whose answer was lost is never made twice, also by a service that keeps neither keys nor references', async () => {
+  const intake = await start({ make: 'event' }, await startPublicService({ forgetful: true }));
+  const { erp, database, run, service, makeAll, letters } = intake;
+  await makeAll();
+  service.loseAnswerOf = 'create-sourcing-events';
+  erp.saveRecord('requisitions', requisition());
+  await eventually('a person is asked', async () => {
+    await run();
+    // The waits are over, and the quarter of an hour in which the job may still become clear.
+    await database.query(
+      `update bridge.intake_jobs set next_look = now(), ends = now() - interval '16 minutes' where state = 'uncertain'`,
+    );
+    return (await letters()).length > 0;
+  });
+  expect((await letters()).map(([type]) => type)).toEqual(['uncertain']);
+  expect(service.posts).toEqual(['create-sourcing-events 201']);
+});
+
 test('our own service takes the event, its update and its files in the public names', async () => {
   const service = await startTestService();
   const organisation = await service.organisation();

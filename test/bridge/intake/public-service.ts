@@ -96,8 +96,11 @@ export interface PublicService {
   loseAnswerOf: string | undefined;
 }
 
-/** `singular`: it has the update under the other path that the pages name. */
-export async function startPublicService({ singular = false } = {}): Promise<PublicService> {
+/**
+ * `singular`: it has the update under the other path that the pages name. `forgetful`: it keeps neither idempotency keys
+ * nor references.
+ */
+export async function startPublicService({ singular = false, forgetful = false } = {}): Promise<PublicService> {
   const service: PublicService & { url: string } = {
     url: '',
     key: 'public-key',
@@ -136,7 +139,7 @@ export async function startPublicService({ singular = false } = {}): Promise<Pub
       const fields = error.issues.map((issue) => [issue.path.join('.') || 'body', [issue.message]]);
       return [400, { errors: [], field_errors: Object.fromEntries(fields) }];
     }
-    let job = jobs.find((each) => each.key === key);
+    let job = forgetful ? undefined : jobs.find((each) => each.key === key);
     if (!job) {
       const created = new Date().toISOString();
       job = { id: randomUUID(), key, path: wanted, body, created, entity: randomUUID(), uploaded: new Map() };
@@ -156,7 +159,7 @@ export async function startPublicService({ singular = false } = {}): Promise<Pub
           name: body['name'],
           type: 'RFQ',
           status: 'DRAFT',
-          reference_id: body['reference_id'],
+          ...(forgetful ? {} : { reference_id: body['reference_id'] }),
           primary_currency: 'EUR',
           created,
           modified: created,

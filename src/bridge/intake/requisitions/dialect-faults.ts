@@ -2,29 +2,31 @@
  * What the settings of an intake of requisitions want of the service, and cannot be said in the dialect of its source.
  * The configuration is refused then, before anything is sent. Pure.
  */
-import { bareFormula, shownRoles } from '#client/dialect.ts';
+import { bareFormula, type Dialect, shownRoles } from '#client/dialect.ts';
 import { eventChanges } from '#contract/sourcing-event.ts';
-import type { SourceSettings } from '../../settings.ts';
 import type { IntakeSettings } from '../intake-settings.ts';
 import { defaultMembers } from './default-bid-sheet.ts';
 import type { SettingsFault } from './requisition-settings.ts';
 
 const withPath = ['mapping', 'event', 'with'];
 
+interface SourceOfIntake {
+  readonly name: string;
+  readonly dialect: Dialect['name'];
+  readonly user_email?: string | undefined;
+}
+
 /** The paths are those of the intake's settings. */
 export function faultsOfDialect(
   intake: Pick<IntakeSettings, 'stream' | 'make' | 'mapping'>,
-  source: Pick<SourceSettings, 'name' | 'dialect' | 'user_email'>,
+  source: SourceOfIntake,
 ): SettingsFault[] {
   if (intake.stream !== 'requisition') return [];
   return source.dialect === 'public' ? faultsInPublic(intake, source) : faultsInContract(intake, source);
 }
 
 /** The contract's members are known: a typing error is found here. */
-function faultsInContract(
-  { mapping }: Pick<IntakeSettings, 'mapping'>,
-  { name }: Pick<SourceSettings, 'name'>,
-): SettingsFault[] {
+function faultsInContract({ mapping }: Pick<IntakeSettings, 'mapping'>, { name }: SourceOfIntake): SettingsFault[] {
   const issues = eventChanges.safeParse(mapping.event?.with ?? {}).error?.issues ?? [];
   return [
     ...issues.map(({ path, message }) => ({ path: [...withPath, ...path.map(String)], message })),
@@ -37,7 +39,7 @@ function faultsInContract(
 /** What the pages of the public service show is translated; other members of `with` are sent as they stand. */
 function faultsInPublic(
   { make, mapping: { event, request } }: Pick<IntakeSettings, 'make' | 'mapping'>,
-  { name, user_email: user }: Pick<SourceSettings, 'name' | 'user_email'>,
+  { name, user_email: user }: SourceOfIntake,
 ): SettingsFault[] {
   const faults: SettingsFault[] = [];
   if (user === undefined)

@@ -9,6 +9,7 @@ import { compareText } from '#bridge/documents/text-order.ts';
 import { bodyJson } from '#bridge/mirror/body-json.ts';
 import { queryOf, readPages } from '#client/list-page.ts';
 import { AnswerError } from '#client/read-answer.ts';
+import { jobTypeNames } from '#contract/job.ts';
 import { msFromTimestamp, parseTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { IntakeWork } from '../intake-deps.ts';
 import { readClaimed } from './event-store.ts';
@@ -52,8 +53,9 @@ export async function findCreated(work: IntakeWork, job: OpenJob): Promise<Trace
   if (more.length > 0) return { is: 'unclear', why: `the service has several with the reference "${job.reference}"` };
   if (only !== undefined) return { is: 'entity', entity: only };
   if (list === undefined) return { is: 'unclear', why: 'the service does not list its jobs' };
-  // What has just been made may be missing in the feed for a while.
-  const shown = new Set(byReference.others);
+  // What has just been made may be missing in the feed for a while. A public service that does not keep references shows
+  // events without one: such an event may be ours.
+  const shown = new Set(work.source.dialect === 'public' ? byReference.references.keys() : byReference.others);
   const hidden = list.jobs.some(({ status, created_entity: entity }) =>
     status === 'COMPLETED' ? !entity || !shown.has(entity) : status !== 'FAILED',
   );
@@ -79,6 +81,11 @@ const jobForm = z.looseObject({
 });
 type ListedJob = z.output<typeof jobForm> & { readonly createdMs: number | undefined };
 
+/** A type that is not known may be any: another service may have its own names. */
+function isKnownType(type: string | undefined): boolean {
+  return jobTypeNames.some((name) => name === type);
+}
+
 /** Jobs of the type since the intent that are not known here; undefined where the service does not list them. */
 export async function readJobs(
   work: IntakeWork,
@@ -99,7 +106,7 @@ export async function readJobs(
     for await (const { items } of readPages(read, queryOf({ page_number: 1, page_size: listPageSize }))) {
       pages += 1;
       const recent = items.map(timed).filter(({ createdMs }) => createdMs === undefined || createdMs >= sinceMs);
-      jobs.push(...recent.filter((each) => each.type === undefined || each.type === type));
+      jobs.push(...recent.filter((each) => each.type === type || !isKnownType(each.type)));
       // The newest job comes first.
       if (recent.length === 0) break;
       complete = pages < listPagesMost;

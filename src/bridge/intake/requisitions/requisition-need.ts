@@ -1,9 +1,9 @@
 /** Makes of a requisition what the intake wants of the service for it. Pure. */
 import { type CompiledField, FieldFault } from '#bridge/documents/compile-field.ts';
 import type { MappingRule } from '#bridge/documents/mapping-rule.ts';
+import type { Dialect } from '#client/dialect.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { sha256 } from '#platform/sha256.ts';
-import type { SourceSettings } from '../../settings.ts';
 import type { IntakeSettings } from '../intake-settings.ts';
 import { defaultColumns } from './default-bid-sheet.ts';
 import { compileRequisitionField } from './requisition-fields.ts';
@@ -51,7 +51,7 @@ const lotNameMax = 255;
 /** Compiles an intake's rules. The settings have been checked. */
 export function createWishOf(
   { name: intake, only, mapping, make, group }: IntakeSettings,
-  source: Pick<SourceSettings, 'dialect'> | undefined,
+  source: { readonly dialect: Dialect['name'] } | undefined,
 ): WishOf {
   const { event, lots, request } = mapping;
   const field = (rule: MappingRule | undefined, inLine = false) =>
