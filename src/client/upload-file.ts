@@ -65,7 +65,12 @@ export function createUploadFiles({ settings, fetch, onRequest }: ClientDeps): U
       // A job that names no file shows them in the order in which they were sent.
       const at = name === undefined ? 0 : left.findIndex((file) => file.file_name === name);
       const [file] = at < 0 ? [] : left.splice(at, 1);
-      if (file?.content === undefined || link === undefined) continue;
+      if (link === undefined) continue;
+      if (file?.content === undefined) {
+        const error = new AppError('invalid', 'the job asks for this file, and it was not sent');
+        faults.push({ file: name ?? 'a file', error });
+        continue;
+      }
       try {
         await upload(link, Buffer.from(file.content, 'base64'), signal);
       } catch (error) {

@@ -17,8 +17,9 @@ export interface Registration {
 /**
  * Makes sure that the service has a webhook with this name and URL for the feeds that are read, and that its key is
  * known here: an existing webhook, or a new one. A webhook that the service has switched off, or that announces other
- * feeds, is replaced; one that announces fewer only when the service now takes more. With `alone`, the source's webhooks to other URLs are deleted. After it was run twice, or killed
- * at any line and run again, exactly one webhook works. Throws AppError as `makeWebhook` does.
+ * feeds, is replaced; one that announces fewer only when the service now takes more. With `alone`, the source's webhooks
+ * to other URLs are deleted. After it was run twice, or killed at any line and run again, exactly one webhook works.
+ * Throws AppError as `makeWebhook` does.
  */
 export async function registerWebhook(
   deps: WebhookDeps,

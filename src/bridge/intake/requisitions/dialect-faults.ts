@@ -6,7 +6,7 @@ import { bareFormula, type Dialect, shownRoles } from '#client/dialect.ts';
 import { eventChanges } from '#contract/sourcing-event.ts';
 import type { IntakeSettings } from '../intake-settings.ts';
 import { defaultMembers } from './default-bid-sheet.ts';
-import type { SettingsFault } from './requisition-settings.ts';
+import type { IntakeFault } from './requisition-settings.ts';
 
 const withPath = ['mapping', 'event', 'with'];
 
@@ -20,13 +20,13 @@ interface SourceOfIntake {
 export function faultsOfDialect(
   intake: Pick<IntakeSettings, 'stream' | 'make' | 'mapping'>,
   source: SourceOfIntake,
-): SettingsFault[] {
+): IntakeFault[] {
   if (intake.stream !== 'requisition') return [];
   return source.dialect === 'public' ? faultsInPublic(intake, source) : faultsInContract(intake, source);
 }
 
 /** The contract's members are known: a typing error is found here. */
-function faultsInContract({ mapping }: Pick<IntakeSettings, 'mapping'>, { name }: SourceOfIntake): SettingsFault[] {
+function faultsInContract({ mapping }: Pick<IntakeSettings, 'mapping'>, { name }: SourceOfIntake): IntakeFault[] {
   const issues = eventChanges.safeParse(mapping.event?.with ?? {}).error?.issues ?? [];
   return [
     ...issues.map(({ path, message }) => ({ path: [...withPath, ...path.map(String)], message })),
@@ -40,8 +40,8 @@ function faultsInContract({ mapping }: Pick<IntakeSettings, 'mapping'>, { name }
 function faultsInPublic(
   { make, mapping: { event, request } }: Pick<IntakeSettings, 'make' | 'mapping'>,
   { name, user_email: user }: SourceOfIntake,
-): SettingsFault[] {
-  const faults: SettingsFault[] = [];
+): IntakeFault[] {
+  const faults: IntakeFault[] = [];
   if (user === undefined)
     faults.push({
       path: ['source'],
@@ -64,13 +64,13 @@ function faultsInPublic(
   return [...faults, ...faultsOfMembers(event?.with ?? {})];
 }
 
-function faultsOfMembers(members: Readonly<Record<string, unknown>>): SettingsFault[] {
+function faultsOfMembers(members: Readonly<Record<string, unknown>>): IntakeFault[] {
   const {
     primary_cost_calculation: formula = defaultMembers.primary_cost_calculation,
     rounds,
     event_type: type,
   } = members;
-  const faults: SettingsFault[] = [];
+  const faults: IntakeFault[] = [];
   for (const column of typeof formula === 'string' ? bareFormula(formula).ambiguous : [])
     faults.push({
       path: [...withPath, 'primary_cost_calculation'],

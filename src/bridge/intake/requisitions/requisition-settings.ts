@@ -49,7 +49,7 @@ export interface RequisitionMapping {
   readonly request: z.output<typeof requestMapping>;
 }
 
-export interface SettingsFault {
+export interface IntakeFault {
   readonly path: (string | number)[];
   readonly message: string;
 }
@@ -60,9 +60,9 @@ export function faultsOfRequisitions(given: {
   template: string | undefined;
   group: z.output<typeof grouping> | undefined;
   mapping: Partial<RequisitionMapping>;
-}): SettingsFault[] {
+}): IntakeFault[] {
   const { make, template, group, mapping } = given;
-  const faults: SettingsFault[] = [];
+  const faults: IntakeFault[] = [];
   if (make === undefined) faults.push({ path: ['make'], message: `must be one of ${makes.join(', ')}` });
   if ((make === 'event-from-template') !== (template !== undefined))
     faults.push({ path: ['template'], message: 'goes with make: event-from-template, and with nothing else' });
@@ -111,9 +111,9 @@ function faultsOfPayload(
   members: Readonly<Record<string, unknown>>,
   columns: Readonly<Record<string, MappingRule>> | undefined,
   make: Make | undefined,
-): SettingsFault[] {
+): IntakeFault[] {
   const path = ['mapping', 'event', 'with'];
-  const faults = ownMembers.flatMap((member): SettingsFault[] =>
+  const faults = ownMembers.flatMap((member): IntakeFault[] =>
     Object.hasOwn(members, member) ? [{ path: [...path, member], message: 'is made of the requisitions' }] : [],
   );
   const sheet = sheetForm.safeParse(members['bid_sheet']).data;
