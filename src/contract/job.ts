@@ -1,11 +1,6 @@
 /** Asynchronous jobs: a type, a path and a payload each. Source: API document, "Job"; type names from the decisions. */
 import { z } from 'zod';
-import {
-  generateFileDownloadLinksPayload,
-  readAttachedFiles,
-  sentFilesForEvent,
-  sentFilesForRequest,
-} from './file.ts';
+import { generateFileDownloadLinksPayload, readAttachedFiles, sentFilesForEvent, sentFilesForRequest } from './file.ts';
 import { listQuery } from './list.ts';
 import { text, timestamp, timestampInQuery, uuid } from './scalars.ts';
 import {

@@ -111,13 +111,14 @@ export function onceInList<Member extends string>(member: Member, message: (valu
 
 /**
  * For `superRefine` of an object: an issue at a public name that is given beside our name of the same member, with
- * another value. `names` maps the public name to ours.
+ * another value. `names` maps the public name to ours. An empty list under our name counts as left out.
  */
 export function sameUnderBothNames(names: Readonly<Record<string, string>>) {
   return (payload: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void => {
     for (const [publicName, ourName] of Object.entries(names)) {
       const [given, ours] = [payload[publicName], payload[ourName]];
-      if (given === undefined || ours === undefined || JSON.stringify(given) === JSON.stringify(ours)) continue;
+      const isLeftOut = ours === undefined || (Array.isArray(ours) && ours.length === 0);
+      if (given === undefined || isLeftOut || JSON.stringify(given) === JSON.stringify(ours)) continue;
       const message = `is another name of ${ourName}, and both are given with different values`;
       context.addIssue({ code: 'custom', path: [publicName], message });
     }

@@ -46,7 +46,12 @@ export const sentSourcingRequest = z
 export function readSourcingRequest<Sent extends z.ZodType<z.output<typeof sentSourcingRequest>>>(schema: Sent) {
   return schema.transform((sent, context) => {
     // Not half of a character at the end.
-    const name = sent.name ?? sent.description.trim().slice(0, requestNameMax).replace(/[\uD800-\uDBFF]$/, '');
+    const name =
+      sent.name ??
+      sent.description
+        .trim()
+        .slice(0, requestNameMax)
+        .replace(/[\uD800-\uDBFF]$/, '');
     if (name === '') context.addIssue({ code: 'custom', path: ['name'], message: 'is missing' });
     return { ...sent, name };
   });

@@ -23,9 +23,9 @@ import { type FileStorage, oneChunk } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { Logger } from '#platform/log.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
+import type { SecretBox } from '#platform/secrets.ts';
 import { fetchFile } from '../files/fetch-file.ts';
 import { beginUpload, type NewFile, recordFiles, releaseUploads } from '../files/record-files.ts';
-import type { SecretBox } from '#platform/secrets.ts';
 import { createUploadUrl } from '../files/serve-uploads.ts';
 import type { JobContext, JobResult, JobWork, NamedUpload, WaitForUploads } from './job-work.ts';
 import { refuse } from './refuse.ts';
@@ -120,12 +120,7 @@ function contentsIn(files: readonly (string | AttachedFile)[]): AttachedFile[] {
   return files.filter((file) => typeof file !== 'string');
 }
 
-function waitForUploads(
-  secrets: SecretBox,
-  names: readonly string[],
-  job: JobContext,
-  now: Timestamp,
-): WaitForUploads {
+function waitForUploads(secrets: SecretBox, names: readonly string[], job: JobContext, now: Timestamp): WaitForUploads {
   const expiresMs = msFromTimestamp(now) + uploadSeconds * 1_000;
   const files = names.map((name, index) => ({
     file_name: name,

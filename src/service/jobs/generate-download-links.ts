@@ -19,7 +19,8 @@ export function generateDownloadLinks({ secrets }: { secrets: SecretBox }): JobW
       );
       const names = new Map(files.map((file) => [file.id, file.file_name]));
       const expiresMs = msFromTimestamp(now) + downloadLinkSeconds * 1000;
-      const linkTo = (id: string) => `${job.baseUrl}/downloads/${createLinkToken(secrets, downloadLink, id, expiresMs)}`;
+      const linkTo = (id: string) =>
+        `${job.baseUrl}/downloads/${createLinkToken(secrets, downloadLink, id, expiresMs)}`;
       return {
         detail: {
           data: ids.flatMap((id) => {
