@@ -11,11 +11,12 @@ import type { JobType } from '#contract/job.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import type { JobInput, SubmittedJob } from './job-calls.ts';
+import { readPages } from './list-page.ts';
 import { createMemoryQuotas } from './memory-quotas.ts';
 import type { Quotas } from './quotas.ts';
 import type { FeedWindow } from './read-feed.ts';
 import { createSourceClient, type SourceClient } from './source-client.ts';
-import type { SupplierQuery } from './supplier-calls.ts';
+import { type SupplierQuery, supplierQuery } from './supplier-calls.ts';
 
 export interface ClientOptions {
   /** Without `/api`. */
@@ -96,12 +97,8 @@ export function createClient(options: ClientOptions): SourcingClient {
   }
 
   async function* suppliers(query: Partial<SupplierQuery> = {}, signal?: AbortSignal) {
-    let page = await client.listSuppliers({ pageSize: pageSizeDefault, ...query }, signal);
-    for (;;) {
-      yield* page.items;
-      if (page.next === undefined) return;
-      page = await client.listSuppliers({ next: page.next }, signal);
-    }
+    const read = (next: string) => client.listSuppliers({ next }, signal);
+    for await (const { items } of readPages(read, supplierQuery({ pageSize: pageSizeDefault, ...query }))) yield* items;
   }
 
   return {

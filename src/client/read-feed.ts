@@ -6,9 +6,9 @@
 import { type FeedName, feedOrderHeader, feedPage } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
 import { parseExactJson } from './exact-json.ts';
+import { nextQueryOf } from './next-page.ts';
 import type { TextAnswer } from './read-answer.ts';
 import type { ReadAnswer, Send } from './send-call.ts';
 
@@ -46,6 +46,12 @@ export interface FeedWindow {
 }
 
 export type ReadFeed = (feed: FeedName, at: FeedWindow | { next: string }, signal?: AbortSignal) => Promise<FeedPage>;
+
+/**
+ * A page with fewer records than this was not cut off, whatever was asked for: no service that is known puts fewer than
+ * ten records on a page. Of a longer one without `next` that is not certain.
+ */
+export const fullPageMin = 11;
 
 /** The most characters of a kept page: the page of a usual poll holds only the record at the watermark. */
 const keptTextMax = 64 * 1024;
@@ -115,7 +121,7 @@ function pageOf(feed: FeedName, { headers, body }: ReadAnswer, exchange: Exchang
   return {
     records: page.data,
     includes: includesOf(page.includes),
-    next: queryOfNext(page.next),
+    next: nextQueryOf(page.next, headers),
     commitOrdered: headers[feedOrderHeader] === 'commit',
     ...sourceTimeOf(headers['date'], exchange),
   };
@@ -151,13 +157,4 @@ function sourceTimeOf(
     sourceMs: ms - (answeredMs - sentMs) - 1_000,
     clockDifference: { leastMs: sentMs - ms - 1_000, mostMs: answeredMs - ms },
   };
-}
-
-/** The query of a `next` link. Its origin and path are ignored, so no request ever goes to another origin or path. */
-export function queryOfNext(next: string | null | undefined): string | undefined {
-  if (next === null || next === undefined) return undefined;
-  const query = URL.parse(next, 'http://relative.invalid')?.search.slice(1);
-  if (query === undefined || query === '')
-    throw new AppError('unavailable', 'A page has a "next" link without a query.', { recovery: { do: 'halt' } });
-  return query;
 }

@@ -7,6 +7,7 @@ import { AppError } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
 import { createDownload, type Download } from './download-file.ts';
 import { createJobCalls, type JobCalls } from './job-calls.ts';
+import { createReadList, type ReadList } from './list-page.ts';
 import { createReadFeed, type ReadFeed } from './read-feed.ts';
 import { type ApiCall, type CallApi, type ClientDeps, createSender } from './send-call.ts';
 import { createSupplierCalls, type SupplierCalls } from './supplier-calls.ts';
@@ -18,6 +19,8 @@ export type { FeedPage, FeedWindow } from './read-feed.ts';
 export interface SourceClient extends SupplierCalls, JobCalls, WebhookCalls {
   /** Reads one page of a feed. `at` is a window, or the `next` of an earlier page. */
   readonly readFeed: ReadFeed;
+  /** Reads one page of any list, of items that the schema parses. */
+  readonly readList: ReadList;
   /** Downloads the file of a link that the service returned. */
   readonly download: Download;
   /** Sends any other call, and parses the answer's body by the schema. */
@@ -38,6 +41,7 @@ export function createSourceClient(deps: ClientDeps): SourceClient {
     const { body } = await send(request, { signal });
     return parseInput(schema, body, `The answer to ${request.method} ${request.path.split('?')[0]}`);
   };
+  const readList = createReadList(send);
   return {
     call,
     submit: async (request, signal) => {
@@ -45,10 +49,11 @@ export function createSourceClient(deps: ClientDeps): SourceClient {
       return pathOfLocation(headers['location'], `${request.method} ${request.path.split('?')[0]}`);
     },
     readFeed: createReadFeed({ send, clock: deps.clock }),
+    readList,
     download: createDownload(deps),
-    ...createSupplierCalls(call),
+    ...createSupplierCalls({ call, readList }),
     ...createJobCalls({ call, clock: deps.clock }),
-    ...createWebhookCalls(call),
+    ...createWebhookCalls({ call, readList }),
   };
 }
 

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { type SupplierChange, submissionReceipt, supplier, supplierSubmission } from '#contract/supplier.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { type ListPage, queryOf, readListPage } from './list-page.ts';
+import { type ListPage, queryOf, type ReadList } from './list-page.ts';
 import type { CallApi } from './send-call.ts';
 
 const suppliersPath = '/api/manage/suppliers';
@@ -44,23 +44,24 @@ const submission = z.looseObject({
   change_warnings: z.array(z.unknown()).nullish(),
 });
 
+export function supplierQuery(query: SupplierQuery): string {
+  return queryOf({
+    page_number: query.pageNumber,
+    page_size: query.pageSize,
+    archived: query.archived,
+    name: query.name,
+    external_id: query.externalId,
+    modified_after: query.modifiedAfter,
+  });
+}
+
 /** Creates the calls for suppliers. */
-export function createSupplierCalls(call: CallApi): SupplierCalls {
+export function createSupplierCalls({ call, readList }: { call: CallApi; readList: ReadList }): SupplierCalls {
   const item = <Schema extends z.ZodType>(schema: Schema) => z.looseObject({ result: schema });
   return {
     listSuppliers: (at, signal) => {
-      const query =
-        'next' in at
-          ? at.next
-          : queryOf({
-              page_number: at.pageNumber,
-              page_size: at.pageSize,
-              archived: at.archived,
-              name: at.name,
-              external_id: at.externalId,
-              modified_after: at.modifiedAfter,
-            });
-      return readListPage(call, { path: suppliersPath, query, item: z.looseObject({}) }, signal);
+      const query = 'next' in at ? at.next : supplierQuery(at);
+      return readList({ path: suppliersPath, query, item: z.looseObject({}) }, signal);
     },
     async readSupplier(externalId, signal) {
       const path = `${suppliersPath}/${encodeURIComponent(externalId)}`;

@@ -10,13 +10,13 @@ import {
   type updateWebhookRequest,
 } from '#contract/webhook.ts';
 import { AppError } from '#platform/errors.ts';
-import { type ListPage, queryOf, readListPage } from './list-page.ts';
+import { type ListPage, queryOf, type ReadList, readPages } from './list-page.ts';
 import type { CallApi } from './send-call.ts';
 
 const webhooksPath = '/api/webhooks';
 const pageSize = 100;
-/** More pages than any organisation has: a pagination loop ends here. */
-const pagesMax = 100;
+/** More than any organisation has: a list that never ends is given up here. */
+const webhooksMax = 10_000;
 
 /** Another service may send the triggers as a list instead of the text `[A, B]`, or leave out the algorithm. */
 const webhook = documentedWebhook
@@ -68,18 +68,16 @@ export interface WebhookCalls {
 }
 
 /** Creates the calls for webhooks. */
-export function createWebhookCalls(call: CallApi): WebhookCalls {
+export function createWebhookCalls({ call, readList }: { call: CallApi; readList: ReadList }): WebhookCalls {
   const pathOf = (uuid: string) => `${webhooksPath}/${encodeURIComponent(uuid)}`;
   return {
     async listWebhooks(signal) {
       const found: Webhook[] = [];
-      let query: string | undefined = queryOf({ page_size: pageSize });
-      for (let pages = 0; query !== undefined; pages += 1) {
-        if (pages === pagesMax)
+      const read = (query: string) => readList({ path: webhooksPath, query, item: webhook }, signal);
+      for await (const { items } of readPages(read, queryOf({ page_size: pageSize }))) {
+        found.push(...items);
+        if (found.length > webhooksMax)
           throw new AppError('unavailable', 'The list of webhooks does not end.', { recovery: { do: 'halt' } });
-        const page: ListPage<Webhook> = await readListPage(call, { path: webhooksPath, query, item: webhook }, signal);
-        found.push(...page.items);
-        query = page.next;
       }
       return found;
     },
@@ -98,7 +96,7 @@ export function createWebhookCalls(call: CallApi): WebhookCalls {
     },
     listDeliveries: (uuid, { next, pageSize, status } = {}, signal) => {
       const query = next ?? queryOf({ page_size: pageSize, status });
-      return readListPage(call, { path: `${pathOf(uuid)}/deliveries`, query, item: delivery }, signal);
+      return readList({ path: `${pathOf(uuid)}/deliveries`, query, item: delivery }, signal);
     },
     async resendDelivery(uuid, id, signal) {
       await call(

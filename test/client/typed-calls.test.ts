@@ -120,8 +120,8 @@ describe('webhooks', () => {
   test('are listed to the end', async () => {
     const other = { ...webhook, triggers: ['A', 'B'] };
     service.answers = [
-      json({ result: [webhook], next: '/api/webhooks?page_number=2' }),
-      json({ result: [other], next: null }),
+      json({ result: [webhook], count: 2, next: '/api/webhooks?page_number=2' }),
+      json({ result: [other], count: 2, next: null }),
     ];
     expect((await client.listWebhooks()).map(({ triggers }) => triggers)).toEqual(['[TEST]', '[A, B]']);
     expect(asked()).toEqual(['GET /api/webhooks?page_size=100', 'GET /api/webhooks?page_number=2']);

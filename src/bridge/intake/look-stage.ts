@@ -3,6 +3,7 @@
  * which it is not known whether it has. Nothing is sent again before that.
  */
 import { z } from 'zod';
+import { queryOf, readPages } from '#client/list-page.ts';
 import { AnswerError } from '#client/read-answer.ts';
 import { msFromTimestamp, parseTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -181,15 +182,11 @@ async function giveUp(work: IntakeWork, submission: OpenSubmission, seen: string
   });
 }
 
-const listForm = z.looseObject({
-  result: z.array(
-    z.looseObject({
-      uuid: z.string(),
-      current_state: z.string(),
-      last_changed: z.string().optional(),
-      created_by: z.string().optional(),
-    }),
-  ),
+const listedForm = z.looseObject({
+  uuid: z.string(),
+  current_state: z.string(),
+  last_changed: z.string().optional(),
+  created_by: z.string().optional(),
 });
 
 /** A submission that is not known here and may be the one that is searched. */
@@ -209,10 +206,11 @@ async function findTrace(work: IntakeWork, submission: OpenSubmission, keys: rea
   const sinceMs = msFromTimestamp(submission.created) - clockSkewMs;
   const sample = keys.slice(0, sampledKeys).map((key) => JSON.stringify(key).slice(1, -1));
   const candidates: Candidate[] = [];
-  for (let page = 1; page <= listPagesMost; page += 1) {
-    const path = `${submissionsPath}/?page_number=${page}&page_size=${listPageSize}`;
-    const { result } = await client.call({ method: 'GET', path }, listForm, signal);
-    const recent = result.filter(({ last_changed: changed }) => {
+  const read = (query: string) => client.readList({ path: `${submissionsPath}/`, query, item: listedForm }, signal);
+  let pages = 0;
+  for await (const { items } of readPages(read, queryOf({ page_number: 1, page_size: listPageSize }))) {
+    pages += 1;
+    const recent = items.filter(({ last_changed: changed }) => {
       const time = changed === undefined ? undefined : parseTimestamp(changed);
       return time === undefined || msFromTimestamp(time) >= sinceMs;
     });
@@ -227,7 +225,7 @@ async function findTrace(work: IntakeWork, submission: OpenSubmission, keys: rea
       if (!isProcessed || names(shown, sample))
         candidates.push({ uuid: shown.uuid, creator: shown.created_by, isProcessed });
     }
-    if (recent.length < result.length || result.length < listPageSize) break;
+    if (recent.length < items.length || pages === listPagesMost) break;
   }
   if (candidates.length === 0) return { is: 'none' };
   const own = await readCreator(work);

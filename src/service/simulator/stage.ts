@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { queryOf, readListPage } from '#client/list-page.ts';
+import { queryOf, type ReadList } from '#client/list-page.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { createWebhookCalls, type WebhookCalls } from '#client/webhook-calls.ts';
 import { type FeedName, feedPage } from '#contract/feed.ts';
@@ -64,6 +64,13 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
   const client = patientClient(options);
   const post = (path: string, body: unknown) => ({ method: 'POST', path, body, idempotencyKey: randomUUID() });
 
+  /** A story looks at no more than a page of any list. */
+  const readFirstPage: ReadList = async ({ path, query, item }) => {
+    const form = z.looseObject({ result: z.array(item) });
+    const { result } = await client.call({ method: 'GET', path: `${path}?${query}` }, form);
+    return { items: result, count: undefined, next: undefined };
+  };
+
   async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
     const giveUpMs = clock.nowMs() + patienceMs;
     for (let waitMs = firstPollMs; ; waitMs *= 1.5) {
@@ -105,7 +112,7 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
 
     async findRequests(referenceId) {
       const at = { path: requestsPath, query: queryOf({ reference_id: referenceId }), item: managedSourcingRequest };
-      return (await readListPage(client.call, at)).items;
+      return (await readFirstPage(at)).items;
     },
 
     async readRequest(uuid) {
@@ -119,7 +126,7 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
       return data.length > 0;
     },
 
-    webhooks: createWebhookCalls(client.call),
+    webhooks: createWebhookCalls({ call: client.call, readList: readFirstPage }),
 
     async upload(name, content) {
       const { uuid } = await client.call(

@@ -4,6 +4,7 @@
  * can. What the service is asked to do is applied by rules that were written from the API document, not by the code
  * under test.
  */
+
 import type { z } from 'zod';
 import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { createErpReader } from '#bridge/intake/read-erp.ts';
@@ -27,6 +28,7 @@ import { fetchErrorOf } from '#platform/guarded-fetch/fetch-error.ts';
 import { silentLogger } from '#platform/log.ts';
 import type { Random } from '../../simulation/random.ts';
 import { settingsOf, type TestClock, testClock } from '../parts.ts';
+import { clientOf } from './client-of.ts';
 
 export interface HeldSupplier {
   name: string;
@@ -365,7 +367,7 @@ export function createIntakeWorld(options: {
       intake,
       source: source as NonNullable<typeof source>,
       reader: createErpReader(sessionOf(point), 'supplier', { pageMs: 60_000, redact: (text) => text }),
-      client: { call: call as never },
+      client: clientOf(call as never, clock),
       teller: undefined,
       wantedOf: createWanted(intake),
       wishOf: createWishOf(intake),

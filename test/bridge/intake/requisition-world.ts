@@ -25,6 +25,7 @@ import { fetchErrorOf } from '#platform/guarded-fetch/fetch-error.ts';
 import { silentLogger } from '#platform/log.ts';
 import type { Random } from '../../simulation/random.ts';
 import { settingsOf, type TestClock, testClock } from '../parts.ts';
+import { clientOf } from './client-of.ts';
 import { type Chaos, calm, dyingDatabase } from './intake-world.ts';
 
 interface Lot {
@@ -429,7 +430,7 @@ export function createRequisitionWorld(options: {
         redact: (text) => text,
         listsOpen: true,
       }),
-      client: { call: call as never },
+      client: clientOf(call as never, clock),
       teller: createErpTeller(
         sessionOf(point),
         { capabilities: { acknowledges: true, batchMax: 2, timeoutMs: 5_000, lateEffectMs: 8_000 } as never },

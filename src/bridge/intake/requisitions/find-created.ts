@@ -7,13 +7,14 @@
 import { z } from 'zod';
 import { compareText } from '#bridge/documents/text-order.ts';
 import { bodyJson } from '#bridge/mirror/body-json.ts';
+import { queryOf, readPages } from '#client/list-page.ts';
 import { AnswerError } from '#client/read-answer.ts';
 import { msFromTimestamp, parseTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { IntakeWork } from '../intake-deps.ts';
 import { readClaimed } from './event-store.ts';
 import { jobTypeOf } from './job-intent.ts';
 import { knownJobs, type MadeOf, type OpenJob } from './job-store.ts';
-import { readEventsFeed } from './read-events.ts';
+import { readEventsSince } from './read-events.ts';
 
 export type Trace =
   | { readonly is: 'entity'; readonly entity: string }
@@ -61,19 +62,15 @@ export async function findCreated(work: IntakeWork, job: OpenJob): Promise<Trace
 /** Nothing that is asked for here may be missing. */
 const missing: ReadonlySet<number> = new Set([400, 403, 404, 405, 501]);
 
-const listForm = z.looseObject({
-  result: z.array(
-    z.looseObject({
-      id: z.string(),
-      type: z.string().optional(),
-      status: z.string(),
-      created: z.string().optional(),
-      created_entity: z.string().nullish(),
-      detail: z.looseObject({ data: z.array(z.looseObject({ file_name: z.string().optional() })).nullish() }).nullish(),
-    }),
-  ),
+const jobForm = z.looseObject({
+  id: z.string(),
+  type: z.string().optional(),
+  status: z.string(),
+  created: z.string().optional(),
+  created_entity: z.string().nullish(),
+  detail: z.looseObject({ data: z.array(z.looseObject({ file_name: z.string().optional() })).nullish() }).nullish(),
 });
-type ListedJob = z.output<typeof listForm>['result'][number] & { readonly createdMs: number | undefined };
+type ListedJob = z.output<typeof jobForm> & { readonly createdMs: number | undefined };
 
 /** Jobs of the type since the intent that are not known here; undefined where the service does not list them. */
 export async function readJobs(
@@ -83,24 +80,27 @@ export async function readJobs(
   const { client, database, source, signal } = work;
   const type = jobTypeOf(job);
   const sinceMs = msFromTimestamp(job.created) - clockSkewMs;
-  const timed = (each: z.output<typeof listForm>['result'][number]): ListedJob => {
+  const timed = (each: z.output<typeof jobForm>): ListedJob => {
     const time = each.created === undefined ? undefined : parseTimestamp(each.created);
     return { ...each, createdMs: time === undefined ? undefined : msFromTimestamp(time) };
   };
   const jobs: ListedJob[] = [];
-  let complete = false;
-  for (let page = 1; page <= listPagesMost && !complete; page += 1) {
-    const path = `/api/jobs/?page_number=${page}&page_size=${listPageSize}`;
-    let result: z.output<typeof listForm>['result'];
-    try {
-      ({ result } = await client.call({ method: 'GET', path }, listForm, signal));
-    } catch (error) {
-      if (error instanceof AnswerError && missing.has(error.status) && page === 1) return undefined;
-      throw error;
+  let pages = 0;
+  let complete = true;
+  const read = (query: string) => client.readList({ path: '/api/jobs/', query, item: jobForm }, signal);
+  try {
+    for await (const { items } of readPages(read, queryOf({ page_number: 1, page_size: listPageSize }))) {
+      pages += 1;
+      const recent = items.map(timed).filter(({ createdMs }) => createdMs === undefined || createdMs >= sinceMs);
+      jobs.push(...recent.filter((each) => each.type === undefined || each.type === type));
+      // The newest job comes first.
+      if (recent.length === 0) break;
+      complete = pages < listPagesMost;
+      if (!complete) break;
     }
-    const recent = result.map(timed).filter(({ createdMs }) => createdMs === undefined || createdMs >= sinceMs);
-    jobs.push(...recent.filter((each) => each.type === undefined || each.type === type));
-    complete = result.length < listPageSize || recent.length === 0;
+  } catch (error) {
+    if (error instanceof AnswerError && missing.has(error.status) && pages === 0) return undefined;
+    throw error;
   }
   const known = await knownJobs(
     database,
@@ -143,8 +143,7 @@ async function eventsByReference(work: IntakeWork, job: OpenJob, sinceMs: number
      where source = $1 and feed = 'sourcing-events' and modified >= $2`,
     [work.source.name, timestampFromMs(sinceMs)],
   );
-  const since = encodeURIComponent(timestampFromMs(sinceMs));
-  const { found, complete } = await readEventsFeed(work, `modified_after=${since}&page_size=1000`, work.signal);
+  const { found, complete } = await readEventsSince(work, timestampFromMs(sinceMs), work.signal);
   const all = new Map<string, Made>(mirrored.map(({ id, ...made }) => [id, made]));
   for (const { id, reference_id: reference = null, created = null } of found) all.set(id, { reference, created });
   return split(all, { job, sinceMs, complete });
@@ -155,21 +154,22 @@ interface Made {
   readonly created: string | null;
 }
 
-const requestsForm = z.looseObject({
-  result: z.array(z.looseObject({ uuid: z.string(), reference_id: z.string().nullish(), created: z.string() })),
-  next: z.string().nullish(),
-});
+const requestForm = z.looseObject({ uuid: z.string(), reference_id: z.string().nullish(), created: z.string() });
 
 async function requestsByReference(work: IntakeWork, job: OpenJob, sinceMs: number): Promise<ByReference> {
   const { client, signal } = work;
-  const query = new URLSearchParams({ modified_after: timestampFromMs(sinceMs), page_size: '1000' });
+  const path = '/api/manage/sourcing_requests';
+  const read = (query: string) => client.readList({ path, query, item: requestForm }, signal);
+  const all = new Map<string, Made>();
+  let pages = 0;
   try {
-    const path = `/api/manage/sourcing_requests?${query.toString()}`;
-    const { result, next } = await client.call({ method: 'GET', path }, requestsForm, signal);
-    const all = new Map(
-      result.map(({ uuid, reference_id: reference = null, created }) => [uuid, { reference, created }]),
-    );
-    return split(all, { job, sinceMs, complete: !next });
+    const query = queryOf({ modified_after: timestampFromMs(sinceMs), page_size: listPageSize });
+    for await (const { items } of readPages(read, query)) {
+      for (const { uuid, reference_id: reference = null, created } of items) all.set(uuid, { reference, created });
+      pages += 1;
+      if (pages === listPagesMost) break;
+    }
+    return split(all, { job, sinceMs, complete: pages < listPagesMost });
   } catch (error) {
     // Then only the jobs tell.
     if (error instanceof AnswerError && missing.has(error.status))

@@ -11,7 +11,9 @@ import { storeResources } from '#bridge/mirror/store-resources.ts';
 import { waitForRateLimit } from '#bridge/quota/wait-for-rate-limit.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
+import { readPages } from '#client/list-page.ts';
 import type { SourceClient } from '#client/source-client.ts';
+import { supplierQuery } from '#client/supplier-calls.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -124,27 +126,21 @@ function sawTheSame(before: Pass, now: Pass): boolean {
   );
 }
 
-type At = Parameters<SourceClient['listSuppliers']>[0];
-
 async function readList(deps: SupplierListDeps, lease: Lease, pageSize: number, signal: AbortSignal): Promise<Pass> {
   const ids = new Set<unknown>();
-  const links = new Set<string>();
   const counts = new Set<number | undefined>();
   let rows = 0;
-  for (let at: At = { pageNumber: 1, pageSize }; ; ) {
-    const page = await readPage(deps, lease, at, signal);
+  const read = async (query: string) => {
+    const page = await readPage(deps, lease, query, signal);
     await storePage(deps, lease, page.items, page.observed);
-    for (const item of page.items) ids.add(item['external_id']);
-    rows += page.items.length;
-    counts.add(page.count);
-    if (page.next === undefined) return { ids, rows, count: counts.size === 1 ? page.count : undefined };
-    if (page.items.length === 0 || links.has(page.next))
-      throw new AppError('unavailable', 'The pages of the supplier list loop: "next" returns nothing new.', {
-        recovery: { do: 'halt' },
-      });
-    links.add(page.next);
-    at = { next: page.next };
+    return page;
+  };
+  for await (const { items, count } of readPages(read, supplierQuery({ pageNumber: 1, pageSize }))) {
+    for (const item of items) ids.add(item['external_id']);
+    rows += items.length;
+    counts.add(count);
   }
+  return { ids, rows, count: counts.size === 1 ? [...counts][0] : undefined };
 }
 
 /**
@@ -154,14 +150,14 @@ async function readList(deps: SupplierListDeps, lease: Lease, pageSize: number, 
 async function readPage(
   { client, clock }: SupplierListDeps,
   lease: Lease,
-  at: At,
+  next: string,
   signal: AbortSignal,
 ): Promise<Awaited<ReturnType<SourceClient['listSuppliers']>> & { observed: Timestamp }> {
   return lease.during(async (lost) => {
     const stopped = AbortSignal.any([signal, lost]);
     const ask = async () => {
       const observed = timestampNow(clock);
-      return { ...(await client.listSuppliers(at, stopped)), observed };
+      return { ...(await client.listSuppliers({ next }, stopped)), observed };
     };
     return waitForRateLimit(ask, clock, stopped);
   });

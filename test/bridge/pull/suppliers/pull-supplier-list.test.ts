@@ -35,13 +35,13 @@ function listOf(rows: Row[]): List {
     asked: [],
     onPage: () => undefined,
     read: async (at) => {
-      const query = 'next' in at ? new URLSearchParams(at.next) : undefined;
-      const page = 'next' in at ? Number(query?.get('page')) : (at.pageNumber ?? 1);
-      const size = 'next' in at ? Number(query?.get('size')) : at.pageSize;
+      const query = new URLSearchParams('next' in at ? at.next : '');
+      const page = Number(query.get('page_number'));
+      const size = Number(query.get('page_size'));
       list.asked.push(`${page}`);
       await list.onPage(page);
       const items = list.rows.slice((page - 1) * size, page * size);
-      const next = page * size < list.rows.length ? `page=${page + 1}&size=${size}` : undefined;
+      const next = page * size < list.rows.length ? `page_number=${page + 1}&page_size=${size}` : undefined;
       return { items, count: list.countOf(), next };
     },
   };
@@ -137,7 +137,7 @@ describe('a pull of the list', () => {
       list.asked.length = 0;
       list.countOf = () => count;
       await pullOf(await startProcess(db))(unstopped);
-      expect(list.asked).toEqual(['1', '2', '3', '1', '2', '3']);
+      expect(list.asked).toEqual(['1', '2', '3', '4', '1', '2', '3', '4']);
       expect(await state()).toMatchObject({ failures: 0 });
       clock.advance(pollMs);
     }
@@ -167,7 +167,7 @@ describe('a pull of the list', () => {
 
   test('requests smaller pages where a page is too large, down to a single supplier', async () => {
     const smaller: ListSuppliers = (at, signal) => {
-      if ('pageSize' in at && at.pageSize > 1) throw new AppError('too-large', 'Too large.');
+      if ('next' in at && !at.next.endsWith('page_size=1')) throw new AppError('too-large', 'Too large.');
       return list.read(at, signal);
     };
     await pullOf(await startProcess(db), smaller)(unstopped);
@@ -177,8 +177,8 @@ describe('a pull of the list', () => {
 
 describe('a list that cannot be read', () => {
   test.each<[string, (page: number) => Awaited<ReturnType<ListSuppliers>>]>([
-    ['returns to the same page', () => ({ items: [rowOf(1)], count: 1, next: 'page=1' })],
-    ['has empty pages without end', (page) => ({ items: [], count: 1, next: `page=${page + 1}` })],
+    ['returns to the same page', () => ({ items: [rowOf(1)], count: 1, next: 'page_number=1&page_size=2' })],
+    ['has empty pages without end', (page) => ({ items: [], count: 1, next: `page_number=${page + 1}` })],
   ])('and %s ends the pull with an error that says so; it is tried again, later each time', async (_what, answer) => {
     let asked = 0;
     const pull = pullOf(await startProcess(db), async () => {
