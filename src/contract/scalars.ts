@@ -75,6 +75,23 @@ export function valuesByName<Value extends z.ZodType>(value: Value, namesMax: nu
   );
 }
 
+/** A whole number in a query. */
+export const wholeNumber = z
+  .string()
+  .regex(/^\d{1,9}$/, 'must be a whole number')
+  .transform(Number);
+
+/** How many records or items a page may be asked to hold. */
+export interface PageSizes {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** `page_size` of a feed or a list. */
+export function pageSizeWithin({ min, max }: PageSizes) {
+  return wholeNumber.pipe(z.int().min(min).max(max));
+}
+
 export const tag = z.strictObject({ name: text(255, 1), value: text(255) }).meta({ id: 'Tag' });
 
 /** Tags as a client sends them. A text alone is the name of a tag whose value is empty. */

@@ -147,6 +147,6 @@ export const jobNotificationPayload = z
 export const testNotificationPayload = z.looseObject({ detail: z.string() }).meta({ id: 'TestNotification' });
 
 /** A notification's body as the service writes it. */
-export function notificationOf<Payload extends z.ZodType>(trigger: Trigger, payload: Payload) {
+export function notificationOf<Payload extends z.ZodType>(trigger: string, payload: Payload) {
   return z.looseObject({ trigger: z.literal(trigger), timestamp, payload });
 }
