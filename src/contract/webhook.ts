@@ -18,6 +18,12 @@ export function triggerElsewhere(feed: FeedName): string | null {
   return feeds[feed].triggerElsewhere;
 }
 
+/** A trigger as other services of this kind call it. */
+export function triggerNameElsewhere(trigger: Trigger): string {
+  const feed = feedOfTrigger(trigger);
+  return (feed && triggerElsewhere(feed)) ?? trigger;
+}
+
 /** The feed that a trigger announces, also by the name that another service uses; undefined for other triggers. */
 export function feedOfTrigger(trigger: string): FeedName | undefined {
   return feedNames.find((feed) => trigger === feeds[feed].trigger || trigger === triggerElsewhere(feed));

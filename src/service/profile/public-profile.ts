@@ -20,9 +20,8 @@ import { listPageSize } from '#contract/list.ts';
 import {
   createdWebhook,
   createWebhookRequest,
-  feedOfTrigger,
   type Trigger,
-  triggerElsewhere,
+  triggerNameElsewhere,
   triggers,
   updateWebhookRequest,
   webhook,
@@ -58,7 +57,7 @@ export const publicProfile: Profile = {
   rateLimitHeaders,
   headerNames: ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
   errors: { answer: answerError, schema: errorBody, mediaType: 'application/json' },
-  triggerName,
+  triggerName: triggerNameElsewhere,
   sendsFeedModified: false,
   words: {
     errors:
@@ -67,11 +66,6 @@ export const publicProfile: Profile = {
       '`RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` (seconds) say what is left of the limit that is reached first.',
   },
 };
-
-function triggerName(trigger: Trigger): string {
-  const feed = feedOfTrigger(trigger);
-  return (feed && triggerElsewhere(feed)) ?? trigger;
-}
 
 function rateLimitHeaders(_bucket: string, windows: readonly WindowState[]): Record<string, string> {
   const [first] = windows.toSorted((a, b) => a.remaining - b.remaining);
@@ -120,7 +114,7 @@ function answering<Body>(endpoint: Endpoint<Caller>, change: (body: Body) => unk
   };
 }
 
-const nameOfTrigger = new Map(triggers.map((trigger) => [triggerName(trigger), trigger]));
+const nameOfTrigger = new Map(triggers.map((trigger) => [triggerNameElsewhere(trigger), trigger]));
 
 /** As in a request of the contract, by public names. */
 const triggerList = z
@@ -135,7 +129,7 @@ const publicWebhook = webhook.extend(shownTriggers);
 /** The contract shows triggers as the text `[A, B]`. */
 function showWebhook(shown: { triggers: string }) {
   const names = shown.triggers.slice(1, -1).split(', ') as Trigger[];
-  return { ...shown, triggers: names.map(triggerName) };
+  return { ...shown, triggers: names.map(triggerNameElsewhere) };
 }
 
 const ofWebhooks: Readonly<Record<string, (endpoint: Endpoint<Caller>) => Endpoint<Caller>>> = {
@@ -163,6 +157,6 @@ const ofWebhooks: Readonly<Record<string, (endpoint: Endpoint<Caller>) => Endpoi
   'GET /api/webhooks/:uuid/deliveries': (endpoint) =>
     answering(endpoint, (list: { result: { trigger: Trigger }[] }) => ({
       ...list,
-      result: list.result.map((delivery) => ({ ...delivery, trigger: triggerName(delivery.trigger) })),
+      result: list.result.map((delivery) => ({ ...delivery, trigger: triggerNameElsewhere(delivery.trigger) })),
     })),
 };
