@@ -59,7 +59,7 @@ export const attachedFile = z
         message: content === undefined ? 'must have content or url' : 'must have only one of content and url',
       });
   })
-  .meta({ oneOf: [{ required: ['content'] }, { required: ['url'] }] });
+  .meta({ id: 'AttachedFile', description: 'Has either `content` or `url`.' });
 
 export type AttachedFile = z.infer<typeof attachedFile>;
 

@@ -154,22 +154,30 @@ const publicMembers = {
   business_contact: z
     .union([eventContact, email.transform((address) => ({ email: address }))])
     .optional()
-    .describe('Another name of `event_contact`. An e-mail address alone may stand for it.'),
-  schedule: eventMembers.rounds.optional().describe('Another name of `rounds`.'),
+    .describe('Another name of `event_contact`. An e-mail address alone may stand for it. Left out: none.'),
+  schedule: eventMembers.rounds.optional().describe('Another name of `rounds`. Left out: none.'),
   timezone: text(100, 1)
     .refine(isTimeZone, 'must be the name of a time zone, like Europe/Berlin')
     .optional()
-    .describe('Without effect: times carry their own offset.'),
+    .describe('Without effect: times carry their own offset. Left out: none.'),
   roles: z
-    .array(z.looseObject({ role_type: text(50, 1) }))
+    .array(
+      z.strictObject({
+        role_type: text(50, 1),
+        user: z
+          .array(z.strictObject({ id: uuid.optional(), name: text(255).optional(), email: email.optional() }))
+          .max(1_000)
+          .optional(),
+      }),
+    )
     .max(100)
     .optional()
-    .describe('Without effect: whoever has an API key of the organisation sees the event.'),
+    .describe('Without effect: whoever has an API key of the organisation sees the event. Left out: none.'),
 };
 
 const createdBy = text(255, 1)
   .optional()
-  .describe('Without effect: an event is created by the user of the API key, or by the key itself.');
+  .describe('Without effect: an event is created by the user of the API key, or by the key itself. Left out: none.');
 
 function isTimeZone(name: string): boolean {
   try {
@@ -188,18 +196,22 @@ interface SentEvent extends Readonly<Record<string, unknown>> {
   readonly business_contact?: z.output<typeof eventContact> | undefined;
 }
 
+const ourNames = {
+  business_contact: 'event_contact',
+  schedule: 'rounds',
+  template_sourcing_event_id: 'template',
+};
+
 /** The schema of a payload that may use public names. Its output has ours alone. */
 function inOurNames<Sent extends z.ZodType<SentEvent>>(schema: Sent) {
-  return schema
-    .superRefine(sameUnderBothNames({ business_contact: 'event_contact', schedule: 'rounds' }))
-    .transform((sent): Omit<z.output<Sent>, PublicName> => {
-      const { business_contact: contact, schedule, timezone: _zone, roles: _roles, created_by: _by, ...ours } = sent;
-      return {
-        ...ours,
-        ...(contact && { event_contact: contact }),
-        ...(schedule && { rounds: schedule }),
-      } as Omit<z.output<Sent>, PublicName>;
-    });
+  return schema.superRefine(sameUnderBothNames(ourNames)).transform((sent): Omit<z.output<Sent>, PublicName> => {
+    const { business_contact: contact, schedule, timezone: _zone, roles: _roles, created_by: _by, ...ours } = sent;
+    return {
+      ...ours,
+      ...(contact && { event_contact: contact }),
+      ...(schedule && { rounds: schedule }),
+    } as Omit<z.output<Sent>, PublicName>;
+  });
 }
 
 /** A create payload as it is sent. */
@@ -215,7 +227,7 @@ export const sentSourcingEvent = z
     category: eventMembers.category.optional().describe('Left out: none.'),
     event_contact: eventMembers.event_contact.optional().describe('Left out: none.'),
     suppliers: eventMembers.suppliers.default([]),
-    rounds: eventMembers.rounds.optional().meta({ default: [] }),
+    rounds: eventMembers.rounds.default([]),
     questions: eventMembers.questions.default([]),
     sourcing_requests: eventMembers.sourcing_requests.default([]),
     primary_cost_calculation: eventMembers.primary_cost_calculation.optional(),
@@ -241,7 +253,7 @@ export const sentSourcingEvent = z
 
 /** Reads a create payload in our names; `Sent` is `sentSourcingEvent`, or has more members. */
 export function readSourcingEvent<Sent extends z.ZodType<z.output<typeof sentSourcingEvent>>>(schema: Sent) {
-  return inOurNames(schema).transform((event) => ({ ...event, rounds: event.rounds ?? [] }));
+  return inOurNames(schema);
 }
 
 export const createSourcingEventPayload = readSourcingEvent(sentSourcingEvent);
@@ -284,13 +296,11 @@ export function readEventUpdate<Sent extends z.ZodType<z.output<typeof sentEvent
 
 /** Reads an event from a template in our names; `Sent` is `sentEventFromTemplate`, or has more members. */
 export function readEventFromTemplate<Sent extends z.ZodType<z.output<typeof sentEventFromTemplate>>>(schema: Sent) {
-  return inOurNames(
-    schema.superRefine((sent, context) => {
-      sameUnderBothNames({ template_sourcing_event_id: 'template' })(sent, context);
-      if (sent.template === undefined && sent.template_sourcing_event_id === undefined)
-        context.addIssue({ code: 'custom', path: ['template'], message: 'is missing' });
-    }),
-  );
+  return inOurNames(schema).transform((payload, context) => {
+    if (payload.template === undefined && payload.template_sourcing_event_id === undefined)
+      context.addIssue({ code: 'custom', path: ['template'], message: 'is missing' });
+    return payload;
+  });
 }
 
 export const eventStatuses = ['DRAFT', 'OPEN', 'PAUSED', 'CLOSED', 'DELETED'] as const;

@@ -50,6 +50,7 @@ export async function openMirrorPull(
     throttleMs: async () => 0,
     source: only,
     client,
+    background: client,
     database,
     acquireLease: createLeases({ database, liveness }),
     clock: systemClock,

@@ -13,6 +13,7 @@ import type { Bounds } from './feed/time-range.ts';
 import { breakUnfilteredPass, finishUnfilteredPass, saveUnfilteredPage } from './feed/unfiltered-store.ts';
 import type { Pull } from './pull.ts';
 import { type ForwardPage, PagesBroken, readForward } from './read-forward.ts';
+import { lookBehindPage } from './unfiltered-passes.ts';
 import { scanFeed } from './windows/scan-feed.ts';
 import { defaultGranularityMicros, ScanStopped } from './windows/scan-types.ts';
 import { latestCredibleMs } from './windows/upper-bound.ts';
@@ -47,6 +48,12 @@ export interface LiveRead {
   isCutOff: boolean;
   /** The last page has shown no record. */
   endedEmpty: boolean;
+  /** A page has named a next one. */
+  namesNext: boolean;
+  /** The last page has named no next one, and may have been cut off all the same. */
+  endedFull: boolean;
+  /** How many records the last page has shown. */
+  lastPage: number;
   /** Why nothing of the feed could be read, although its pages name more; undefined when something could. */
   stoppedBy: string | undefined;
 }
@@ -59,7 +66,7 @@ type From = Bounds | { readonly next: string };
  * declares, and with PagesBroken when nothing of a feed in order could be read.
  */
 export async function readLive(pull: Pull): Promise<LiveRead> {
-  const { feed, due, log, transaction, clock } = pull;
+  const { feed, due, log } = pull;
   const read: LiveRead = {
     ordered: due.orderBroken === null,
     isBehind: false,
@@ -70,61 +77,86 @@ export async function readLive(pull: Pull): Promise<LiveRead> {
     pages: 0,
     isCutOff: false,
     endedEmpty: false,
+    namesNext: false,
+    endedFull: false,
+    lastPage: 0,
     stoppedBy: undefined,
   };
   const start = await startOfLiveRead(pull);
   const { isFirstPass, isResumed, isWithoutGap } = start;
   let { from } = start;
+  let firstPass: LiveRead | undefined;
   let broken: PagesBroken | undefined;
   for (;;) {
+    let error: PagesBroken | undefined;
     try {
       await followFrom(pull, from, { read, isWithoutGap, isFirstPass: isFirstPass && from === start.from });
-      break;
-    } catch (error) {
-      if (!(error instanceof PagesBroken)) throw error;
-      const further = read.ordered ? boundsFrom(read.lastShown) : await boundsFromNewest(pull);
-      const before = 'next' in from ? undefined : from.after;
-      const goesOn = further.after !== undefined && (before === undefined || further.after > before);
+    } catch (thrown) {
+      if (!(thrown instanceof PagesBroken)) throw thrown;
+      error = thrown;
+    }
+    firstPass ??= { ...read };
+    if (error === undefined && !read.endedFull) break;
+    // More may follow: it is asked for from the newest record on, where that shows a later one.
+    const further = read.ordered ? boundsFrom(read.lastShown) : await boundsFromNewest(pull);
+    const before = 'next' in from ? undefined : from.after;
+    const goesOn = further.after !== undefined && (before === undefined || further.after > before);
+    if (error !== undefined) {
       // Nothing else moves the watermark of a feed in order.
       if (read.ordered && !goesOn) throw error;
       log.warn({ err: error, ...feed }, 'the pages of the feed cannot be followed');
       broken ??= error;
-      if (!goesOn) {
-        await readRestInWindows(pull, further, read);
-        break;
-      }
-      from = further;
     }
+    if (!goesOn) {
+      if (error !== undefined || !read.namesNext)
+        await readRestInWindows(pull, further, { read, isCut: error === undefined });
+      break;
+    }
+    from = further;
   }
   // A read that went on at a page has not looked at the pages before it since the notifications came. The scan does not
   // reach all that may have changed there: a stamp in the future may even have stayed the same.
   read.isBehind = isResumed || read.isCutOff || (read.ordered && !isWithoutGap);
-  if (isFirstPass && !read.isCutOff) {
-    const why = broken?.publicMessage;
-    // "200, no rows" may come from a feed that is away: such an end counts when the next pull finds it once more.
-    const isEnd = isResumed || !read.endedEmpty;
-    await transaction(async (tx) => {
-      const now = timestampNow(clock);
-      if (why !== undefined && !read.ordered) await breakUnfilteredPass(tx, feed, { why, now });
-      else if (isEnd)
-        await finishUnfilteredPass(tx, feed, { isSnapshot: read.ordered || (!isResumed && read.pages === 1), now });
-    });
-  }
+  if (isFirstPass && !read.isCutOff) await endFirstPass(pull, { ...(firstPass ?? read), isResumed, broken });
   return read;
 }
 
+/** Ends the first pass over the feed without a filter: it is the only one where its answer was one whole page. */
+async function endFirstPass(
+  pull: Pull,
+  pass: LiveRead & { readonly isResumed: boolean; readonly broken: PagesBroken | undefined },
+): Promise<void> {
+  const { feed, clock } = pull;
+  const { ordered, isResumed, pages, endedEmpty } = pass;
+  const isOnePage = pages === 1 && !isResumed && !ordered;
+  const cut =
+    pass.endedFull && isOnePage ? await lookBehindPage(pull.reader, pass.lastPage, pull.reader.pageSize()) : undefined;
+  const why = pass.broken?.publicMessage ?? cut?.why;
+  // "200, no rows" may come from a feed that is away: such an end counts when the next pull finds it once more.
+  const isEnd = isResumed || !endedEmpty;
+  await pull.transaction(async (tx) => {
+    const now = timestampNow(clock);
+    if (why !== undefined && !ordered) await breakUnfilteredPass(tx, feed, { why, now });
+    else if (isEnd) await finishUnfilteredPass(tx, feed, { isSnapshot: ordered || (isOnePage && !cut?.isMore), now });
+  });
+}
+
 /**
- * Reads in windows what the pages did not show before they broke off: windows need no pages. This proves nothing, as the
- * range is open. But where the newest stamp fills the only page that can be read, nothing else shows that there are newer
+ * Reads in windows what the pages did not show before they broke off, or were cut off without a next page (`isCut`):
+ * windows need no pages. This proves nothing, as the range is open. But where the newest stamp fills the only page that can be read, nothing else shows that there are newer
  * records, and the window scan ends at the newest one that is known. Where none is known, as all pages that can be read
  * are empty, nothing else shows that there are records at all.
  */
-async function readRestInWindows(pull: Pull, { after: from }: Bounds, read: LiveRead): Promise<void> {
+async function readRestInWindows(
+  pull: Pull,
+  { after: from }: Bounds,
+  { read, isCut }: { read: LiveRead; isCut: boolean },
+): Promise<void> {
   const { feed, due, latenessMs, clock, transaction } = pull;
   const latest = timestampFromMs(latestCredibleMs({ nowMs: clock.nowMs(), latenessMs }));
   const to = laterOf(latest, read.lastShown);
   // While the watermark is behind what is known, the window scan of the closed range finds more.
-  const isScanBehind = from !== undefined && (due.watermark === null || from >= due.watermark);
+  const isScanBehind = !isCut && from !== undefined && (due.watermark === null || from >= due.watermark);
   if (isScanBehind || to === undefined || read.ordered || to >= scannableBefore) return;
   if (from === undefined) {
     const now = timestampNow(clock);
@@ -191,7 +223,10 @@ async function followFrom(
     });
     noteShown(read, stamps, latestCredible());
     read.pages += 1;
+    read.namesNext ||= page.next !== undefined;
+    read.lastPage = page.records.length;
     read.endedEmpty = page.records.length === 0;
+    read.endedFull = page.next === undefined && reader.cap.mayBeCut(page.records.length, reader.pageSize());
     read.sourceMs = page.sourceMs;
     read.clockDifference = page.clockDifference;
     read.isCutOff = !read.ordered && page.next !== undefined && clock.nowMs() > endMs;

@@ -33,6 +33,7 @@ import {
   readDuePull,
   readNotificationBodies,
   rememberNoIncludes,
+  rememberPageCap,
   saveOrderBroken,
 } from './feed/checkpoint-store.ts';
 import { createFeedReader, includesToRequest, PagesTooLarge } from './feed/feed-reader.ts';
@@ -47,6 +48,8 @@ import { advanceWatermark, rereadRanges } from './windows/advance-watermark.ts';
 import { emptyPagesOf } from './windows/scan-feed.ts';
 
 export interface PullDeps extends ReadingDeps {
+  /** Asked by window scans: it leaves a part of the quota to the live read. */
+  background: ReadingDeps['client'];
   /** Returns how long a feed's next notification waits. */
   throttleMs: (feed: FeedName) => Promise<number>;
 }
@@ -151,15 +154,17 @@ function openPull(
   pageSize: number,
   signal: AbortSignal,
 ): Pull {
-  const { source, client, clock, log } = deps;
+  const { source, client, background, clock, log } = deps;
   const latenessMs = latenessMsOf(source, due.latenessMs);
   const transaction: Pull['transaction'] = (work) =>
     lease.transaction(work, (tx) => lockCheckpointAt(tx, feed, due.generation));
   const reader = createFeedReader({
     client,
+    background,
     feed: feed.feed,
     pageSize,
     includes: includesToRequest(feed.feed, { isWanted: source.includes, profile: due.profile }),
+    pageCap: due.profile?.pageSize,
     onRefused: async () => {
       log.info(feed, 'the service does not accept include: related objects are not read');
       await transaction((tx) => rememberNoIncludes(tx, feed));
@@ -223,7 +228,7 @@ async function pullToEnd(pull: Pull): Promise<void> {
   const { feed, due, clock } = pull;
   const { ordered, isBehind, ...live } = await readLive(pull);
   const nextMs = clock.nowMs() + pull.pollMs;
-  const scanDeps = { ...pull, nowMs: clock.nowMs() };
+  const scanDeps = { ...pull, nowMs: clock.nowMs(), meanwhile: createMeanwhile(pull) };
   if (due.hasRereads) await rereadRanges(scanDeps);
   const { nextScanMs, ...advance } = ordered
     ? { nextScanMs: undefined, stalledBy: null }
@@ -231,8 +236,10 @@ async function pullToEnd(pull: Pull): Promise<void> {
   const stalledBy = advance.stalledBy === null ? (live.stoppedBy ?? null) : advance.stalledBy;
   const unfilteredMs = ordered ? undefined : await continueUnfiltered(pull);
   const throttleMs = await pull.throttleMs(feed.feed);
-  await pull.transaction((tx) =>
-    finishPull(tx, feed, {
+  const pageCap = pull.reader.cap.records();
+  await pull.transaction(async (tx) => {
+    if (pageCap > (due.profile?.pageSize ?? 0)) await rememberPageCap(tx, feed, pageCap);
+    await finishPull(tx, feed, {
       pull: pull.id,
       lastNotification: due.lastNotification,
       now: timestampNow(clock),
@@ -240,9 +247,37 @@ async function pullToEnd(pull: Pull): Promise<void> {
       throttledUntil: timestampFromMs(clock.nowMs() + throttleMs),
       commitOrdered: ordered,
       stalledBy,
-    }),
-  );
+    });
+  });
   logRead(pull);
+}
+
+/**
+ * Returns a function that a scan calls on its way: it answers the notifications that have come since, by a live read, so
+ * that new records do not wait for the end of a scan that takes minutes. A spent quota is left to the scan to wait for.
+ */
+function createMeanwhile(pull: Pull): () => Promise<void> {
+  const { id, feed, database, clock } = pull;
+  let answered = pull.due.lastNotification ?? 0;
+  let nextMs = 0;
+  return async () => {
+    if (clock.nowMs() < nextMs) return;
+    const due = await readDuePull(database, feed, timestampNow(clock));
+    const last = due?.lastNotification ?? 0;
+    if (due === undefined || last <= answered) return;
+    try {
+      await readLive({ ...pull, due });
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'too-many') throw error;
+      nextMs = clock.nowMs() + Math.max(askedToWaitMs(error), retryWaitMs(retrySchedules.pull, 0));
+      return;
+    }
+    answered = last;
+    nextMs = clock.nowMs() + (await pull.throttleMs(feed.feed));
+    await pull.transaction((tx) =>
+      markAnswered(tx, feed, { pull: id, lastNotification: last, now: timestampNow(clock) }),
+    );
+  };
 }
 
 /** A pull that found something, or was asked for, is a line of its own; the others would fill the log with nothing. */

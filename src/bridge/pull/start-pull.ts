@@ -74,7 +74,8 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
         const client = clientOf(source.name, { background: true });
         return createBackfillWorker({ ...base, client, lateArrivals, refusals })(feed, signal);
       };
-      return [source.name, { pull: createFeedPull({ ...base, throttleMs }), backfill }];
+      const background = clientOf(source.name, { background: true });
+      return [source.name, { pull: createFeedPull({ ...base, background, throttleMs }), backfill }];
     }),
   );
   const ownKeys = new Set(settings.sources.flatMap((source) => source.feeds.map((feed) => `${source.name}/${feed}`)));

@@ -5,19 +5,30 @@ import { AppError, askedToWaitMs } from '#platform/errors.ts';
 /** How often, and for how long at a time, one request waits. */
 const waitsMax = 20;
 const waitMaxMs = 60 * 60_000;
+/** What is done meanwhile is looked for as often as this. */
+const meanwhileEveryMs = 2_000;
 
 /**
  * Calls `ask` again after each wait that it asks for with `too-many`. For work that would have to begin again if it
  * ended here, and so might never come to its end. Rejects as `ask` does with any other error, after too many waits, and
- * when a single wait is longer than an hour; with the signal's reason when it is aborted.
+ * when a single wait is longer than an hour; with the signal's reason when it is aborted. Calls `meanwhile` now and then
+ * during a wait, and rejects as it does.
  */
-export async function waitForRateLimit<T>(ask: () => Promise<T>, clock: Clock, signal: AbortSignal): Promise<T> {
+export async function waitForRateLimit<T>(
+  ask: () => Promise<T>,
+  clock: Clock,
+  signal: AbortSignal,
+  meanwhile?: () => Promise<void>,
+): Promise<T> {
   for (let waits = 0; ; waits += 1)
     try {
       return await ask();
     } catch (error) {
       const waitMs = error instanceof AppError && error.code === 'too-many' ? askedToWaitMs(error) : 0;
       if (waitMs === 0 || waitMs > waitMaxMs || waits === waitsMax) throw error;
-      await clock.sleep(waitMs, signal);
+      if (meanwhile === undefined) await clock.sleep(waitMs, signal);
+      else
+        for (const untilMs = clock.nowMs() + waitMs; clock.nowMs() < untilMs; await meanwhile())
+          await clock.sleep(Math.min(meanwhileEveryMs, untilMs - clock.nowMs()), signal);
     }
 }

@@ -108,9 +108,11 @@ async function compareFeed(
   const id = { source: source.name, feed };
   const reader = createFeedReader({
     client: deps.client,
+    background: deps.client,
     feed,
     pageSize: source.page_size,
     includes: [],
+    pageCap: undefined,
     onRefused: async () => undefined,
     clock,
     during: (work) => work(signal),

@@ -96,6 +96,8 @@ export function lagOfFeed(feed: FeedProgress, now: Timestamp): Lag {
   if (feed.waiting > 0) return { seconds, inStep: false, why: `${countOf(feed.waiting, 'notification')} to answer` };
   if (feed.suspects > 0)
     return { seconds, inStep: true, why: `${countOf(feed.suspects, 'older version')} shown, suspect for a while` };
+  if (isOpen && feed.watermark === null && !feed.ordered)
+    return { seconds, inStep: false, why: 'records are read; that none is missing is not proved yet' };
   if (isOpen)
     return {
       seconds,

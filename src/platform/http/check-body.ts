@@ -49,7 +49,7 @@ export function checkBody(rules: BodyRules, bytes: Uint8Array): unknown {
 }
 
 /** Without the members that are null. An entry of a list stays. */
-function withoutNulls(value: unknown): unknown {
+export function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (typeof value !== 'object' || value === null) return value;
   const members = Object.entries(value).filter(([, member]) => member !== null);

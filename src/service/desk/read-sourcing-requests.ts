@@ -6,7 +6,7 @@ import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { loadRequestFiles } from '../files/find-files.ts';
-import { renderList } from '../list-envelope.ts';
+import { answerList, renderList } from '../list-envelope.ts';
 
 const path = '/desk/sourcing-requests';
 
@@ -41,7 +41,7 @@ export const listSourcingRequests = endpoint<Caller, z.ZodUndefined, typeof list
       },
       (row: Listed) => row,
     );
-    return { status: 200, body };
+    return answerList(body);
   },
 });
 

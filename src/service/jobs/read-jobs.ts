@@ -7,6 +7,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Endpoint, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
+import { answerList } from '../list-envelope.ts';
 import { readManageList } from '../manage-envelope.ts';
 
 const path = '/api/jobs';
@@ -56,7 +57,7 @@ export const listJobs = endpoint<Caller, z.ZodUndefined, typeof listJobsQuery>({
       },
       renderJob,
     );
-    return { status: 200, body };
+    return answerList(body);
   },
 });
 

@@ -9,6 +9,7 @@ import { managedRequestsQuery, managedSourcingRequest } from '#contract/sourcing
 import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
+import { answerList } from '../list-envelope.ts';
 import { readManageItem, readManageList } from '../manage-envelope.ts';
 
 const path = '/api/manage/sourcing_requests';
@@ -55,7 +56,7 @@ export const listManagedRequests = endpoint<Caller, z.ZodUndefined, typeof manag
       },
       (row: Request) => row,
     );
-    return { status: 200, body };
+    return answerList(body);
   },
 });
 

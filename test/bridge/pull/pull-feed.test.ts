@@ -51,14 +51,16 @@ async function startPuller(options: { pageSize?: number; retries?: number; throt
   if (!settings) throw new Error('no source');
   const records = new Counter({ name: 'r', help: 'r', labelNames: ['feed', 'result'], registers: [new Registry()] });
   const woken: number[] = [];
+  const client = createSourceClient({
+    settings: { baseUrl: source.url, apiKey: 'feed-key', timeoutMs: 5_000, retries: options.retries ?? 0 },
+    fetch: testOutgoing().fetch,
+    clock,
+  });
   const pull = createFeedPull({
     throttleMs: async () => options.throttleMs ?? 0,
     source: settings,
-    client: createSourceClient({
-      settings: { baseUrl: source.url, apiKey: 'feed-key', timeoutMs: 5_000, retries: options.retries ?? 0 },
-      fetch: testOutgoing().fetch,
-      clock,
-    }),
+    client,
+    background: client,
     database: process.database,
     acquireLease: process.acquireLease,
     clock,

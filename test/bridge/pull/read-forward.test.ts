@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { versionsOf } from '#bridge/mirror/read-version.ts';
 import type { FeedReader, PulledPage } from '#bridge/pull/feed/feed-reader.ts';
+import { createPageCap } from '#bridge/pull/feed/page-cap.ts';
 import { type ForwardOptions, readForward } from '#bridge/pull/read-forward.ts';
 import { idOf, lotAwardRecord, testClock } from '../parts.ts';
 
@@ -27,6 +28,7 @@ function readerOf(count: number, answer?: (n: number) => Promise<PulledPage> | u
   const asked: number[] = [];
   const reader: FeedReader = {
     pageSize: () => 1,
+    cap: createPageCap(),
     read: async (at) => {
       const n = 'next' in at ? Number(at.next) : 1;
       asked.push(n);

@@ -72,6 +72,7 @@ export async function startReader(options: {
   const base = {
     source,
     client,
+    background: client,
     database,
     acquireLease: createLeases({ database, liveness, ...(renewEveryMs === undefined ? {} : { renewEveryMs }) }),
     clock,

@@ -165,9 +165,11 @@ function openReader({ deps, lease, feed, signal }: Worker, profile: SourceProfil
   const { source, client, clock, database } = deps;
   return createFeedReader({
     client,
+    background: client,
     feed: feed.feed,
     pageSize: source.page_size,
     includes: includesToRequest(feed.feed, { isWanted: source.includes, profile }),
+    pageCap: profile?.pageSize,
     onRefused: () => rememberNoIncludes(database, feed),
     clock,
     during: (work) => lease.during((lost) => work(AbortSignal.any([signal, lost]))),

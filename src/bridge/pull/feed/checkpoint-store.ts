@@ -374,6 +374,16 @@ export async function rememberGranularity(tx: Sql, { source, feed }: FeedId, mic
   );
 }
 
+/** Stores how full a page can be, where more was seen than is known. */
+export async function rememberPageCap(tx: Sql, { source, feed }: FeedId, records: number): Promise<void> {
+  await tx.query(
+    `update bridge.checkpoints set
+       source_profile = coalesce(source_profile, '{}') || jsonb_build_object('pageSize', $3::int)
+     where source = $1 and feed = $2 and coalesce((source_profile ->> 'pageSize')::int, 0) < $3`,
+    [source, feed, records],
+  );
+}
+
 /**
  * How many pulls in a row had failed before this one, which has failed, too. Where it has advanced the watermark the row
  * begins anew: of a long pull one request nearly always fails at a bad source, and to wait ever longer would let the feed

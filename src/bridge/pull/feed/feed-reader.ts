@@ -10,6 +10,7 @@ import { type FeedName, feeds } from '#contract/feed.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
+import { createPageCap, type PageCap } from './page-cap.ts';
 import type { SourceProfile } from './source-profile.ts';
 import type { Bounds } from './time-range.ts';
 
@@ -21,17 +22,25 @@ export interface PulledPage extends FeedPage {
 /** Where to read: a window, or the next page of an earlier answer. */
 export type ReadPosition = (Bounds & { readonly pageSize?: number }) | { readonly next: string };
 
+interface ReadOptions {
+  readonly waitsForQuota: boolean;
+  readonly meanwhile?: (() => Promise<void>) | undefined;
+}
+
 export interface FeedReader {
   /**
    * Reads one page. Rejects with AppError as the client does, and with PagesTooLarge. With `waitsForQuota` it waits
-   * until the source's quota is free again; otherwise it rejects with `too-many`.
+   * until the source's quota is free again, of which it leaves a part to others, and calls `meanwhile` now and then;
+   * otherwise it rejects with `too-many`.
    */
-  read(at: ReadPosition, options?: { waitsForQuota: boolean }): Promise<PulledPage>;
+  read(at: ReadPosition, options?: ReadOptions): Promise<PulledPage>;
   /**
    * How many records are requested at once, unless a caller wants another number; it shrinks when a page is too large, and
    * then no longer pages are requested.
    */
   pageSize(): number;
+  /** How full a page can be, by all pages that were read. */
+  readonly cap: PageCap;
 }
 
 /**
@@ -63,15 +72,20 @@ export function includesToRequest(
 /** `includes` are requested with each window; `onRefused` is called when the service refuses to be asked for them. */
 export function createFeedReader(options: {
   client: Pick<SourceClient, 'readFeed'>;
+  /** Asked by reads that wait for the quota: it leaves a part of the quota to the others. */
+  background: Pick<SourceClient, 'readFeed'>;
   feed: FeedName;
   pageSize: number;
   includes: readonly string[];
+  /** How full a page can be, by earlier reads. */
+  pageCap: number | undefined;
   onRefused: () => Promise<void>;
   clock: Clock;
   /** Wraps each request, so that the caller can hold its lease meanwhile. */
   during: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
 }): FeedReader {
-  const { client, feed, clock } = options;
+  const { feed, clock } = options;
+  const cap = createPageCap(options.pageCap);
   let pageSize = options.pageSize;
   // A caller may ask for longer pages than the setting says, as long as none was too large.
   let mayBeLonger = true;
@@ -80,14 +94,15 @@ export function createFeedReader(options: {
 
   type Ask = (at: Parameters<SourceClient['readFeed']>[1]) => Promise<PulledPage>;
   const askWith =
-    (waitsForQuota: boolean): Ask =>
+    ({ waitsForQuota, meanwhile }: ReadOptions): Ask =>
     (at) =>
       options.during((signal) => {
+        const client = waitsForQuota ? options.background : options.client;
         const askOnce = async () => {
           const observed = timestampFromMs(clock.nowMs());
           return { ...(await client.readFeed(feed, at, signal)), observed };
         };
-        return waitsForQuota ? waitForRateLimit(askOnce, clock, signal) : askOnce();
+        return waitsForQuota ? waitForRateLimit(askOnce, clock, signal, meanwhile) : askOnce();
       });
 
   async function readWindow(
@@ -124,11 +139,14 @@ export function createFeedReader(options: {
 
   return {
     pageSize: () => pageSize,
-    async read(at, { waitsForQuota } = { waitsForQuota: false }) {
-      const ask = askWith(waitsForQuota);
+    cap,
+    async read(at, how = { waitsForQuota: false }) {
+      const ask = askWith(how);
       for (;;) {
         try {
-          return await ('next' in at ? ask({ next: at.next }) : readWindow(ask, at));
+          const page = await ('next' in at ? ask({ next: at.next }) : readWindow(ask, at));
+          cap.note(page.records.length);
+          return page;
         } catch (error) {
           if (!(error instanceof AppError) || error.code !== 'too-large' || error instanceof PagesTooLarge) throw error;
           mayBeLonger = false;

@@ -1,5 +1,5 @@
 /**
- * What `bridge check` has found out about a feed; it is kept in the feed's checkpoint. Every member is optional:
+ * What `bridge check` and the pull have found out about a feed; it is kept in the feed's checkpoint. Every member is optional:
  * reading is safe without any of them, and cheaper with them.
  */
 
@@ -10,7 +10,7 @@ export interface SourceProfile {
   readonly includes?: readonly string[];
   readonly bounds?: 'inclusive' | 'exclusive';
   readonly paging?: 'cursor' | 'page number' | 'offset' | 'unknown';
-  /** The most records that a page holds. */
+  /** A page of at least so many records, without a next page, may have been cut off (`page-cap.ts`). */
   readonly pageSize?: number;
   readonly order?: 'ascending' | 'descending' | 'none';
   readonly commitOrdered?: boolean;

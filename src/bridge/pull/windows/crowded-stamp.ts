@@ -40,6 +40,8 @@ const pageShares = [1, 0.9, 0.7, 0.8, 0.6] as const;
 const growthFactor = 4;
 /** The longest page of the contract; a setting may ask for more. */
 const contractPageMax = 1_000;
+/** Some services refuse shorter pages. */
+const shortestPage = 10;
 /** The ids of so many rows are held in memory. */
 const rowsMax = 1_000_000;
 
@@ -67,7 +69,8 @@ export async function* readCrowdedStamp<Row extends ScannedRow>(
     try {
       const share = (pageShares[pass % pageShares.length] ?? 1) * growth;
       const longest = Math.max(scan.pageSize(), contractPageMax);
-      const pageSize = Math.min(longest, Math.max(1, Math.floor(scan.pageSize() * share)));
+      const shortest = Math.min(scan.pageSize(), shortestPage);
+      const pageSize = Math.min(longest, Math.max(shortest, Math.floor(scan.pageSize() * share)));
       const first = pass === 0 ? answer : await scan.ask({ ...bounds, pageSize });
       for await (const { records } of followPages(scan, bounds, first)) {
         rows += records.length;

@@ -28,6 +28,8 @@ export interface ScanDeps {
   readonly clock: Clock;
   /** Called before each request; may wait. */
   readonly pace?: () => Promise<void>;
+  /** Called before each request, and now and then while one waits for the quota. */
+  readonly meanwhile?: () => Promise<void>;
 }
 
 /** A record as it was read, with its id and its stamp. */
@@ -64,6 +66,7 @@ export async function* scanFeed(
     granularityMicros: deps.granularityMicros,
     emptyPages: deps.emptyPages,
     pageSize: () => reader.pageSize(),
+    cap: reader.cap,
     onFinerGranularity: (micros) => {
       finerGranularity = micros;
     },
@@ -74,8 +77,9 @@ export async function* scanFeed(
       finerGranularity = undefined;
       if (finer !== undefined) await deps.transaction((tx) => rememberGranularity(tx, feed, finer));
       await deps.pace?.();
+      await deps.meanwhile?.();
       // A scan that ended for lack of quota would begin with the same windows again, and spend the next quota on them.
-      const page = await reader.read(at, { waitsForQuota: true });
+      const page = await reader.read(at, { waitsForQuota: true, meanwhile: deps.meanwhile });
       for (const [name, objects] of Object.entries(page.includes))
         includes[name] = [...(includes[name] ?? []), ...objects];
       // The earliest of several answers counts: an object requested later may be newer than it says, never older.

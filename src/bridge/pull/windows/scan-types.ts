@@ -5,6 +5,7 @@
 import { withoutTime } from '#bridge/mirror/read-version.ts';
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
+import type { PageCap } from '../feed/page-cap.ts';
 import type { Bounds, Range } from '../feed/time-range.ts';
 
 export interface ScannedRow {
@@ -52,6 +53,8 @@ export interface WindowScan<Row extends ScannedRow> {
   readonly to: Timestamp;
   /** Called before each request, as the page size may shrink. */
   readonly pageSize: () => number;
+  /** How full a page can be. The caller notes each answer in it. */
+  readonly cap: PageCap;
   readonly emptyPages: EmptyPages;
   /** The step that the source may round stamps and bounds to. A second, unless it is known to be less or more. */
   readonly granularityMicros?: number | undefined;

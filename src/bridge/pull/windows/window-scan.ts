@@ -31,6 +31,7 @@ import { laterOf, microsFromTimestamp, type Timestamp } from '#contract/timestam
 import type { Bounds, Range } from '../feed/time-range.ts';
 import { readCrowdedStamp } from './crowded-stamp.ts';
 import { findRows, proveFinerGranularity } from './finer-granularity.ts';
+import { proveLastPage } from './prove-last-page.ts';
 import {
   at,
   defaultGranularityMicros,
@@ -56,9 +57,7 @@ const rowsKept = 8;
 
 /** What a scan learns of the source on its way. */
 interface Learned extends Known {
-  /** The most rows on a page that named a next page; 0 before the first one. A service may show smaller pages. */
-  largestPage: number;
-  /** The rows on the last such page: what fits a page now, where pages shrink or rows are hidden. */
+  /** The rows on the last page that was not the last one: what fits a page now, where pages shrink or rows are hidden. */
   lastPage: number | undefined;
   granularity: number;
   /** Whether the scan has tried to prove a finer granularity. */
@@ -78,7 +77,6 @@ export async function* scanWindows<Row extends ScannedRow>(scan: WindowScan<Row>
   const scanEnd = microsFromTimestamp(scan.to);
   const scanStart = scan.from === undefined ? 0 : Math.max(0, microsFromTimestamp(scan.from));
   const learned: Learned = {
-    largestPage: 0,
     lastPage: undefined,
     granularity: scan.granularityMicros ?? defaultGranularityMicros,
     triedFiner: false,
@@ -131,27 +129,31 @@ async function* readWindow<Row extends ScannedRow>(
         continue;
       }
     }
-    if (answer.next !== undefined) {
-      learned.largestPage = Math.max(learned.largestPage, answer.records.length);
+    // A full page without `next` may be the last one, or the source may have left `next` out.
+    const mayBeCut = answer.next === undefined && scan.cap.mayBeCut(answer.records.length, pageSize);
+    const isShortest = end - start <= granularity;
+    let isLast = answer.next === undefined && !mayBeCut;
+    let first = answer;
+    if (!isLast) {
+      refuseIgnoredBounds(answer.records, bounds, granularity);
+      // These rows are worth storing; but the feed may hold more rows between them than the page shows.
+      yield { records: answer.records, complete: undefined, crowded: false };
+      shown = answer.records;
       learned.lastPage = answer.records.length;
     }
-    const fullPage = learned.largestPage === 0 ? pageSize : Math.min(learned.largestPage, pageSize);
-    // A full page without `next` may be the last one, or the source may have left `next` out.
-    const isFull = answer.records.length >= fullPage;
-    const isShortest = end - start <= granularity;
-    if (answer.next === undefined && (!isFull || isShortest)) {
-      if (isFull) await refuseForgottenNext(scan, bounds, answer);
+    const isCrowded = isShortest && !isLast && !(await provesFiner(scan, learned, answer.records, end));
+    if (isCrowded && mayBeCut) {
+      first = await pageWithNext(scan, bounds, answer, pageSize);
+      isLast = first === answer;
+    }
+    if (isLast) {
       yield { records: answer.records, complete: range, crowded: false };
       learned.anchor = laterOf(learned.anchor, newestWithin(answer.records, range));
       learned.rows = [...answer.records, ...learned.rows].filter(isTimed).slice(0, rowsKept);
-      return { end, nextSpan: nextSpan(end - start, answer.records.length, { ...learned, fullPage, shortened }) };
+      return { end, nextSpan: nextSpan(end - start, answer.records.length, { ...learned, pageSize, shortened }) };
     }
-    refuseIgnoredBounds(answer.records, bounds, granularity);
-    // These rows are worth storing; but the feed may hold more rows between them than the page shows.
-    yield { records: answer.records, complete: undefined, crowded: false };
-    shown = answer.records;
-    if (isShortest && !(await provesFiner(scan, learned, answer.records, end))) {
-      for await (const step of readCrowdedStamp(scan, answer, bounds, range)) {
+    if (isCrowded) {
+      for await (const step of readCrowdedStamp(scan, first, bounds, range)) {
         yield step;
         learned.anchor = laterOf(learned.anchor, newestWithin(step.records, range));
         learned.rows = [...step.records, ...learned.rows].filter(isTimed).slice(0, rowsKept);
@@ -170,9 +172,7 @@ async function provesFiner<Row extends ScannedRow>(
   rows: readonly Row[],
   end: number,
 ): Promise<boolean> {
-  // Where all rows of a full page share one stamp, no shorter window holds fewer of them.
-  const isTie = rows.length >= scan.pageSize() && new Set(rows.map(({ modified }) => modified)).size < 2;
-  if (learned.triedFiner || isTie) return false;
+  if (learned.triedFiner) return false;
   learned.triedFiner = true;
   const seen = [...rows, ...learned.rows];
   const samples = seen.length > 0 ? seen : await findRows(scan, { from: end, to: microsFromTimestamp(scan.to) });
@@ -191,23 +191,28 @@ async function provesFiner<Row extends ScannedRow>(
 function nextSpan(
   span: number,
   rows: number,
-  { fullPage, lastPage, granularity, shortened }: Learned & { fullPage: number; shortened: number },
+  { pageSize, lastPage, granularity, shortened }: Learned & { pageSize: number; shortened: number },
 ): number {
-  const fits = Math.max(1, Math.min(fullPage, lastPage ?? fullPage));
+  const fits = Math.max(1, Math.min(pageSize, lastPage ?? pageSize));
   const growth = rows === 0 ? (shortened > 0 ? 2 : 16) : Math.min(8, (pageFillTarget * fits) / rows);
   return Math.max(granularity, Math.floor(span * growth));
 }
 
 /**
- * The end of a shorter window: just before the stamps near the page's end, if the page comes in the order of its
- * stamps; else half of the window. Some room is left on the page, because the answer also shows the rows of the
- * overlap, and a full page proves nothing.
+ * The end of a shorter window: just before the stamps near the page's end, if the page comes in the order of its stamps
+ * and the overlap does not reach to its end; else just before the first row that was shown, if more than half of the
+ * window lies before it; else half of the window. Some room is left on the page, because the answer also shows the rows
+ * of the overlap, and a full page proves nothing.
  */
 function shorterEnd(records: readonly ScannedRow[], start: number, end: number, granularity: number): number {
+  const stamps = records.filter(isTimed).map(microsOf);
   const nearEnd = records[Math.floor((records.length - 1) * pageFillTarget)];
   const seen = nearEnd === undefined ? 0 : microsOf(nearEnd) - 1;
+  const isUsable = isAscending(records) && seen > start && seen < end;
+  const isShorter = isUsable && seen + granularity < Math.max(...stamps);
   const half = start + Math.floor((end - start) / 2);
-  const shorter = isAscending(records) && seen > start && seen < end ? seen : half;
+  const beforeAll = Math.min(end, ...stamps) - granularity - 1;
+  const shorter = !isShorter && beforeAll > half ? beforeAll : isUsable ? seen : half;
   return Math.min(end - 1, Math.max(shorter, start + granularity));
 }
 
@@ -233,23 +238,25 @@ async function askForKnownRows<Row extends ScannedRow>(
 }
 
 /**
- * Throws when a full page without `next` is not all that lies between the bounds. The window is asked for with one row
- * less: a service that knows `next` then sends one. A service that ignores the requested page size is not found out.
+ * Returns the answer, a full page without `next`, where it is proved to be all that lies between the bounds; or the same
+ * page with a `next`. Throws where neither can be had: then the watermark stays before these rows.
  */
-async function refuseForgottenNext<Row extends ScannedRow>(
+async function pageWithNext<Row extends ScannedRow>(
   scan: WindowScan<Row>,
   bounds: Bounds,
-  { records }: WindowAnswer<Row>,
-): Promise<void> {
-  const fewer = records.length - 1;
-  // Rows may leave the window between two answers, so one attempt proves nothing.
-  for (let attempt = 1; attempt <= attemptsForMissing; attempt += 1) {
-    const less = await scan.ask({ ...bounds, pageSize: Math.max(1, fewer) });
-    if (less.next !== undefined || fewer < 1 || less.records.length > fewer) return;
-    const again = await scan.ask({ ...bounds, pageSize: records.length });
-    if (again.next !== undefined || again.records.length < records.length) return;
-  }
-  throw scanFailed(`a page of ${fewer} records has no "next" although there are more: what follows cannot be read`);
+  answer: WindowAnswer<Row>,
+  pageSize: number,
+): Promise<WindowAnswer<Row>> {
+  const { length } = answer.records;
+  const proof = await proveLastPage((size) => scan.ask({ ...bounds, pageSize: size }), length, pageSize);
+  if (proof === undefined)
+    throw scanFailed(
+      `a page of ${length} records between ${bounds.after ?? 'the beginning'} and ${bounds.before} names ` +
+        'no next page, neither by "next" nor by Link, and whether more follow cannot be known',
+    );
+  if (proof !== 'last') return proof;
+  scan.cap.noteWhole(length);
+  return answer;
 }
 
 /** Throws when the answer shows rows outside its bounds: then no window would ever fit a page. */

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { createPageCap } from '#bridge/pull/feed/page-cap.ts';
 import type { ScannedRow, ScannedWindow, WindowAnswer, WindowScan } from '#bridge/pull/windows/scan-types.ts';
 import { upperBound } from '#bridge/pull/windows/upper-bound.ts';
 import { scanWindows } from '#bridge/pull/windows/window-scan.ts';
@@ -39,14 +40,20 @@ async function* readLive(ask: Ask<Row>, newest: Timestamp | undefined) {
 
 /** A scan with the limits that the settings have by default, of a source that answers at once. */
 function scanOf<Each extends ScannedRow>(
-  scan: Omit<WindowScan<Each>, 'emptyPages' | 'ask'> & {
+  scan: Omit<WindowScan<Each>, 'emptyPages' | 'ask' | 'cap'> & {
     ask: (at: Parameters<WindowScan<Each>['ask']>[0]) => Promise<Shown<Each>>;
   },
 ): AsyncGenerator<ScannedWindow<Each>> {
+  const cap = createPageCap();
   return scanWindows({
     emptyPages: { count: 50, ms: 60_000 },
+    cap,
     ...scan,
-    ask: async (at) => ({ tookMs: 0, ...(await scan.ask(at)) }),
+    ask: async (at) => {
+      const answer = await scan.ask(at);
+      cap.note(answer.records.length);
+      return { tookMs: 0, ...answer };
+    },
   });
 }
 
