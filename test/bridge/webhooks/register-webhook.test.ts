@@ -279,6 +279,17 @@ describe('another service', () => {
     expect(posts()).toBe(1);
   });
 
+  test('our own in the profile public gets a webhook whose notifications are accepted, and keeps it', async () => {
+    const open = await startTestService({ profile: 'public' });
+    await db.database.query('delete from bridge.webhooks');
+    const commander = createCommander(open, await open.organisation(), db);
+    const first = await register(commander);
+    const { triggers } = await (await commander.deps()).client.readWebhook(first.webhook.uuid);
+    expect(triggers).toContain('AWARD_FEED_UPDATED');
+    expect(await register(commander)).toEqual({ ...first, made: false });
+    expect(await commander.arrived()).toBe(1);
+  });
+
   test('that answers a repeated creation without a key gets another webhook', async () => {
     let lost = 0;
     const commander = await newCommander({
