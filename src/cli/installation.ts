@@ -28,6 +28,7 @@ import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
 import { startTelemetry } from '#platform/telemetry/start-telemetry.ts';
 import type { Service } from '#service/create-service.ts';
 import type { MisbehaveOptions } from '#service/misbehave/misbehave.ts';
+import type { ProfileName } from '#service/profile/profile.ts';
 import type { Configuration } from './configuration.ts';
 import { watchDataFolder } from './watch-data-folder.ts';
 
@@ -218,12 +219,12 @@ async function makeFolder(folder: string): Promise<void> {
 }
 
 /**
- * Starts the service; `listen` overrides the configuration, and with `misbehave` it misbehaves. Throws as
+ * Starts the service; `options` overrides the configuration, and with `misbehave` it misbehaves. Throws as
  * `startService` does.
  */
 export async function startInstalledService(
   installation: Installation,
-  listen: { host?: string | undefined; port?: number | undefined } = {},
+  options: { host?: string | undefined; port?: number | undefined; profile?: ProfileName | undefined } = {},
   misbehave?: MisbehaveOptions,
 ): Promise<Service> {
   const { startService } = await import('#service/create-service.ts');
@@ -231,8 +232,9 @@ export async function startInstalledService(
   const { service } = configuration;
   return startService({
     settings: {
-      host: listen.host ?? service.host,
-      port: listen.port ?? service.port,
+      host: options.host ?? service.host,
+      port: options.port ?? service.port,
+      profile: options.profile,
       publicUrl: service.public_url,
       bodyBytesMax: service.body_bytes_max,
       largeBodyBytesPerMinute: service.large_body_bytes_per_minute,

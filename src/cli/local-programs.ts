@@ -2,6 +2,7 @@
 import type { Bridge } from '#bridge/create-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import type { Service } from '#service/create-service.ts';
+import type { ProfileName } from '#service/profile/profile.ts';
 import { createConsoleDoctor } from './console-doctor.ts';
 import { type Installation, startInstalledBridge, startInstalledService } from './installation.ts';
 import { localSettings, localSource } from './local-settings.ts';
@@ -26,6 +27,8 @@ export interface LocalPrograms {
 
 interface StartLocalOptions {
   readonly freePorts: boolean;
+  /** How the service speaks; default: `spec`. */
+  readonly profile?: ProfileName;
   /** Adds to the bridge's settings, once the service and its keys are there. */
   readonly addSettings?:
     | ((settings: BridgeSettings, serviceUrl: string, setup: LocalSetup) => BridgeSettings)
@@ -59,7 +62,10 @@ async function startBoth(
   options: StartLocalOptions,
   lock: AsyncDisposable,
 ): Promise<LocalPrograms> {
-  const service = await startInstalledService(installation, options.freePorts ? { port: 0 } : {});
+  const service = await startInstalledService(installation, {
+    ...(options.profile && { profile: options.profile }),
+    ...(options.freePorts && { port: 0 }),
+  });
   try {
     const setup = await ensureLocalOrganisation(installation, service.url);
     if (!options.freePorts) await keepServiceUrl(installation, setup, service.url);

@@ -92,7 +92,7 @@ export function clientOf(installation: Installation, serviceUrl: string, apiKey:
 /** False for the keys of another database, for example of one that was deleted. */
 async function works(client: SourceClient): Promise<boolean> {
   try {
-    await client.readFeed('awards', { modifiedAfter: undefined, pageSize: 1 });
+    await client.readFeed('awards', { modifiedAfter: undefined, pageSize: 10 });
     return true;
   } catch {
     return false;

@@ -187,7 +187,7 @@ function createSupplierLeg(erp: LoopErp, { client, suppliers: count, signal }: L
 
   async function editAtService(random: Random, round: number, number: string): Promise<void> {
     const key = `ERP-${number}`;
-    const isThere = (await client.listSuppliers({ externalId: key, pageSize: 1 }, signal)).items.length > 0;
+    const isThere = (await client.listSuppliers({ externalId: key, pageSize: 10 }, signal)).items.length > 0;
     if (!isThere) {
       own.set(`OWN-${run}-${round}`, `Only at the service ${round}`);
       return submit({ external_id: `OWN-${run}-${round}`, name: `Only at the service ${round}` });
@@ -213,7 +213,7 @@ function createSupplierLeg(erp: LoopErp, { client, suppliers: count, signal }: L
       const differences: string[] = [];
       for (const [number, { name, closed }] of vendors) {
         const key = `ERP-${number}`;
-        const [held] = (await client.listSuppliers({ externalId: key, pageSize: 1 })).items;
+        const [held] = (await client.listSuppliers({ externalId: key, pageSize: 10 })).items;
         if (!held) {
           if (!closed) differences.push(`${key} is missing at the service`);
           continue;
@@ -227,7 +227,7 @@ function createSupplierLeg(erp: LoopErp, { client, suppliers: count, signal }: L
           if (!emails.has(email)) differences.push(`${key}: the service's own contact ${email} is gone`);
       }
       for (const [key, name] of own) {
-        const [held] = (await client.listSuppliers({ externalId: key, pageSize: 1 })).items;
+        const [held] = (await client.listSuppliers({ externalId: key, pageSize: 10 })).items;
         if (held?.['name'] !== name || held['archived'] !== false)
           differences.push(`${key} of the service was touched`);
       }

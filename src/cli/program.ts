@@ -9,6 +9,7 @@ import { viewerRoles } from '#console/access/viewer.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { type ApiName, apiNames } from '#service/openapi/api-names.ts';
+import { profileNames } from '#service/profile/profile.ts';
 import { addActionFilters, addBridgeCommands } from './add-bridge-commands.ts';
 import { addConnectorCommands } from './add-connector-commands.ts';
 import { addConsoleCommands } from './add-console-commands.ts';
@@ -25,6 +26,10 @@ import type { SimulateOptions } from './commands/simulate.ts';
 import type { StartOptions } from './commands/start.ts';
 import type { VerifyReportOptions } from './commands/verify-report.ts';
 
+const profile = () =>
+  new Option('--profile <name>', 'how the service speaks: spec, as documented here, or public, as public pages say')
+    .choices(profileNames)
+    .default('spec');
 const seed = () =>
   new Option('--seed <number>', 'the same seed plays the same story').argParser(wholeNumber(0, 2 ** 32)).default(7);
 
@@ -56,6 +61,7 @@ export function createProgram(): Command {
     .addOption(dataOption())
     .option('--demo', 'let the simulator play buyers and suppliers (default when no source and no flow is configured)')
     .option('--no-demo', 'run without the simulator')
+    .addOption(profile())
     .action(run(async (options: StartOptions) => (await import('./commands/start.ts')).runStart(options)));
   program
     .command('init')
@@ -75,6 +81,7 @@ export function createProgram(): Command {
     .addOption(countOption('--suppliers <number>', 'how many suppliers take part', 6))
     .addOption(countOption('--lots <number>', 'how many lots an event has', 12))
     .addOption(seed())
+    .addOption(profile())
     .option(
       '--loop',
       'instead: let an ERP and the service both edit suppliers, and the ERP raise requisitions, to the order; compare both',
@@ -97,6 +104,7 @@ export function createProgram(): Command {
         wholeNumber(0, 65_535),
       ),
     )
+    .addOption(profile())
     .option(
       '--misbehave <quirks>',
       'let feeds and webhooks misbehave, to test a client: names with commas between them, "random", or "list" to see all',

@@ -4,7 +4,7 @@
  * the quantities ordered are compared with those raised, line by line, and each requisition shows that it was awarded.
  */
 import { randomUUID } from 'node:crypto';
-import { feedPage } from '#contract/feed.ts';
+import type { FeedPage, FeedWindow } from '#client/source-client.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -112,9 +112,13 @@ export function createRequisitionLeg(
   }
 
   async function eventsOf(number: string): Promise<number> {
-    const path = `/api/feeds/sourcing-events?page_size=1000`;
-    const { data } = await client.call({ method: 'GET', path }, feedPage, signal);
-    return data.filter((event) => event['reference_id'] === number && event['status'] !== 'DELETED').length;
+    let found = 0;
+    for (let at: FeedWindow | { next: string } | undefined = { pageSize: 200 }; at !== undefined; ) {
+      const { records, next }: FeedPage = await client.readFeed('sourcing-events', at, signal);
+      found += records.filter((event) => event['reference_id'] === number && event['status'] !== 'DELETED').length;
+      at = next === undefined ? undefined : { next };
+    }
+    return found;
   }
 
   return {

@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { lotAward } from './award.ts';
 import { supplierLotBid } from './bid.ts';
 import { rfiQuestion, supplierQuestionResponse } from './rfi.ts';
-import { text, timestampInQuery, uuid } from './scalars.ts';
+import { type PageSizes, pageSizeWithin, text, timestampInQuery, uuid } from './scalars.ts';
 import {
   type EventStatus,
   eventStatuses,
@@ -172,13 +172,7 @@ const parametersOfAll = {
     .optional()
     .describe('Only records changed at this time or later. A date without a time means 00:00 UTC.'),
   modified_before: timestampInQuery.optional().describe('Only records changed at this time or earlier.'),
-  page_size: z
-    .string()
-    .regex(/^\d{1,4}$/, 'must be a whole number')
-    .transform(Number)
-    .pipe(z.int().min(1).max(pageSizeMax))
-    .optional()
-    .meta({ description: 'How many records a page holds at most.', default: pageSizeDefault }),
+  page_size: pageSizeOf({ min: 1, max: pageSizeMax }),
   is_test: z
     .enum(['true', 'false'])
     .transform((value) => value === 'true')
@@ -269,7 +263,13 @@ export type FeedQuery = Partial<FeedConditions> & {
   filter?: TagFilter[] | undefined;
 };
 
-function queryOf(feed: FeedName): z.ZodType<FeedQuery> {
+function pageSizeOf(sizes: PageSizes) {
+  return pageSizeWithin(sizes)
+    .optional()
+    .meta({ description: 'How many records a page holds at most.', default: pageSizeDefault });
+}
+
+function queryOf(feed: FeedName, sizes: PageSizes): z.ZodType<FeedQuery> {
   const prefix = tagFilterPrefix(feed);
   const { parameters, includes } = factsOf(feed);
   const [first, ...others] = includes;
@@ -277,6 +277,7 @@ function queryOf(feed: FeedName): z.ZodType<FeedQuery> {
     (query) => (typeof query === 'object' && query !== null ? takeTagFilters(query, prefix) : query),
     z.strictObject({
       ...parametersOfAll,
+      page_size: pageSizeOf(sizes),
       ...parameters,
       ...(first === undefined ? {} : { include: includesOf([first, ...others]) }),
       filter: tagFilters(prefix),
@@ -284,8 +285,13 @@ function queryOf(feed: FeedName): z.ZodType<FeedQuery> {
   ) as z.ZodType<FeedQuery>;
 }
 
+/** The query of each feed, with pages of these sizes. */
+export function feedQueriesWith(sizes: PageSizes) {
+  return ofEachFeed((feed) => queryOf(feed, sizes));
+}
+
 /** The query of each feed. */
-export const feedQueries = ofEachFeed(queryOf);
+export const feedQueries = feedQueriesWith({ min: 1, max: pageSizeMax });
 
 /** An object as it was parsed: a schema of objects would copy each record member by member. */
 const anyRecord = z.custom<Record<string, unknown>>(

@@ -3,7 +3,7 @@
  * "Jobs".
  */
 import { z } from 'zod';
-import { httpsUrl, text, timestamp, uuid } from './scalars.ts';
+import { httpsUrl, sameUnderBothNames, text, timestamp, uuid } from './scalars.ts';
 
 export const filesPerAttachMax = 50;
 /** Source: API document, "Limits". */
@@ -59,18 +59,61 @@ export const attachedFile = z
         message: content === undefined ? 'must have content or url' : 'must have only one of content and url',
       });
   })
-  .meta({ oneOf: [{ required: ['content'] }, { required: ['url'] }] });
+  .meta({ id: 'AttachedFile', description: 'Has either `content` or `url`.' });
 
 export type AttachedFile = z.infer<typeof attachedFile>;
 
-const files = z.array(attachedFile).min(1).max(filesPerAttachMax);
+/** How long the bytes of files that a job names can be uploaded. */
+export const uploadSeconds = 3_600;
 
-export const attachFilesToSourcingEventPayload = z
-  .strictObject({ sourcing_event: uuid, files })
+const whoSends = text(255, 1).optional().describe('Without effect: files are attached by the API key.');
+
+const attachMembers = {
+  files: z
+    .array(z.union([fileName, attachedFile]))
+    .min(1)
+    .max(filesPerAttachMax)
+    .describe(
+      'Files with their bytes or URLs; or names alone: then the job is `RUNNING` until the bytes of each were uploaded to ' +
+        'its `detail.files[].upload_url`.',
+    ),
+  created_by: whoSends,
+  requester: whoSends,
+};
+
+/** The payload that attaches files to an event, as it is sent. */
+export const sentFilesForEvent = z
+  .strictObject({ sourcing_event: uuid, ...attachMembers })
   .meta({ id: 'AttachFilesToSourcingEvent' });
-export const attachFilesToSourcingRequestPayload = z
-  .strictObject({ sourcing_request: uuid, files })
+/** The payload that attaches files to a request, as it is sent. */
+export const sentFilesForRequest = z
+  .strictObject({ sourcing_request: uuid, ...attachMembers })
   .meta({ id: 'AttachFilesToSourcingRequest' });
+
+interface SentFiles extends Readonly<Record<string, unknown>> {
+  readonly files: readonly (string | AttachedFile)[];
+}
+
+/** Reads an attach payload: its files are all with their contents, or all names. */
+export function readAttachedFiles<Sent extends z.ZodType<SentFiles>>(schema: Sent) {
+  return schema
+    .superRefine((sent, context) => {
+      sameUnderBothNames({ requester: 'created_by' })(sent, context);
+      const names = new Set<string>();
+      for (const [index, file] of sent.files.entries()) {
+        if (typeof file !== typeof sent.files[0])
+          context.addIssue({
+            code: 'custom',
+            path: ['files', index],
+            message: 'must be of the kind of the first: either all files have contents, or all are names',
+          });
+        else if (typeof file === 'string' && names.has(file))
+          context.addIssue({ code: 'custom', path: ['files', index], message: 'stands twice' });
+        if (typeof file === 'string') names.add(file);
+      }
+    })
+    .transform(({ created_by: _by, requester: _requester, ...payload }) => payload);
+}
 
 export const generateFileDownloadLinksPayload = z
   .strictObject({

@@ -1,59 +1,68 @@
 /** Asynchronous jobs: a type, a path and a payload each. Source: API document, "Job"; type names from the decisions. */
 import { z } from 'zod';
-import {
-  attachFilesToSourcingEventPayload,
-  attachFilesToSourcingRequestPayload,
-  generateFileDownloadLinksPayload,
-} from './file.ts';
+import { generateFileDownloadLinksPayload, readAttachedFiles, sentFilesForEvent, sentFilesForRequest } from './file.ts';
 import { listQuery } from './list.ts';
 import { text, timestamp, timestampInQuery, uuid } from './scalars.ts';
-import { createSourcingEventPayload, eventChanges } from './sourcing-event.ts';
-import { createSourcingRequestPayload } from './sourcing-request.ts';
+import {
+  readEventFromTemplate,
+  readEventUpdate,
+  readSourcingEvent,
+  sentEventFromTemplate,
+  sentEventUpdate,
+  sentSourcingEvent,
+} from './sourcing-event.ts';
+import { readSourcingRequest, sentSourcingRequest } from './sourcing-request.ts';
 
-/** The payload of each type, and the last part of its path. */
+/** The payload of each type, and the last part of its path; `otherPath` is that of the public pages. */
 export const jobTypes = {
-  CREATE_SOURCING_EVENT: { path: 'create-sourcing-events', payload: createSourcingEventPayload },
+  CREATE_SOURCING_EVENT: { path: 'create-sourcing-events', payload: readSourcingEvent(sentSourcingEvent) },
   CREATE_SOURCING_EVENT_FROM_TEMPLATE: {
     path: 'create-sourcing-events-from-template',
-    payload: eventChanges.extend({ template: uuid }).meta({ id: 'CreateSourcingEventFromTemplate' }),
+    payload: readEventFromTemplate(sentEventFromTemplate),
   },
-  CREATE_SOURCING_REQUEST: { path: 'create-sourcing-requests', payload: createSourcingRequestPayload },
+  CREATE_SOURCING_REQUEST: { path: 'create-sourcing-requests', payload: readSourcingRequest(sentSourcingRequest) },
   UPDATE_SOURCING_EVENT: {
     path: 'update-sourcing-event',
-    payload: eventChanges.extend({ sourcing_event: uuid }).meta({ id: 'UpdateSourcingEvent' }),
+    otherPath: 'update-sourcing-events',
+    payload: readEventUpdate(sentEventUpdate),
   },
   ATTACH_FILES_TO_SOURCING_REQUEST: {
     path: 'attach-files-to-sourcing-request',
-    payload: attachFilesToSourcingRequestPayload,
+    payload: readAttachedFiles(sentFilesForRequest),
   },
   ATTACH_FILES_TO_SOURCING_EVENT: {
     path: 'attach-files-to-sourcing-event',
-    payload: attachFilesToSourcingEventPayload,
+    payload: readAttachedFiles(sentFilesForEvent),
   },
   GENERATE_FILE_DOWNLOAD_LINKS: { path: 'generate-file-download-links', payload: generateFileDownloadLinksPayload },
-} as const satisfies Record<string, { path: string; payload: z.ZodObject }>;
+} as const satisfies Record<string, { path: string; otherPath?: string; payload: z.ZodType }>;
 
 export type JobType = keyof typeof jobTypes;
 export const jobTypeNames = Object.keys(jobTypes) as [JobType, ...JobType[]];
+
+/** The last parts of the paths of a job type: ours, and that of the public pages where it differs. */
+export function jobPathsOf(type: JobType): string[] {
+  const row: { path: string; otherPath?: string } = jobTypes[type];
+  return row.otherPath === undefined ? [row.path] : [row.path, row.otherPath];
+}
 
 export type JobPayload<Type extends JobType> = z.output<(typeof jobTypes)[Type]['payload']>;
 
 /** The body of `POST /api/jobs`: the type and the members of that type's payload. */
 export const jobRequest = z
   .discriminatedUnion('type', [
-    jobTypes.CREATE_SOURCING_EVENT.payload.extend({ type: z.literal('CREATE_SOURCING_EVENT') }),
-    jobTypes.CREATE_SOURCING_EVENT_FROM_TEMPLATE.payload.extend({
-      type: z.literal('CREATE_SOURCING_EVENT_FROM_TEMPLATE'),
-    }),
-    jobTypes.CREATE_SOURCING_REQUEST.payload.extend({ type: z.literal('CREATE_SOURCING_REQUEST') }),
-    jobTypes.UPDATE_SOURCING_EVENT.payload.extend({ type: z.literal('UPDATE_SOURCING_EVENT') }),
-    jobTypes.ATTACH_FILES_TO_SOURCING_REQUEST.payload.extend({ type: z.literal('ATTACH_FILES_TO_SOURCING_REQUEST') }),
-    jobTypes.ATTACH_FILES_TO_SOURCING_EVENT.payload.extend({ type: z.literal('ATTACH_FILES_TO_SOURCING_EVENT') }),
-    jobTypes.GENERATE_FILE_DOWNLOAD_LINKS.payload.extend({ type: z.literal('GENERATE_FILE_DOWNLOAD_LINKS') }),
+    readSourcingEvent(sentSourcingEvent.extend({ type: z.literal('CREATE_SOURCING_EVENT') })),
+    readEventFromTemplate(sentEventFromTemplate.extend({ type: z.literal('CREATE_SOURCING_EVENT_FROM_TEMPLATE') })),
+    readSourcingRequest(sentSourcingRequest.extend({ type: z.literal('CREATE_SOURCING_REQUEST') })),
+    readEventUpdate(sentEventUpdate.extend({ type: z.literal('UPDATE_SOURCING_EVENT') })),
+    readAttachedFiles(sentFilesForRequest.extend({ type: z.literal('ATTACH_FILES_TO_SOURCING_REQUEST') })),
+    readAttachedFiles(sentFilesForEvent.extend({ type: z.literal('ATTACH_FILES_TO_SOURCING_EVENT') })),
+    generateFileDownloadLinksPayload.extend({ type: z.literal('GENERATE_FILE_DOWNLOAD_LINKS') }),
   ])
   .meta({ id: 'JobRequest' });
 
-export const jobStatuses = ['PENDING', 'COMPLETED', 'FAILED'] as const;
+/** `RUNNING`: files that were named are being uploaded. */
+export const jobStatuses = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED'] as const;
 
 /** Both bounds are inclusive. */
 export const listJobsQuery = z.strictObject({
@@ -80,12 +89,19 @@ const fileFault = z
   })
   .meta({ id: 'FileError' });
 
+const fileToUpload = z
+  .looseObject({
+    file_name: text(255),
+    upload_url: z.string().describe('Pre-signed: PUT the bytes of the file there, without a key, within an hour.'),
+  })
+  .meta({ id: 'FileToUpload' });
+
 /** A job in an answer. A reader accepts any text as `status` and `type`, because other services have other values. */
 export const job = z
   .looseObject({
     id: uuid,
     type: z.string().describe(`One of ${jobTypeNames.join(', ')}.`),
-    status: z.string().describe('`PENDING`, then `COMPLETED` or `FAILED`.'),
+    status: z.string().describe('`PENDING`, then `COMPLETED` or `FAILED`; `RUNNING` while named files are uploaded.'),
     created: timestamp,
     created_entity: uuid.optional().describe('Of a create job that completed: the event or request.'),
     errors: z
@@ -93,7 +109,11 @@ export const job = z
       .optional()
       .describe('Of a job that failed.'),
     detail: z
-      .looseObject({ data: z.array(fileOutcome), errors: z.array(fileFault) })
+      .looseObject({
+        data: z.array(fileOutcome),
+        errors: z.array(fileFault),
+        files: z.array(fileToUpload).optional().describe('While the job is `RUNNING`: where its files are uploaded.'),
+      })
       .optional()
       .describe('Of file jobs.'),
   })

@@ -98,10 +98,17 @@ export const limitsAnswer = z
   } satisfies Record<LimitName | 'enabled' | 'webhooks_max' | 'file_bytes_max', z.ZodType>)
   .meta({ id: 'Limits' });
 
-/** Returns the limit of this name for an organisation; undefined if its limits are switched off. */
-export function effectiveLimit(own: LimitsRequest, name: LimitName): Limit | undefined {
+/**
+ * Returns the limit of this name for an organisation, whose own numbers replace those of the table; undefined if its limits
+ * are switched off.
+ */
+export function effectiveLimit(
+  own: LimitsRequest,
+  name: LimitName,
+  table: Readonly<Record<LimitName, Limit>> = limits,
+): Limit | undefined {
   if (own.enabled === false) return undefined;
-  const { burst, sustained } = limits[name];
+  const { burst, sustained } = table[name];
   return {
     burst: { ...burst, requests: own[name]?.burst ?? burst.requests },
     sustained: { ...sustained, requests: own[name]?.sustained ?? sustained.requests },

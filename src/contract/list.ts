@@ -1,21 +1,19 @@
 /** The envelopes of the manage endpoints and of every other list. Source: API document, "Response envelopes". */
 import { z } from 'zod';
+import { type PageSizes, pageSizeWithin, wholeNumber } from './scalars.ts';
 
 export const listPageSizeDefault = 20;
 export const listPageSizeMax = 1_000;
 
-const wholeNumber = z
-  .string()
-  .regex(/^\d{1,9}$/, 'must be a whole number')
-  .transform(Number);
+/** `page_size` of a list. */
+export function listPageSize(sizes: PageSizes) {
+  return pageSizeWithin(sizes).default(listPageSizeDefault).describe('How many items a page holds at most.');
+}
 
 /** The query parameters of every list. */
 export const listQuery = {
   page_number: wholeNumber.pipe(z.int().min(1)).default(1).describe('Which page, from 1.'),
-  page_size: wholeNumber
-    .pipe(z.int().min(1).max(listPageSizeMax))
-    .default(listPageSizeDefault)
-    .describe('How many items a page holds at most.'),
+  page_size: listPageSize({ min: 1, max: listPageSizeMax }),
 };
 
 export const listEnvelope = z.looseObject({

@@ -75,7 +75,27 @@ export function valuesByName<Value extends z.ZodType>(value: Value, namesMax: nu
   );
 }
 
+/** A whole number in a query. */
+export const wholeNumber = z
+  .string()
+  .regex(/^\d{1,9}$/, 'must be a whole number')
+  .transform(Number);
+
+/** How many records or items a page may be asked to hold. */
+export interface PageSizes {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** `page_size` of a feed or a list. */
+export function pageSizeWithin({ min, max }: PageSizes) {
+  return wholeNumber.pipe(z.int().min(min).max(max));
+}
+
 export const tag = z.strictObject({ name: text(255, 1), value: text(255) }).meta({ id: 'Tag' });
+
+/** Tags as a client sends them. A text alone is the name of a tag whose value is empty. */
+export const tagList = z.array(z.union([tag, text(255, 1).transform((name) => ({ name, value: '' }))])).max(100);
 
 /** A decimal in an answer: any number of digits, because another service may write more than 20. */
 export const decimalText = z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal number as text');
@@ -102,6 +122,22 @@ export function onceInList<Member extends string>(member: Member, message: (valu
     for (const [index, { [member]: value }] of items.entries()) {
       if (seen.has(value)) context.addIssue({ code: 'custom', path: [index, member], message: message(value) });
       seen.add(value);
+    }
+  };
+}
+
+/**
+ * For `superRefine` of an object: an issue at a public name that is given beside our name of the same member, with
+ * another value. `names` maps the public name to ours. An empty list under our name counts as left out.
+ */
+export function sameUnderBothNames(names: Readonly<Record<string, string>>) {
+  return (payload: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void => {
+    for (const [publicName, ourName] of Object.entries(names)) {
+      const [given, ours] = [payload[publicName], payload[ourName]];
+      const isLeftOut = ours === undefined || (Array.isArray(ours) && ours.length === 0);
+      if (given === undefined || isLeftOut || JSON.stringify(given) === JSON.stringify(ours)) continue;
+      const message = `is another name of ${ourName}, and both are given with different values`;
+      context.addIssue({ code: 'custom', path: [publicName], message });
     }
   };
 }

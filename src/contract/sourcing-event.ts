@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { currencyCode } from './currency.ts';
 import { questionList } from './rfi.ts';
-import { decimal, decimalText, email, tag, text, timestamp, uuid } from './scalars.ts';
+import { decimal, decimalText, email, sameUnderBothNames, tagList, text, timestamp, uuid } from './scalars.ts';
 import { externalId } from './supplier.ts';
 
 const columnName = text(255, 1);
@@ -91,6 +91,16 @@ export const columnsMax = 500;
 
 export const eventTypes = ['RFQ', 'DUTCH', 'ENGLISH'] as const;
 
+/** In any case. Public pages call an auction that is not Dutch `AUCTION`. */
+const eventType = z
+  .string()
+  .transform((type) => type.toUpperCase())
+  .pipe(z.enum([...eventTypes, 'AUCTION']))
+  .transform((type) => (type === 'AUCTION' ? 'ENGLISH' : type))
+  .meta({ type: 'string', enum: [...eventTypes, 'AUCTION'], description: 'In any case. `AUCTION` is `ENGLISH`.' });
+
+const eventContact = z.strictObject({ name: text(255).optional(), email: email.optional() });
+
 const bidSheetMembers = {
   column_roles: columnRoles,
   columns: z.array(column).max(columnsMax),
@@ -109,15 +119,15 @@ const eventMembers = {
   name: text(120, 1),
   description: text(1_000),
   reference_id: text(255),
-  event_type: z.enum(eventTypes),
+  event_type: eventType,
   primary_currency: currencyCode,
   secondary_currencies: z
     .array(z.strictObject({ code: currencyCode, exchange_rate: decimal }))
     .max(50)
     .describe('`exchange_rate`: units of the primary currency for one unit.'),
-  tags: z.array(tag).max(100),
+  tags: tagList,
   category: text(255),
-  event_contact: z.strictObject({ name: text(255).optional(), email: email.optional() }),
+  event_contact: eventContact,
   suppliers: z
     .array(
       z.strictObject({
@@ -133,13 +143,79 @@ const eventMembers = {
   questions: questionList,
   sourcing_requests: z.array(uuid).max(1_000).describe('The sourcing requests that the event serves.'),
   primary_cost_calculation: text(10_000, 1).describe(
-    'A formula over column names: `+ - * / ( )`, comparisons, `IF MIN MAX SUM ROUND ABS`. A name with spaces stands in ' +
-      'brackets: `[Unit Price] * [Volume]`. Left out: none; an event with lots needs one before it is published, unless ' +
+    'A formula over column names: `+ - * / ( )`, comparisons, `IF MIN MAX SUM ROUND ABS`: `Unit Price * Volume`. Brackets ' +
+      'say where a name begins and ends: `[Unit Price] * [Volume]`. Left out: none; an event with lots needs one before it is published, unless ' +
       'it is a Dutch auction.',
   ),
 };
 
-export const createSourcingEventPayload = z
+/** Names of the public pages beside ours. What has no effect here is checked and then dropped. */
+const publicMembers = {
+  business_contact: z
+    .union([eventContact, email.transform((address) => ({ email: address }))])
+    .optional()
+    .describe('Another name of `event_contact`. An e-mail address alone may stand for it. Left out: none.'),
+  schedule: eventMembers.rounds.optional().describe('Another name of `rounds`. Left out: none.'),
+  timezone: text(100, 1)
+    .refine(isTimeZone, 'must be the name of a time zone, like Europe/Berlin')
+    .optional()
+    .describe('Without effect: times carry their own offset. Left out: none.'),
+  roles: z
+    .array(
+      z.strictObject({
+        role_type: text(50, 1),
+        user: z
+          .array(z.strictObject({ id: uuid.optional(), name: text(255).optional(), email: email.optional() }))
+          .max(1_000)
+          .optional(),
+      }),
+    )
+    .max(100)
+    .optional()
+    .describe('Without effect: whoever has an API key of the organisation sees the event. Left out: none.'),
+};
+
+const createdBy = text(255, 1)
+  .optional()
+  .describe('Without effect: an event is created by the user of the API key, or by the key itself. Left out: none.');
+
+function isTimeZone(name: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+type PublicName = keyof typeof publicMembers | 'created_by';
+
+interface SentEvent extends Readonly<Record<string, unknown>> {
+  readonly rounds?: z.output<typeof eventMembers.rounds> | undefined;
+  readonly schedule?: z.output<typeof eventMembers.rounds> | undefined;
+  readonly event_contact?: z.output<typeof eventContact> | undefined;
+  readonly business_contact?: z.output<typeof eventContact> | undefined;
+}
+
+const ourNames = {
+  business_contact: 'event_contact',
+  schedule: 'rounds',
+  template_sourcing_event_id: 'template',
+};
+
+/** The schema of a payload that may use public names. Its output has ours alone. */
+function inOurNames<Sent extends z.ZodType<SentEvent>>(schema: Sent) {
+  return schema.superRefine(sameUnderBothNames(ourNames)).transform((sent): Omit<z.output<Sent>, PublicName> => {
+    const { business_contact: contact, schedule, timezone: _zone, roles: _roles, created_by: _by, ...ours } = sent;
+    return {
+      ...ours,
+      ...(contact && { event_contact: contact }),
+      ...(schedule && { rounds: schedule }),
+    } as Omit<z.output<Sent>, PublicName>;
+  });
+}
+
+/** A create payload as it is sent. */
+export const sentSourcingEvent = z
   .strictObject({
     ...eventMembers,
     description: eventMembers.description.default(''),
@@ -170,10 +246,19 @@ export const createSourcingEventPayload = z
         close_after_last_round: settingsMembers.close_after_last_round.default(false),
       })
       .prefault({}),
+    ...publicMembers,
+    created_by: createdBy,
   })
   .meta({ id: 'CreateSourcingEvent' });
 
-export type CreateSourcingEventPayload = z.infer<typeof createSourcingEventPayload>;
+/** Reads a create payload in our names; `Sent` is `sentSourcingEvent`, or has more members. */
+export function readSourcingEvent<Sent extends z.ZodType<z.output<typeof sentSourcingEvent>>>(schema: Sent) {
+  return inOurNames(schema);
+}
+
+export const createSourcingEventPayload = readSourcingEvent(sentSourcingEvent);
+
+export type CreateSourcingEventPayload = z.output<typeof createSourcingEventPayload>;
 
 /** Any subset of the create payload. A given member replaces the event's, also inside bid_sheet and settings. */
 export const eventChanges = z
@@ -185,6 +270,38 @@ export const eventChanges = z
   .partial();
 
 export type EventChanges = z.infer<typeof eventChanges>;
+
+/** The payload of an update as it is sent. */
+export const sentEventUpdate = eventChanges
+  .extend({ ...publicMembers, sourcing_event: uuid })
+  .meta({ id: 'UpdateSourcingEvent' });
+
+/** The payload of an event from a template as it is sent. */
+export const sentEventFromTemplate = eventChanges
+  .extend({
+    ...publicMembers,
+    created_by: createdBy,
+    template: uuid.optional().describe('An event whose `settings.is_template` is true.'),
+    template_sourcing_event_id: uuid.optional().describe('Instead of `template`: any event that is not deleted.'),
+  })
+  .meta({
+    id: 'CreateSourcingEventFromTemplate',
+    anyOf: [{ required: ['template'] }, { required: ['template_sourcing_event_id'] }],
+  });
+
+/** Reads an update in our names; `Sent` is `sentEventUpdate`, or has more members. */
+export function readEventUpdate<Sent extends z.ZodType<z.output<typeof sentEventUpdate>>>(schema: Sent) {
+  return inOurNames(schema);
+}
+
+/** Reads an event from a template in our names; `Sent` is `sentEventFromTemplate`, or has more members. */
+export function readEventFromTemplate<Sent extends z.ZodType<z.output<typeof sentEventFromTemplate>>>(schema: Sent) {
+  return inOurNames(schema).transform((payload, context) => {
+    if (payload.template === undefined && payload.template_sourcing_event_id === undefined)
+      context.addIssue({ code: 'custom', path: ['template'], message: 'is missing' });
+    return payload;
+  });
+}
 
 export const eventStatuses = ['DRAFT', 'OPEN', 'PAUSED', 'CLOSED', 'DELETED'] as const;
 export type EventStatus = (typeof eventStatuses)[number];

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { currencyCode } from './currency.ts';
 import { shownFile } from './file.ts';
 import { listQuery } from './list.ts';
-import { decimal, nonNegativeDecimal, tag, text, timestamp, timestampInQuery, uuid } from './scalars.ts';
+import { decimal, nonNegativeDecimal, tagList, text, timestamp, timestampInQuery, uuid } from './scalars.ts';
 
 const item = z.strictObject({
   name: text(255, 1),
@@ -14,18 +14,48 @@ const item = z.strictObject({
   currency: currencyCode.optional(),
 });
 
-export const createSourcingRequestPayload = z
+/** A field of an item by the names of the public pages. */
+const itemField = z.strictObject({ name: text(255, 1), value: text(10_000) });
+
+const requestNameMax = 120;
+
+/** A create payload as it is sent. */
+export const sentSourcingRequest = z
   .strictObject({
-    name: text(120, 1),
+    name: text(requestNameMax, 1)
+      .optional()
+      .describe(`Left out: the first ${requestNameMax} characters of \`description\`, which must then be there.`),
     description: text(1_000).default(''),
     reference_id: text(255).optional(),
     requested_by: text(255).optional(),
     needed_by: timestamp.optional(),
     category: text(255).optional(),
-    tags: z.array(tag).max(100).default([]),
+    tags: tagList.default([]),
     items: z.array(item).max(10_000).default([]),
+    bot: uuid.optional().describe('Kept and shown: this service has no bots.'),
+    bidding_deadline: timestamp.optional().describe('Kept and shown.'),
+    item_fields: z
+      .array(z.array(itemField).max(1_000))
+      .max(10_000)
+      .default([])
+      .describe('Kept and shown: for each item its fields.'),
   })
   .meta({ id: 'CreateSourcingRequest' });
+
+/** Reads a create payload: it has a name then. `Sent` is `sentSourcingRequest`, or has more members. */
+export function readSourcingRequest<Sent extends z.ZodType<z.output<typeof sentSourcingRequest>>>(schema: Sent) {
+  return schema.transform((sent, context) => {
+    // Not half of a character at the end.
+    const name =
+      sent.name ??
+      sent.description
+        .trim()
+        .slice(0, requestNameMax)
+        .replace(/[\uD800-\uDBFF]$/, '');
+    if (name === '') context.addIssue({ code: 'custom', path: ['name'], message: 'is missing' });
+    return { ...sent, name };
+  });
+}
 
 /** What was sent of a request, and when it was created. */
 const sentMembers = {
@@ -36,9 +66,13 @@ const sentMembers = {
   needed_by: timestamp.nullable(),
   category: z.string().nullable(),
   tags: z.array(z.looseObject({ name: z.string(), value: z.string() })),
+  bot: uuid.nullable(),
+  bidding_deadline: timestamp.nullable(),
   created: timestamp,
   sourcing_events: z.array(uuid).describe('The events that serve it; deleted ones do not.'),
 };
+
+const shownItemFields = z.array(z.array(z.looseObject({ name: z.string(), value: z.string() })));
 
 /** A request as the desk shows it. */
 const requestMembers = { id: uuid, ...sentMembers };
@@ -53,6 +87,7 @@ export const sourcingRequest = z
     items: z.array(
       z.looseObject({ ...item.shape, target_price: z.string().optional(), currency: z.string().optional() }),
     ),
+    item_fields: shownItemFields,
     files: z.array(shownFile),
   })
   .meta({ id: 'SourcingRequest' });
@@ -64,6 +99,7 @@ export const managedSourcingRequest = z
     ...sentMembers,
     modified: timestamp.describe('When it was created, or files were last attached to it.'),
     items: z.array(z.looseObject(item.shape)),
+    item_fields: shownItemFields,
     files: z.array(z.looseObject({ file_uuid: uuid, file_name: z.string() })),
   })
   .meta({ id: 'ManagedSourcingRequest' });

@@ -18,6 +18,12 @@ export function triggerElsewhere(feed: FeedName): string | null {
   return feeds[feed].triggerElsewhere;
 }
 
+/** A trigger as other services of this kind call it. */
+export function triggerNameElsewhere(trigger: Trigger): string {
+  const feed = feedOfTrigger(trigger);
+  return (feed && triggerElsewhere(feed)) ?? trigger;
+}
+
 /** The feed that a trigger announces, also by the name that another service uses; undefined for other triggers. */
 export function feedOfTrigger(trigger: string): FeedName | undefined {
   return feedNames.find((feed) => trigger === feeds[feed].trigger || trigger === triggerElsewhere(feed));
@@ -147,6 +153,6 @@ export const jobNotificationPayload = z
 export const testNotificationPayload = z.looseObject({ detail: z.string() }).meta({ id: 'TestNotification' });
 
 /** A notification's body as the service writes it. */
-export function notificationOf<Payload extends z.ZodType>(trigger: Trigger, payload: Payload) {
+export function notificationOf<Payload extends z.ZodType>(trigger: string, payload: Payload) {
   return z.looseObject({ trigger: z.literal(trigger), timestamp, payload });
 }

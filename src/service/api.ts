@@ -41,6 +41,7 @@ import { readFeed } from './feeds/read-feed.ts';
 import { uploadFile } from './files/upload-file.ts';
 import { listJobs, readJob, readJobsOfType } from './jobs/read-jobs.ts';
 import { submitJob, submitJobs } from './jobs/submit-job.ts';
+import type { Profile } from './profile/profile.ts';
 import { listManagedRequests, readManagedRequest } from './requests/read-managed-requests.ts';
 import type { RetentionDefaults } from './retention/delete-old.ts';
 import { listSupplierSubmissions, readSupplierSubmission } from './suppliers/read-supplier-submissions.ts';
@@ -63,11 +64,14 @@ interface Deps {
   /** What the files of an organisation may have together, unless the operator says otherwise. */
   fileBytesMax: number;
   retention: RetentionDefaults;
+  profile: Profile;
 }
 
-/** The endpoints that are called with an organisation's API key: the public contract and the desk. */
+/**
+ * The endpoints that are called with an organisation's API key, the public contract and the desk, as the profile has them.
+ */
 export function organisationApi(deps: Deps): Endpoint<Caller>[] {
-  return endpointsOf({
+  const endpoints = endpointsOf({
     'GET /api/manage/suppliers': listSuppliers,
     'GET /api/manage/suppliers/:external_id': readSupplier,
     'POST /api/manage/supplier_changes': submitSupplierChange(deps),
@@ -82,7 +86,7 @@ export function organisationApi(deps: Deps): Endpoint<Caller>[] {
     'GET /api/jobs/{type}/:id': readJobsOfType,
     'GET /api/jobs/:id': readJob,
 
-    'GET /api/feeds/{feed}': feedNames.map(readFeed),
+    'GET /api/feeds/{feed}': feedNames.map((feed) => readFeed(feed, deps.profile.feeds)),
 
     'POST /api/webhooks': createWebhook(deps),
     'GET /api/webhooks': listWebhooks,
@@ -120,10 +124,13 @@ export function organisationApi(deps: Deps): Endpoint<Caller>[] {
     'GET /desk/sourcing-requests': listSourcingRequests,
     'GET /desk/sourcing-requests/:id': readSourcingRequest,
   });
+  return deps.profile.endpoints(endpoints);
 }
 
 /** The endpoints that are called with the operator's token. */
-export function operatorApi(deps: Pick<Deps, 'clock' | 'fileBytesMax' | 'retention'>): Endpoint<Operator>[] {
+export function operatorApi(
+  deps: Pick<Deps, 'clock' | 'fileBytesMax' | 'retention' | 'profile'>,
+): Endpoint<Operator>[] {
   return endpointsOf({
     'POST /admin/operators': createOperator(deps),
     'GET /admin/operators': listOperators,

@@ -1,5 +1,8 @@
 /** The thread that checks large bodies: it knows the endpoints by their tables, and calls none of them. */
 import { serveBodyChecks } from '#platform/http/body-thread.ts';
 import { operatorApi, organisationApi } from './api.ts';
+import type { ProfileName } from './profile/profile.ts';
+import { profileOf } from './profile/profile-of.ts';
 
-serveBodyChecks([...operatorApi({} as never), ...organisationApi({} as never)]);
+const profile = profileOf(new URL(import.meta.url).searchParams.get('profile') as ProfileName);
+serveBodyChecks([...operatorApi({ profile } as never), ...organisationApi({ profile } as never)]);

@@ -41,6 +41,7 @@ import {
 import { checkDeskSide, checkDeskSupplier } from './desk/desk-side.ts';
 import { createRoundTimers } from './events/run-timers.ts';
 import { serveDownloads } from './files/serve-downloads.ts';
+import { serveUploads } from './files/serve-uploads.ts';
 import { createUploadSweep } from './files/sweep-uploads.ts';
 import { findKeptAnswer, forgetOldAnswers, idempotentRequest, withIdempotency } from './idempotency.ts';
 import { createJobWorker, type JobLane, organisationsWithJobs } from './jobs/run-jobs.ts';
@@ -48,6 +49,8 @@ import { createKeyUses } from './key-uses.ts';
 import { createRequestCounter, forgetOldRequests } from './limits/count-request.ts';
 import type { MisbehaveOptions } from './misbehave/misbehave.ts';
 import { serveDocuments } from './openapi/serve-documents.ts';
+import type { Profile, ProfileName } from './profile/profile.ts';
+import { profileOf } from './profile/profile-of.ts';
 import { createRetention, type RetentionDefaults } from './retention/delete-old.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork, type RunUnitOfWork, type ServiceLane, type UnitOfWork } from './unit-of-work.ts';
@@ -70,6 +73,8 @@ export interface ServiceSettings {
   wrongTokensPerSecond: number;
   /** The origins whose pages may call the service from a browser; default: none. */
   corsOrigins?: readonly string[];
+  /** How the service speaks under `/api`; default: `spec`. */
+  profile?: ProfileName | undefined;
   /** Set: the service speaks HTTPS. */
   tls?: { certPem: string; keyPem: string } | undefined;
   /** Default: `connectionLimitsDefault`. */
@@ -115,7 +120,7 @@ export interface Service {
  * What pages of other origins may call: what is called with an organisation's key, the links that carry their own
  * permission, and the descriptions. Never `/admin`: the operator's token does not belong into a page.
  */
-const corsPaths = ['/api/', '/desk/', '/downloads/', '/openapi'];
+const corsPaths = ['/api/', '/desk/', '/downloads/', '/uploads/', '/openapi'];
 
 /**
  * Calls that are worked on at once, and those of one organisation: each uses one of the ten connections to the database.
@@ -139,6 +144,7 @@ export async function migrateService(database: Database): Promise<void> {
  */
 export async function startService(deps: ServiceDeps): Promise<Service> {
   const { database, signals, settings, log } = deps;
+  const profile = profileOf(settings.profile);
   await migrateService(database);
   await checkSealedColumns(database, deps.secrets, serviceSealedColumns);
   const runUnitOfWork = createUnitOfWork({ database, signals });
@@ -153,16 +159,19 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
       accessRecord.refused(refusedTokenOrigin(by, address), { what: 'api.login', object: null }),
   });
   const calls = createFairSlots(callSlots);
-  const bodyThread = createBodyThread(new URL(import.meta.resolve('#service/check-bodies.ts')));
+  const bodyThread = createBodyThread(
+    new URL(`?profile=${profile.name}`, import.meta.resolve('#service/check-bodies.ts')),
+  );
   const bodies = createLargeBodies({ ...deps, thread: bodyThread, bytesPerMinute: settings.largeBodyBytesPerMinute });
   const application = createApplication({
     log,
     registry: deps.registry,
     readiness: { database: () => database.query('select 1'), queue: () => signals.ping() },
     cors: { origins: settings.corsOrigins ?? [], paths: corsPaths },
+    errorForm: (error, path) => (path.startsWith('/api/') ? profile.errors?.answer(error) : undefined),
     trustsProxy: settings.connections?.isTrustedProxy,
   });
-  mountEndpoints<OperatorIdentity, Operator>(application.express, operatorApi({ ...deps, ...settings }), {
+  mountEndpoints<OperatorIdentity, Operator>(application.express, operatorApi({ ...deps, ...settings, profile }), {
     authenticate: createOperatorAuthentication({ ...deps, tokenGuard, accessRecord }),
     around: inUnitOfWork({ ...deps, calls, accessRecord }, runUnitOfWork),
     bodyBytesMax: settings.bodyBytesMax,
@@ -171,7 +180,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   });
   const ofKeys = {
     authenticate: createKeyAuthentication({ ...deps, keyUses, tokenGuard, accessRecord }),
-    count: createRequestCounter(deps),
+    count: createRequestCounter({ ...deps, profile }),
     publicUrl: settings.publicUrl,
   };
   const misbehaving =
@@ -181,33 +190,38 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
       ...ofKeys,
       ...deps.misbehave,
     });
-  mountEndpoints<KeyIdentity, Caller>(application.express, organisationApi({ ...deps, ...settings, accessTokens }), {
-    ...ofKeys,
-    authorize: ({ deskSide, origin }, call) => {
-      try {
-        checkDeskSide(call, deskSide);
-      } catch (error) {
-        const other = { what: 'api.call', object: `${call.endpoint.method} ${call.endpoint.path}` };
-        accessRecord.refused(origin, auditSubjectOf({ ...call, body: undefined }) ?? other);
-        throw error;
-      }
+  mountEndpoints<KeyIdentity, Caller>(
+    application.express,
+    organisationApi({ ...deps, ...settings, profile, accessTokens }),
+    {
+      ...ofKeys,
+      authorize: ({ deskSide, origin }, call) => {
+        try {
+          checkDeskSide(call, deskSide);
+        } catch (error) {
+          const other = { what: 'api.call', object: `${call.endpoint.method} ${call.endpoint.path}` };
+          accessRecord.refused(origin, auditSubjectOf({ ...call, body: undefined }) ?? other);
+          throw error;
+        }
+      },
+      around: inUnitOfWork({ ...deps, calls, accessRecord }, runUnitOfWork),
+      bodyBytesMax: settings.bodyBytesMax,
+      large: {
+        bodies,
+        senderOf: ({ organisationId, limits }) => ({ name: organisationId, isLimited: limits.enabled !== false }),
+      },
     },
-    around: inUnitOfWork({ ...deps, calls, accessRecord }, runUnitOfWork),
-    bodyBytesMax: settings.bodyBytesMax,
-    large: {
-      bodies,
-      senderOf: ({ organisationId, limits }) => ({ name: organisationId, isLimited: limits.enabled !== false }),
-    },
-  });
+  );
   serveDownloads(application.express, deps);
-  serveDocuments(application.express, settings);
+  serveUploads(application.express, { ...deps, ...settings, runUnitOfWork });
+  serveDocuments(application.express, { ...settings, profile });
   application.finish();
   const server: HttpServer = await listen(application.express, {
     ...settings,
     metrics: { registry: deps.registry, port: 'service' },
   });
   // The workers start last: if the port is taken, nothing is left running.
-  const sweep = startWorkers({ ...deps, accessTokens }, runUnitOfWork, misbehaving?.fetch);
+  const sweep = startWorkers({ ...deps, accessTokens, profile }, runUnitOfWork, misbehaving?.fetch);
   return {
     url: settings.publicUrl ?? server.url,
     sweep: () => sweep.now(),
@@ -321,7 +335,7 @@ const nothingWaits = prepared(
 );
 
 function startWorkers(
-  deps: ServiceDeps & { accessTokens: AccessTokens },
+  deps: ServiceDeps & { accessTokens: AccessTokens; profile: Profile },
   runUnitOfWork: RunUnitOfWork,
   fetchOfDeliveries: GuardedFetch = deps.fetch,
 ): Sweep {
@@ -330,7 +344,7 @@ function startWorkers(
   const deliverer = createDeliverer({ ...deps, fetch: fetchOfDeliveries, random: deps.random ?? Math.random });
   const jobLane = (lane: JobLane): LaneWork => ({
     ...createJobWorker({ ...deps, runUnitOfWork }, lane),
-    due: () => organisationsWithJobs(database, lane),
+    due: () => organisationsWithJobs(database, lane, timestampNow(deps.clock)),
   });
   const lanes: Record<ServiceLane, LaneWork> = {
     'supplier-changes': {

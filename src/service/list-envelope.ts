@@ -1,5 +1,6 @@
 /** The list envelope of the contract: numbered pages and a count. It suits short lists; feeds page by key instead. */
 import type { Sql } from '#platform/database/sql.ts';
+import type { Answer } from '#platform/http/endpoint.ts';
 
 export interface ListRequest {
   /** A select over one organisation's rows, without `limit`; its parameters are $1..$n. */
@@ -16,6 +17,16 @@ export interface ListRequest {
   url: string;
   /** Query parameters that the links keep. */
   filters?: Readonly<Record<string, string | undefined>>;
+}
+
+/** The header that names the next page (RFC 8288); none on the last page. */
+export function linkToNext(next: string | null): Record<string, string> {
+  return next === null ? {} : { Link: `<${next}>; rel="next"` };
+}
+
+/** The answer that is a page of a list. */
+export function answerList<List extends { readonly next: string | null }>(list: List): Answer {
+  return { status: 200, headers: linkToNext(list.next), body: list };
 }
 
 /**

@@ -10,6 +10,7 @@ import { Registry } from '#platform/metrics.ts';
 import { createKeyAuthentication } from '#service/caller.ts';
 import { createRequestCounter } from '#service/limits/count-request.ts';
 import { type MisbehaveOptions, misbehave } from '#service/misbehave/misbehave.ts';
+import { specProfile } from '#service/profile/spec-profile.ts';
 
 /** Returns the server's URL; it is closed after the test. Keys and rate limits have the real time. */
 export async function startMisbehavingServer(
@@ -28,7 +29,7 @@ export async function startMisbehavingServer(
       accessRecord: { cameIn: () => undefined, refused: () => undefined },
       tokenGuard,
     }),
-    count: createRequestCounter(ofKeys),
+    count: createRequestCounter({ ...ofKeys, profile: specProfile }),
     publicUrl: undefined,
   });
   application.finish();

@@ -11,6 +11,7 @@ import { Registry } from '#platform/metrics.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { type Service, startService } from '#service/create-service.ts';
+import type { ProfileName } from '#service/profile/profile.ts';
 import { closeAtEnd } from './close-at-end.ts';
 import { answerCheckOfService } from './documented-answers.ts';
 import { checkAnswersOf, type HttpAnswer, request } from './request.ts';
@@ -41,6 +42,8 @@ interface StartOptions {
   fileBytesMax?: number;
   wrongTokensPerSecond?: number;
   corsOrigins?: readonly string[];
+  /** Default: as the documents say. */
+  profile?: ProfileName;
   connections?: ConnectionLimits;
   /** Default: `testOutgoing`. */
   fetch?: GuardedFetch;
@@ -73,6 +76,7 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
       retention: { submissionDays: 365, jobPayloadDays: 90, deliveryLogDays: 30, eventDays: null, fileDays: null },
       actionDays: 730,
       ...(options.corsOrigins && { corsOrigins: options.corsOrigins }),
+      ...(options.profile && { profile: options.profile }),
       ...(options.connections && { connections: options.connections }),
     },
     database: db.database,

@@ -3,6 +3,7 @@ import { systemClock } from '#platform/clock.ts';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { operatorApi, organisationApi } from '#service/api.ts';
+import { specProfile } from '#service/profile/spec-profile.ts';
 import { createAccessTokens } from '#service/webhooks/access-tokens.ts';
 
 const notCalled = () => Promise.reject(new Error('a table of endpoints is not called'));
@@ -13,6 +14,7 @@ const deps: Parameters<typeof organisationApi>[0] = {
   storage: createLocalStorage('/never/used'),
   fileBytesMax: 1_073_741_824,
   retention: { submissionDays: 365, jobPayloadDays: 90, deliveryLogDays: 30, eventDays: null, fileDays: null },
+  profile: specProfile,
   accessTokens: createAccessTokens({ clock: systemClock, fetch: notCalled }),
 };
 

@@ -118,6 +118,37 @@ const names = (name: (party: Party) => string, nowhere = 'Unknown name') => ({
 
 const first = (list: readonly string[]) => list[0] ?? '';
 
+const updateCases: readonly Case[] = [
+  {
+    what: 'an event',
+    ...ids(({ events }) => events.draft),
+    seed: (named) => ({ body: { sourcing_event: first(named), name: 'Mine' } }),
+    expected: 'FAILED',
+  },
+  {
+    what: 'a supplier in the own event',
+    ...names(({ only }) => only.supplier),
+    seed: (named) => ({
+      body: { sourcing_event: stranger.events.draft, suppliers: [{ external_id: first(named) }] },
+    }),
+    expected: 'FAILED',
+  },
+  {
+    what: 'a request in the own event',
+    ...ids(({ request }) => request),
+    seed: (named) => ({ body: { sourcing_event: stranger.events.draft, sourcing_requests: named } }),
+    expected: 'FAILED',
+  },
+  {
+    what: 'a file in the own event',
+    ...ids(({ files }) => files.offer),
+    seed: (named) => ({
+      body: { sourcing_event: stranger.events.draft, questions: [{ ...question, attachment_file_uuids: named }] },
+    }),
+    expected: 'FAILED',
+  },
+];
+
 /** The cases of each job type, by the last part of its path. */
 const jobCases: Readonly<Record<string, readonly Case[]>> = {
   'create-sourcing-events': [
@@ -177,36 +208,8 @@ const jobCases: Readonly<Record<string, readonly Case[]>> = {
     },
   ],
   'create-sourcing-requests': [],
-  'update-sourcing-event': [
-    {
-      what: 'an event',
-      ...ids(({ events }) => events.draft),
-      seed: (named) => ({ body: { sourcing_event: first(named), name: 'Mine' } }),
-      expected: 'FAILED',
-    },
-    {
-      what: 'a supplier in the own event',
-      ...names(({ only }) => only.supplier),
-      seed: (named) => ({
-        body: { sourcing_event: stranger.events.draft, suppliers: [{ external_id: first(named) }] },
-      }),
-      expected: 'FAILED',
-    },
-    {
-      what: 'a request in the own event',
-      ...ids(({ request }) => request),
-      seed: (named) => ({ body: { sourcing_event: stranger.events.draft, sourcing_requests: named } }),
-      expected: 'FAILED',
-    },
-    {
-      what: 'a file in the own event',
-      ...ids(({ files }) => files.offer),
-      seed: (named) => ({
-        body: { sourcing_event: stranger.events.draft, questions: [{ ...question, attachment_file_uuids: named }] },
-      }),
-      expected: 'FAILED',
-    },
-  ],
+  'update-sourcing-event': updateCases,
+  'update-sourcing-events': updateCases,
   'attach-files-to-sourcing-request': [
     {
       what: 'a request',

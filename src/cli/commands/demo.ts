@@ -8,6 +8,7 @@ import { isIdle, readStatus } from '#bridge/status/status.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
+import type { ProfileName } from '#service/profile/profile.ts';
 import { playStory } from '#service/simulator/play-story.ts';
 import { type Awards, awardsOfFolder, awardsOfService, compareAwards } from '../award-comparison.ts';
 import { readConfiguration } from '../configuration.ts';
@@ -25,6 +26,7 @@ export interface DemoOptions {
   suppliers: number;
   lots: number;
   seed: number;
+  profile: ProfileName;
   loop?: boolean;
   erp?: LoopErpName;
 }
@@ -46,7 +48,11 @@ export async function runDemo(options: DemoOptions): Promise<number> {
     throw new AppError('invalid', '--erp names the ERP of the loop: give --loop, too.');
   const loop = options.loop ? await createLoop(options.erp ?? 'memory') : undefined;
   if (loop) opened.defer(() => loop.close());
-  const programs = await startLocalPrograms(installation, { freePorts: true, addSettings: loop?.settings });
+  const programs = await startLocalPrograms(installation, {
+    freePorts: true,
+    profile: options.profile,
+    addSettings: loop?.settings,
+  });
   opened.defer(() => programs.close());
   if (loop) {
     const client = clientOf(installation, programs.service.url, programs.setup.deskKey);

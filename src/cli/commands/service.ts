@@ -1,4 +1,6 @@
 /** `service`: the Sourcing Service alone. */
+import { AppError } from '#platform/errors.ts';
+import type { ProfileName } from '#service/profile/profile.ts';
 import { readConfiguration } from '../configuration.ts';
 import { openInstallation, startInstalledService, storageOf } from '../installation.ts';
 import { listenForStop, untilStopped } from '../stop-request.ts';
@@ -10,6 +12,7 @@ export interface ServiceOptions {
   port?: number;
   host?: string;
   data?: string;
+  profile: ProfileName;
   misbehave?: string;
   misbehaveSeed: number;
 }
@@ -27,6 +30,8 @@ export async function runService(options: ServiceOptions): Promise<number> {
     options.misbehave === undefined
       ? undefined
       : (await import('../quirk-words.ts')).chosenQuirks(options.misbehave, options.misbehaveSeed);
+  if (misbehave && options.profile !== 'spec')
+    throw new AppError('invalid', '--misbehave changes the feeds of the profile spec: leave out --profile.');
   const configuration = readConfiguration(options.config, options);
   const stop = listenForStop();
   await using opened = new AsyncDisposableStack();

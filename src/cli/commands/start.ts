@@ -9,6 +9,7 @@ import { machineUser } from '#platform/audit-log.ts';
 import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { commandLine, runsFromRepository, startCommand } from '#platform/own-package.ts';
+import type { ProfileName } from '#service/profile/profile.ts';
 import { playStory } from '#service/simulator/play-story.ts';
 import { type Configuration, readConfiguration } from '../configuration.ts';
 import { type Installation, openInstallation, storageOf } from '../installation.ts';
@@ -24,6 +25,7 @@ export interface StartOptions {
   config?: string;
   data?: string;
   demo?: boolean;
+  profile: ProfileName;
 }
 
 /** Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened. */
@@ -34,12 +36,16 @@ export async function runStart(options: StartOptions): Promise<number> {
   const demo = options.demo ?? (flows.length === 0 && sources.length === 0);
   const stop = listenForStop();
   console.log('Starting. The first start makes a database and takes some seconds longer.\n');
-  await run(configuration, demo, stop);
+  await run(configuration, { demo, profile: options.profile }, stop);
   console.log('Stopped.');
   return 0;
 }
 
-async function run(configuration: Configuration, demo: boolean, stop: StopRequest): Promise<void> {
+async function run(
+  configuration: Configuration,
+  { demo, profile }: { demo: boolean; profile: ProfileName },
+  stop: StopRequest,
+): Promise<void> {
   await using opened = new AsyncDisposableStack();
   const installation = await openInstallation(configuration, {
     name: 'sourcing-bridge',
@@ -47,7 +53,7 @@ async function run(configuration: Configuration, demo: boolean, stop: StopReques
     telemetry: true,
   });
   opened.defer(() => installation.close());
-  const programs = await startLocalPrograms(installation, { freePorts: false });
+  const programs = await startLocalPrograms(installation, { freePorts: false, profile });
   opened.defer(() => programs.close());
   installation.log.info(
     { url: programs.service.url, webhookUrl: programs.bridge.url, consoleUrl: programs.bridge.consoleUrl },

@@ -13,8 +13,10 @@ import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 /** Above the resolution of the `Date` header, which is a second. */
 const clockWarnSeconds = 3;
+/** Services of this kind refuse shorter pages. */
+const pageSizeMin = 10;
 
-/** Reads one record of the source's first feed: whether it answers, its order, and the difference of its clock. */
+/** Reads a short page of the source's first feed: whether it answers, its order, and the difference of its clock. */
 export async function checkSource(command: BridgeCommand, source: SourceSettings): Promise<DoctorFinding[]> {
   const name = `source ${source.name}`;
   const [feed] = source.feeds as [FeedName];
@@ -23,7 +25,7 @@ export async function checkSource(command: BridgeCommand, source: SourceSettings
   try {
     const page = await command
       .clientOf(source.name)
-      .readFeed(feed, { modifiedAfter: undefined, pageSize: 1 }, command.signal);
+      .readFeed(feed, { modifiedAfter: undefined, pageSize: pageSizeMin }, command.signal);
     const tookMs = clock.nowMs() - askedMs;
     const order = page.commitOrdered ? 'in commit order' : 'commit order not declared: read by window scans';
     return [ok(name, `answers in ${tookMs} ms; ${order}`), findClock(name, page.sourceMs, askedMs, tookMs)];

@@ -13,7 +13,7 @@ import { compress } from './compress.ts';
 import { allowOrigins, type CorsOptions } from './cors.ts';
 import { allowHosts } from './hosts.ts';
 import { addProbes, type ProbeOptions } from './probes.ts';
-import { sendProblem, toAppError } from './problem.ts';
+import { type ErrorAnswer, sendProblem, toAppError } from './problem.ts';
 
 export interface Application {
   readonly express: Express;
@@ -58,6 +58,8 @@ export interface ApplicationOptions extends ProbeOptions {
   cors?: CorsOptions;
   /** The names under which the port answers; default: any. See `allowHosts`. */
   hosts?: { names: readonly string[]; setting: string };
+  /** The answer to an error at this path, where it is not a problem detail. */
+  errorForm?: ((error: AppError, path: string) => ErrorAnswer | undefined) | undefined;
   /** Whether `X-Forwarded-For` and `X-Forwarded-Proto` of this address are believed; default: of none. */
   trustsProxy?: ((address: string) => boolean) | undefined;
 }
@@ -91,13 +93,18 @@ export function createApplication(options: ApplicationOptions): Application {
   const refuseDuringShutdown = () => {
     if (shuttingDown) throw new AppError('unavailable', 'The server is shutting down. Send the request again.');
   };
-  const answerError = (error: unknown, response: ServerResponse, facts: { requestId: string; route?: string }) => {
+  const answerError = (
+    error: unknown,
+    response: ServerResponse,
+    facts: { requestId: string; route?: string },
+    path?: string,
+  ) => {
     const err = toAppError(error);
     if (err.code === 'internal') log.error({ err, ...facts }, 'request failed');
     // One for each route in a second: while the database is away, each request has the same reason.
     else if (err.code === 'unavailable' && !shuttingDown)
       warn(facts.route ?? 'none', { err, ...facts }, 'request could not be served');
-    sendProblem(response, err);
+    sendProblem(response, err, path === undefined ? undefined : options.errorForm?.(err, path));
   };
   const serveDirect = async (found: FoundDirect, request: IncomingMessage, response: ServerResponse) => {
     const { route, segment } = found;
@@ -162,9 +169,9 @@ export function createApplication(options: ApplicationOptions): Application {
       app.use((request) => {
         throw new AppError('not-found', `There is nothing at ${request.path.slice(0, 200)}.`);
       });
-      app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
+      app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
         const { requestId, route } = response.locals;
-        answerError(error, response, { requestId, ...(route === undefined ? {} : { route }) });
+        answerError(error, response, { requestId, ...(route === undefined ? {} : { route }) }, request.path);
       });
     },
   };

@@ -15,6 +15,8 @@ export interface BodyRules {
   readonly path: string;
   /** Without it the call takes no body. */
   readonly body?: z.ZodType;
+  /** A member that is null counts as left out, at any depth. */
+  readonly nullsAreLeftOut?: true;
   /** The faults of a body that its schema has passed, which need no database to be found. */
   readonly check?: (body: never) => readonly Issue[];
 }
@@ -31,17 +33,27 @@ const valuesMax = 2_000_000;
 const namesMax = 10_000;
 
 /** Returns the body as the schema gives it. Throws `invalid` or `too-large`. `{}` counts as no body in a POST. */
-export function checkBody({ method, path, body: schema, check }: BodyRules, bytes: Uint8Array): unknown {
+export function checkBody(rules: BodyRules, bytes: Uint8Array): unknown {
+  const { method, path, body: schema, check, nullsAreLeftOut } = rules;
   if (!schema) {
     if (bytes.length === 0) return undefined;
     if (method !== 'POST') throw new AppError('invalid', `${method} ${path} takes no body.`);
   }
   const values = bytes.length > uncountedBytes ? countValues(bytes) : 0;
   const read = values > unboundedValues ? parseLargeInput : parseInput;
-  const body = read(schema ?? noFields, parseJson(bytes), 'The body');
+  const given = parseJson(bytes);
+  const body = read(schema ?? noFields, nullsAreLeftOut ? withoutNulls(given) : given, 'The body');
   if (!schema) return undefined;
   throwIssues(check?.(body as never) ?? [], (first) => `The body is not valid: ${first.path}: ${first.message}.`);
   return body;
+}
+
+/** Without the members that are null. An entry of a list stays. */
+export function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (typeof value !== 'object' || value === null) return value;
+  const members = Object.entries(value).filter(([, member]) => member !== null);
+  return Object.fromEntries(members.map(([name, member]) => [name, withoutNulls(member)]));
 }
 
 /** Many clients send `{}` with every POST. */

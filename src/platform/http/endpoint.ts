@@ -70,6 +70,8 @@ interface EndpointFacts {
    * too large to be read before it is counted.
    */
   readonly limitOf?: (body: unknown) => LimitName;
+  /** A member of the body that is null counts as left out, at any depth. Without it the schema decides. */
+  readonly nullsAreLeftOut?: true;
   /** True for a read of several statements that must all see the same moment. */
   readonly snapshot?: true;
   /** What it does, in a few words for the OpenAPI document. */
@@ -122,7 +124,7 @@ export function endpoint<
  * do not apply, because the body is consumed before it could be compared.
  */
 export function rawEndpoint<Caller, Prepared>(
-  definition: Omit<EndpointFacts, 'limitOf' | 'snapshot'> & {
+  definition: Omit<EndpointFacts, 'limitOf' | 'nullsAreLeftOut' | 'snapshot'> & {
     prepare: (call: Call<Caller, RawBody, Record<string, never>>) => Promise<Prepared>;
     handle: (call: Call<Caller, RawBody, Record<string, never>>, prepared: Prepared) => Promise<Answer>;
   },
@@ -218,7 +220,7 @@ async function answer<Identity, Caller>(
     : refuseParameters(Object.keys(request.query));
   const answered = ({ body, bodyHash }: ReceivedBody) =>
     handled(called, { request, identity, query, body, bodyHash }, options);
-  if (!open) return answered(rawBody(request, options.bodyBytesMax));
+  if (!open) return answered({ body: openRawBody(request, options.bodyBytesMax), bodyHash: () => Buffer.of() });
   const isSmall = await open.isWithin(smallBodyBytes);
   return isSmall || !options.large
     ? answered(await smallBody(called, request, open))
@@ -295,10 +297,10 @@ async function withLargeBody<Caller>(
   }
 }
 
-function rawBody(request: Request, bytesMax: number): { body: RawBody; bodyHash: () => Buffer } {
+/** A body that is read while it comes. Throws `unsupported-media` for an encoded one. */
+export function openRawBody(request: Request, bytesMax: number): RawBody {
   checkContentEncoding(request);
-  const body = { headers: request.headers, bytes: bodyChunks(request, bytesMax), bytesMax };
-  return { body, bodyHash: () => Buffer.of() };
+  return { headers: request.headers, bytes: bodyChunks(request, bytesMax), bytesMax };
 }
 
 function jsonIfAny(bytes: Uint8Array): unknown {

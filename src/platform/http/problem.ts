@@ -30,6 +30,19 @@ const discardedBytesMax = 1_048_576;
 
 const internalText = 'Something went wrong on our side. The request id identifies it in our logs.';
 
+/** An answer to an error in another form than problem details. */
+export interface ErrorAnswer {
+  readonly status: number;
+  readonly mediaType?: string;
+  /** Sent as JSON; without it the answer has no body. */
+  readonly body?: unknown;
+}
+
+/** What the caller is told. The text of an internal error is written for operators, and says nothing here. */
+export function publicTextOf(error: AppError): string {
+  return error.code === 'internal' ? internalText : error.publicMessage;
+}
+
 /** Returns an AppError unchanged; every other error becomes `internal`. */
 export function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
@@ -37,28 +50,30 @@ export function toAppError(error: unknown): AppError {
   return new AppError('internal', internalText, { message, cause: error });
 }
 
+function problemOf(error: AppError): ErrorAnswer {
+  const { status, title } = problemAnswers[error.code];
+  const body: Problem = { type: 'about:blank', title, status, detail: publicTextOf(error), ...error.figures };
+  if (error.issues.length > 0 && error.code !== 'internal')
+    body.errors = error.issues.slice(0, issuesMax).map((issue) => ({ ...issue }));
+  return { status, mediaType: problemMediaType, body };
+}
+
 /**
- * Answers with the problem; when the headers were sent already, the connection is closed instead. The answer to an
- * internal error says nothing about the inside: the error's own text is written for operators.
+ * Answers with the problem, or in the other form; when the headers were sent already, the connection is closed instead.
  */
-export function sendProblem(response: ServerResponse, error: AppError): void {
+export function sendProblem(response: ServerResponse, error: AppError, otherForm?: ErrorAnswer): void {
   if (response.headersSent) {
     response.destroy();
     return;
   }
-  const { status, title } = problemAnswers[error.code];
-  const detail = error.code === 'internal' ? internalText : error.publicMessage;
-  const body: Problem = { type: 'about:blank', title, status, detail, ...error.figures };
-  if (error.issues.length > 0 && error.code !== 'internal')
-    body.errors = error.issues.slice(0, issuesMax).map((issue) => ({ ...issue }));
+  const { status, mediaType, body } = otherForm ?? problemOf(error);
   // The code that refused may have set a more specific header.
-  if (error.code === 'unauthorized' && !response.hasHeader('WWW-Authenticate'))
-    response.setHeader('WWW-Authenticate', 'Bearer');
+  if (status === 401 && !response.hasHeader('WWW-Authenticate')) response.setHeader('WWW-Authenticate', 'Bearer');
   if (error.recovery.do === 'retry' || error.code === 'unavailable' || error.code === 'too-many')
     response.setHeader('Retry-After', String(retryAfterS(error)));
-  const text = JSON.stringify(body);
+  const text = body === undefined ? '' : JSON.stringify(body);
   response.statusCode = status;
-  response.setHeader('Content-Type', `${problemMediaType}; charset=utf-8`);
+  if (mediaType !== undefined) response.setHeader('Content-Type', `${mediaType}; charset=utf-8`);
   response.setHeader('Content-Length', Buffer.byteLength(text));
   const { complete, destroyed, method } = response.req;
   if (complete || destroyed || method === 'HEAD') response.end(text);

@@ -9,7 +9,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { AppError, throwIssues } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import { hashApiKey, newApiKey, type Operator } from '../caller.ts';
-import { renderList } from '../list-envelope.ts';
+import { answerList, renderList } from '../list-envelope.ts';
 import { findOrganisation } from './find-organisation.ts';
 
 const path = '/admin/organisations/:id/api-keys';
@@ -140,7 +140,7 @@ export const listApiKeys = endpoint<Operator, z.ZodUndefined, typeof listApiKeys
       },
       renderApiKey,
     );
-    return { status: 200, body };
+    return answerList(body);
   },
 });
 

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { deliveriesQuery, deliveryList } from '#contract/admin.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Operator } from '../caller.ts';
+import { answerList } from '../list-envelope.ts';
 import { readDeliveryLog } from '../webhooks/delivery-log.ts';
 import { findOrganisation } from './find-organisation.ts';
 
@@ -23,6 +24,6 @@ export const listDeliveries = endpoint<Operator, z.ZodUndefined, typeof deliveri
       url: `${baseUrl}/admin/organisations/${organisation}/deliveries`,
       filters: { webhook, status },
     });
-    return { status: 200, body };
+    return answerList(body);
   },
 });

@@ -7,7 +7,7 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import { AppError, throwIssues } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Operator } from '../caller.ts';
-import { renderList } from '../list-envelope.ts';
+import { answerList, renderList } from '../list-envelope.ts';
 import { addOperator, newOperatorToken, settingsOperator } from './operator-store.ts';
 
 const path = '/admin/operators';
@@ -57,9 +57,8 @@ export const listOperators = endpoint<Operator, z.ZodUndefined, typeof listOpera
   summary: 'List operators',
   answers: { 200: operatorList },
   query: listOperatorsQuery,
-  handle: async ({ query, baseUrl, caller: { unit } }) => ({
-    status: 200,
-    body: await renderList(
+  handle: async ({ query, baseUrl, caller: { unit } }) => {
+    const body = await renderList(
       unit.tx,
       {
         select: 'select id, name, created, expires_at, revoked_at, replaces_setting from service.operators',
@@ -69,8 +68,9 @@ export const listOperators = endpoint<Operator, z.ZodUndefined, typeof listOpera
         url: baseUrl + path,
       },
       (row: OperatorRow) => row,
-    ),
-  }),
+    );
+    return answerList(body);
+  },
 });
 
 /** DELETE /admin/operators/{id}: the token is refused as soon as this is committed. */

@@ -1,13 +1,14 @@
 import {
   effectiveLimit,
+  type LimitName,
   type LimitsRequest,
-  limits,
   limitsAnswer,
   limitsRequest,
   webhooksMaxDefault,
 } from '#contract/limits.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Operator } from '../caller.ts';
+import type { Profile } from '../profile/profile.ts';
 import { findOrganisation } from './find-organisation.ts';
 
 /**
@@ -15,7 +16,7 @@ import { findOrganisation } from './find-organisation.ts';
  * were set before. A limit that is left out is the contract's; `{}` restores all of the contract's. `enabled: false`
  * switches off the rate limits only: a `webhooks_max` and a `file_bytes_max` that were set before stay. Requests that were counted stay counted.
  */
-export function putLimits({ fileBytesMax }: { fileBytesMax: number }) {
+export function putLimits({ fileBytesMax, profile }: { fileBytesMax: number; profile: Pick<Profile, 'limits'> }) {
   return endpoint<Operator, typeof limitsRequest>({
     method: 'PUT',
     path: '/admin/organisations/:id/limits',
@@ -33,16 +34,19 @@ export function putLimits({ fileBytesMax }: { fileBytesMax: number }) {
          where id = $1 returning limits`,
         [organisation, JSON.stringify(body), body.enabled === false],
       );
-      return { status: 200, body: render({ file_bytes_max: fileBytesMax, ...(row?.limits ?? body) }) };
+      return { status: 200, body: render(profile.limits, { file_bytes_max: fileBytesMax, ...(row?.limits ?? body) }) };
     },
   });
 }
 
 /** Shows each limit that is in force, or that would be if the rate limits were enabled. */
-function render({ enabled = true, webhooks_max = webhooksMaxDefault, file_bytes_max, ...own }: LimitsRequest) {
-  const names = Object.keys(limits) as (keyof typeof limits)[];
+function render(
+  limits: Profile['limits'],
+  { enabled = true, webhooks_max = webhooksMaxDefault, file_bytes_max, ...own }: LimitsRequest,
+) {
+  const names = Object.keys(limits) as LimitName[];
   const effective = names.map((name) => {
-    const limit = effectiveLimit(own, name);
+    const limit = effectiveLimit(own, name, limits);
     return [name, { burst: limit?.burst.requests, sustained: limit?.sustained.requests }];
   });
   return { enabled, ...Object.fromEntries(effective), webhooks_max, file_bytes_max };

@@ -13,7 +13,7 @@ import { eventAt } from '../events/apply-event-change.ts';
 import { loadBids, loadEvent } from '../events/event-store.ts';
 import { loadHistory } from '../events/history-store.ts';
 import { loadEventFiles } from '../files/find-files.ts';
-import { renderList } from '../list-envelope.ts';
+import { answerList, renderList } from '../list-envelope.ts';
 import { loadQuestions } from '../rfi/question-store.ts';
 import { loadResponses } from '../rfi/response-store.ts';
 import { renderEvent } from './render-event.ts';
@@ -65,7 +65,7 @@ export const listEvents = endpoint<Caller, z.ZodUndefined, typeof listEventsQuer
         ),
       }),
     );
-    return { status: 200, body };
+    return answerList(body);
   },
 });
 

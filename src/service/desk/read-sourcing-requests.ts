@@ -6,14 +6,14 @@ import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { loadRequestFiles } from '../files/find-files.ts';
-import { renderList } from '../list-envelope.ts';
+import { answerList, renderList } from '../list-envelope.ts';
 
 const path = '/desk/sourcing-requests';
 
 type Listed = z.input<typeof listedSourcingRequest>;
 
 /** The columns of an answer, from `page`, which has a request's row. */
-const shown = `id, name, description, reference_id, requested_by, needed_by, category, tags, created,
+const shown = `id, name, description, reference_id, requested_by, needed_by, category, tags, bot, bidding_deadline, created,
   array(select e.id::text from service.event_requests r join service.sourcing_events e on e.id = r.event_id
         where r.request_id = page.id and e.status <> 'DELETED' order by e.created, e.id) as sourcing_events`;
 
@@ -41,7 +41,7 @@ export const listSourcingRequests = endpoint<Caller, z.ZodUndefined, typeof list
       },
       (row: Listed) => row,
     );
-    return { status: 200, body };
+    return answerList(body);
   },
 });
 
@@ -57,7 +57,7 @@ export const readSourcingRequest = endpoint<Caller>({
     const id = uuid.safeParse(params['id']);
     const [row] = id.success
       ? await unit.tx.query<{ id: string }>(
-          `select ${shown}, items from service.sourcing_requests as page where organisation_id = $1 and id = $2`,
+          `select ${shown}, items, item_fields from service.sourcing_requests as page where organisation_id = $1 and id = $2`,
           [organisationId, id.data],
         )
       : [];

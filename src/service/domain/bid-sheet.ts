@@ -36,7 +36,7 @@ type SheetSource = Pick<
 
 /** Compiles the sheet of an event that was checked when it was created. */
 export function compileBidSheet(event: SheetSource): BidSheet {
-  const checked = checkSheetFormulas(event);
+  const checked = checkSheetFormulas(event, { isStored: true });
   if (!checked.ok) throw new Error(`the bid sheet of a stored event does not compile: ${checked.issues[0]?.message}`);
   return {
     ...columnsOf(event),
@@ -47,7 +47,7 @@ export function compileBidSheet(event: SheetSource): BidSheet {
 }
 
 /** Formula columns are also checked when there is no primary cost calculation yet. */
-function checkSheetFormulas(event: SheetSource) {
+function checkSheetFormulas(event: SheetSource, options: { isStored?: boolean } = {}) {
   return checkFormulas(
     event.columns.map((column) => ({
       name: column.name,
@@ -55,6 +55,7 @@ function checkSheetFormulas(event: SheetSource) {
       formula: column.column_type === 'FORMULA' ? column.formula : undefined,
     })),
     event.primaryCostCalculation,
+    options,
   );
 }
 

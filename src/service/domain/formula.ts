@@ -6,7 +6,7 @@
  */
 import type { Decimal } from '#contract/decimal.ts';
 import { evaluateFormula, type FormulaFailure, type FormulaResult } from './formula/evaluate-formula.ts';
-import { columnLabel, type Formula, parseFormula } from './formula/parse-formula.ts';
+import { bareNamesOf, columnLabel, type Formula, parseFormula } from './formula/parse-formula.ts';
 
 /** A column of the sheet: computed by `formula`, or entered as `inputType`. Names are unique. */
 export interface FormulaColumn {
@@ -40,16 +40,34 @@ export interface ComputedLot {
 /**
  * Checks all formulas of a sheet: syntax, names of columns that do not exist or hold no numbers, and cycles. Returns
  * all faults, at most one of a kind for each formula, so that the answer is small for any sheet.
+ *
+ * A formula is first read with every operator as an operator. If that is no formula over the sheet's columns, names that
+ * are no plain words are looked for, the longest first: `Unit Price * Quantity`, `Price (EUR) + 1`. A formula that can be
+ * read both ways is refused, unless it `isStored`: then it keeps the first meaning, which it was created with.
  */
 export function checkFormulas(
   columns: readonly FormulaColumn[],
   primaryCost: string | null,
+  { isStored = false }: { isStored?: boolean } = {},
 ): { ok: true; sheet: CompiledSheet } | { ok: false; issues: FormulaIssue[] } {
   const issues: FormulaIssue[] = [];
   const sheetColumns = new Map(columns.map((column) => [column.name, column]));
   const namesByLowerCase = new Map(columns.map(({ name }) => [name.toLowerCase(), name]));
+  let bareNames: ReturnType<typeof bareNamesOf> | undefined;
+  const isOfSheet = (formula: Formula) => [...formula.columns].every((name) => sheetColumns.has(name));
+  const parse = (text: string): ReturnType<typeof parseFormula> => {
+    const plain = parseFormula(text);
+    const isMeant = plain.ok && isOfSheet(plain.formula);
+    if (isMeant && isStored) return plain;
+    bareNames ??= bareNamesOf(columns.map(({ name }) => name));
+    const withNames = parseFormula(text, bareNames);
+    if (!withNames.ok || !withNames.usesBareNames) return plain.ok ? plain : withNames;
+    if (!isMeant) return withNames;
+    if (!isOfSheet(withNames.formula)) return plain;
+    return { ok: false, message: ambiguous(plain.formula, withNames.formula) };
+  };
   const read = (text: string, path: string): Formula | undefined => {
-    const parsed = parseFormula(text);
+    const parsed = parse(text);
     if (!parsed.ok) {
       issues.push({ path, message: parsed.message });
       return undefined;
@@ -128,6 +146,14 @@ function unknownColumns(names: readonly string[], namesByLowerCase: ReadonlyMap<
   return names.length === 1
     ? `column ${list(names)} does not exist${hint}`
     : `columns ${list(names)} do not exist${hint}`;
+}
+
+function ambiguous(plain: Formula, withNames: Formula): string {
+  const only = (columns: ReadonlySet<string>, others: ReadonlySet<string>) =>
+    list([...columns].filter((name) => !others.has(name)));
+  const [one, other] = [only(withNames.columns, plain.columns), only(plain.columns, withNames.columns)];
+  const readings = one !== '' && other !== '' ? `: over ${one}, or over ${other}` : '';
+  return `can be read in two ways${readings}; write the names in [brackets]`;
 }
 
 function cycleMessage(cycle: readonly string[]): string {

@@ -10,7 +10,7 @@ import {
   type FeedQuery,
   feedOrderHeader,
   feedPages,
-  feedQueries,
+  type feedQueriesWith,
   feeds,
   pageSizeDefault,
   tagFilterPrefix,
@@ -20,25 +20,41 @@ import { type PreparedStatement, prepared, type Sql } from '#platform/database/s
 import { AppError } from '#platform/errors.ts';
 import { type Answer, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
+import { linkToNext } from '../list-envelope.ts';
 import { loadIncludes } from './load-includes.ts';
 import { createPageBytes } from './page-bytes.ts';
 import { modifiedOf, tagText } from './stored-record.ts';
 
+/** How pages of feeds are asked for and shown. */
+export interface FeedForm {
+  readonly queries: ReturnType<typeof feedQueriesWith>;
+  /** Whether the body has the next page's URL, beside the header `Link`; else its `next` is null. */
+  readonly nextInBody: boolean;
+  /** Whether the feeds declare their order. */
+  readonly declaresOrder: boolean;
+}
+
 /** GET /api/feeds/{feed}. */
-export function readFeed(feed: FeedName) {
-  return endpoint<Caller, z.ZodUndefined, (typeof feedQueries)[FeedName]>({
+export function readFeed(feed: FeedName, form: FeedForm) {
+  return endpoint<Caller, z.ZodUndefined, FeedForm['queries'][FeedName]>({
     method: 'GET',
     path: `/api/feeds/${feed}`,
     scope: 'feeds',
     limit: 'feeds',
     summary: `Read the ${feed} feed`,
-    query: feedQueries[feed],
+    query: form.queries[feed],
     answers: { 200: feedPages[feed] },
-    handle: ({ caller, query, baseUrl }) => readPage(caller, feed, query, `${baseUrl}/api/feeds/${feed}`),
+    handle: ({ caller, query, baseUrl }) => readPage(caller, feed, form, query, `${baseUrl}/api/feeds/${feed}`),
   });
 }
 
-async function readPage(caller: Caller, feed: FeedName, query: FeedQuery, url: string): Promise<Answer> {
+async function readPage(
+  caller: Caller,
+  feed: FeedName,
+  form: FeedForm,
+  query: FeedQuery,
+  url: string,
+): Promise<Answer> {
   const { organisationId, unit } = caller;
   const size = query.page_size ?? pageSizeDefault;
   const bytes = createPageBytes();
@@ -71,13 +87,17 @@ async function readPage(caller: Caller, feed: FeedName, query: FeedQuery, url: s
   const more = isFull && lastModified !== undefined;
   const next = more ? `${url}?${nextQuery(feed, query, lastModified).toString()}` : null;
   const includes = query.include && (await loadIncludes(unit.tx, organisationId, query.include, bodies));
-  const end = `]${includes === undefined ? '' : `,"includes":${includes}`},"next":${JSON.stringify(next)}}`;
+  const end = `]${includes === undefined ? '' : `,"includes":${includes}`},"next":${JSON.stringify(form.nextInBody ? next : null)}}`;
   bytes.write(end);
-  tag.update(JSON.stringify([organisationId, lastModified, records, end]));
+  tag.update(JSON.stringify([organisationId, lastModified, records, end, next]));
   return {
     status: 200,
     pieces: bytes,
-    headers: { [feedOrderHeader]: 'commit', ETag: `W/"${tag.digest('base64url')}"` },
+    headers: {
+      ...linkToNext(next),
+      ...(form.declaresOrder && { [feedOrderHeader]: 'commit' }),
+      ETag: `W/"${tag.digest('base64url')}"`,
+    },
   };
 }
 

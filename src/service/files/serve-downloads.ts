@@ -17,7 +17,7 @@ import { allowNotModified } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { readRange } from './byte-range.ts';
-import { readDownloadToken } from './download-token.ts';
+import { readLinkToken } from './link-token.ts';
 
 interface FileRow {
   id: string;
@@ -34,6 +34,9 @@ interface Deps {
   clock: Clock;
 }
 
+/** What the tokens of these links are for. */
+export const downloadLink = 'download link';
+
 const path = '/downloads/:token';
 /** The connection of a client that has read nothing for this long is closed. */
 const stalledMs = 60_000;
@@ -44,7 +47,7 @@ export function serveDownloads(app: Express, { database, storage, secrets, clock
     // The route's template, not its path: the token must not get into metrics or logs.
     response.locals.route = path;
     response.setHeader('Cache-Control', 'private, no-store');
-    const id = readDownloadToken(secrets, request.params.token, clock.nowMs());
+    const id = readLinkToken(secrets, downloadLink, request.params.token, clock.nowMs());
     if (id === undefined)
       throw new AppError(
         'forbidden',

@@ -6,7 +6,8 @@ import type { FileStorage } from '#platform/file-storage.ts';
 import { type RawBody, rawEndpoint } from '#platform/http/endpoint.ts';
 import { messageOf } from '#platform/input.ts';
 import type { Caller } from '../caller.ts';
-import { beginUpload, type FileRoom, type NewFile, readFileRoom, recordFiles, releaseUploads } from './record-files.ts';
+import { type NewFile, recordFiles } from './record-files.ts';
+import { storeBody } from './store-body.ts';
 
 interface Deps {
   clock: Clock;
@@ -19,7 +20,6 @@ interface Deps {
  * them is reserved before the first one is read. 413 for a file that is too large, 507 when the organisation has no room.
  */
 export function uploadFile(deps: Deps) {
-  const { clock, storage, fileBytesMax } = deps;
   return rawEndpoint<Caller, NewFile>({
     method: 'POST',
     path: '/desk/files',
@@ -29,65 +29,16 @@ export function uploadFile(deps: Deps) {
     answers: { 201: uploadedFile },
     prepare: async ({ body, caller: { unit, organisationId } }) => {
       const described = readHeaders(body.headers);
-      const room = await readFileRoom(unit.tx, organisationId, fileBytesMax);
-      const reserved = bytesToReserve(body, room);
-      const id = await beginUpload(unit.tx, { organisationId, bytes: reserved, fileBytesMax }, timestampNow(clock));
-      if (id === undefined) throw noRoom(await readFileRoom(unit.tx, organisationId, fileBytesMax));
-      try {
-        return { id, ...described, ...(await storage.put(id, bytesWithin(body, reserved, room))) };
-      } catch (error) {
-        await releaseUploads(unit.tx, [id]);
-        throw error;
-      }
+      return { ...described, ...(await storeBody({ ...deps, sql: unit.tx }, organisationId, body)) };
     },
     handle: async ({ caller: { unit, organisationId } }, file) => {
-      await recordFiles(unit.tx, organisationId, [file], timestampNow(clock));
+      await recordFiles(unit.tx, organisationId, [file], timestampNow(deps.clock));
       return {
         status: 201,
         body: { uuid: file.id, file_name: file.fileName, size: file.size, sha256: file.sha256.toString('hex') },
       };
     },
   });
-}
-
-/** The announced length; without one as much as a file may have, or as is left. Throws `too-large` and `no-space`. */
-function bytesToReserve({ headers, bytesMax }: RawBody, room: FileRoom): number {
-  const length = headers['content-length'];
-  const announced = length === undefined ? undefined : Number(length);
-  if (announced !== undefined && announced > bytesMax) throw tooLarge(bytesMax, room);
-  if (room.leftBytes < (announced ?? 1)) throw noRoom(room);
-  return announced ?? Math.min(bytesMax, room.leftBytes);
-}
-
-/** The bytes as they come; a body of unknown length may turn out to be longer than what was reserved. */
-async function* bytesWithin(body: RawBody, reserved: number, room: FileRoom): AsyncGenerator<Buffer, void, undefined> {
-  let length = 0;
-  try {
-    for await (const chunk of body.bytes) {
-      length += chunk.length;
-      if (length > reserved) throw reserved < body.bytesMax ? noRoom(room) : tooLarge(body.bytesMax, room);
-      yield chunk;
-    }
-  } catch (error) {
-    throw error instanceof AppError && error.code === 'too-large' ? tooLarge(body.bytesMax, room) : error;
-  }
-}
-
-function tooLarge(bytesMax: number, room: FileRoom): AppError {
-  const { usedBytes, leftBytes } = room;
-  return new AppError(
-    'too-large',
-    `The file is larger than the limit of ${bytesMax} bytes. The organisation's files use ${usedBytes} bytes, ${leftBytes} are left.`,
-    { figures: { limit_bytes: bytesMax, used_bytes: usedBytes, left_bytes: leftBytes } },
-  );
-}
-
-function noRoom({ limitBytes, usedBytes, leftBytes }: FileRoom): AppError {
-  return new AppError(
-    'no-space',
-    `The files of the organisation may have ${limitBytes} bytes together. They use ${usedBytes}, and ${leftBytes} are left. The operator can raise the limit.`,
-    { figures: { limit_bytes: limitBytes, used_bytes: usedBytes, left_bytes: leftBytes } },
-  );
 }
 
 /** Throws `invalid` with an issue for each header that is missing or wrong. */

@@ -3,23 +3,37 @@
  * and links in the transaction that ends the job. A file that cannot be fetched is an entry of `detail.errors`; the job
  * is COMPLETED nevertheless. A job that is prepared again stores its files again, and the upload sweep removes the
  * first copies.
+ *
+ * A job that only names its files waits for the client:
+ *
+ *     files: ["a.txt", "b.txt"]   PENDING -> RUNNING, with an upload URL for each, valid for an hour
+ *     PUT a.txt                   the upload is noted with the job (`files/serve-uploads.ts`)
+ *     PUT b.txt                   the last one: the worker takes the job again, attaches both, COMPLETED
+ *
+ * If the hour is over first, the job is FAILED and says which files did not come. What did come is removed by the
+ * upload sweep.
  */
-import type { AttachedFile, FileFetchError } from '#contract/file.ts';
+import { type AttachedFile, type FileFetchError, uploadSeconds } from '#contract/file.ts';
+import type { Issue } from '#contract/issue.ts';
 import type { JobPayload } from '#contract/job.ts';
+import { addMicros, msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { type FileStorage, oneChunk } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { Logger } from '#platform/log.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
+import type { SecretBox } from '#platform/secrets.ts';
 import { fetchFile } from '../files/fetch-file.ts';
 import { beginUpload, type NewFile, recordFiles, releaseUploads } from '../files/record-files.ts';
-import type { JobContext, JobResult, JobWork } from './job-work.ts';
+import { createUploadUrl } from '../files/serve-uploads.ts';
+import type { JobContext, JobResult, JobWork, NamedUpload, WaitForUploads } from './job-work.ts';
 import { refuse } from './refuse.ts';
 
 export interface AttachDeps {
   database: Sql;
   storage: FileStorage;
+  secrets: SecretBox;
   fetch: GuardedFetch;
   clock: Clock;
   log: Logger;
@@ -85,18 +99,65 @@ function attachTo<Type extends 'ATTACH_FILES_TO_SOURCING_EVENT' | 'ATTACH_FILES_
   return {
     prepare: async (payload, job, signal) => {
       await target.require(deps.database, job.organisationId, target.idIn(payload), 'read');
-      return prepareFiles(deps, payload.files, job, signal);
+      return prepareFiles(deps, contentsIn(payload.files), job, signal);
     },
-    apply: async ({ tx }, { payload, job, now, prepared }) => {
+    apply: async ({ tx }, { payload, job, now, prepared, uploads }) => {
       const id = target.idIn(payload);
       await target.require(tx, job.organisationId, id, 'lock');
-      const stored = prepared.filter((file) => 'id' in file);
+      const names = payload.files.filter((file) => typeof file === 'string');
+      if (names.length > 0 && uploads === null) return waitForUploads(deps.secrets, names, job, now);
+      const files = uploads === null ? prepared : await uploadedFiles(tx, uploads);
+      const stored = files.filter((file) => 'id' in file);
       await recordFiles(tx, job.organisationId, stored, now);
       await tx.query(target.link, [id, stored.map((file) => file.id)]);
       if (target.touch !== undefined && stored.length > 0) await tx.query(target.touch, [id, now]);
-      return resultOf(prepared);
+      return resultOf(files);
     },
   };
+}
+
+function contentsIn(files: readonly (string | AttachedFile)[]): AttachedFile[] {
+  return files.filter((file) => typeof file !== 'string');
+}
+
+function waitForUploads(secrets: SecretBox, names: readonly string[], job: JobContext, now: Timestamp): WaitForUploads {
+  const expiresMs = msFromTimestamp(now) + uploadSeconds * 1_000;
+  const files = names.map((name, index) => ({
+    file_name: name,
+    upload_url: createUploadUrl(secrets, job, index, expiresMs),
+  }));
+  return {
+    uploads: names.map((name) => ({ file_name: name })),
+    due: addMicros(now, uploadSeconds * 1_000_000),
+    detail: { data: [], errors: [], files },
+  };
+}
+
+/** The files that were uploaded. Throws `invalid` with an issue for each that was not, or whose bytes are gone. */
+async function uploadedFiles(tx: Sql, uploads: readonly NamedUpload[]): Promise<NewFile[]> {
+  const ids = uploads.flatMap(({ id }) => id ?? []);
+  // A service that was down for a day after the last upload has removed the bytes when it started again.
+  const kept = await tx.query<{ id: string }>(
+    'select id from service.file_uploads where id = any($1::uuid[]) and not abandoned',
+    [ids],
+  );
+  const known = new Set(kept.map(({ id }) => id));
+  const files: NewFile[] = [];
+  const issues: Issue[] = [];
+  for (const [index, { file_name: fileName, content_type, id, size, sha256 }] of uploads.entries()) {
+    if (id === undefined || size === undefined || sha256 === undefined || !known.has(id))
+      issues.push({ path: `files[${index}]`, message: `${fileName} was not uploaded in time: submit the job again` });
+    else
+      files.push({
+        id,
+        fileName,
+        contentType: content_type ?? octetStream,
+        size,
+        sha256: Buffer.from(sha256, 'hex'),
+      });
+  }
+  refuse(issues);
+  return files;
 }
 
 async function requireEvent(sql: Sql, organisationId: string, id: string, mode: 'read' | 'lock'): Promise<void> {

@@ -20,17 +20,16 @@ export const createSourcingEvent: JobWork<'CREATE_SOURCING_EVENT'> = {
 };
 
 /**
- * CREATE_SOURCING_EVENT_FROM_TEMPLATE: creates a copy of the template, except for the members that the payload gives.
+ * CREATE_SOURCING_EVENT_FROM_TEMPLATE: creates a copy of a template, or of any event that is named as one, except for the
+ * members that the payload gives.
  */
 export const createSourcingEventFromTemplate: JobWork<'CREATE_SOURCING_EVENT_FROM_TEMPLATE'> = {
-  apply: async (unit, { payload: { template, ...overrides }, job, now }) => {
-    const payload = payloadFromTemplate(
-      await loadTemplate(unit.tx, job.organisationId, template),
-      overrides,
-      randomUUID,
-    );
+  apply: async (unit, { payload, job, now }) => {
+    const { template, template_sourcing_event_id: anyEvent, ...overrides } = payload;
+    const origin = await loadOrigin(unit.tx, job.organisationId, { template, anyEvent });
+    const made = payloadFromTemplate(origin, overrides, randomUUID);
     try {
-      return await createEvent(unit, payload, job, now);
+      return await createEvent(unit, made, job, now);
     } catch (error) {
       throw error instanceof AppError ? withOrigin(error, overrides) : error;
     }
@@ -53,12 +52,20 @@ async function createEvent(
   return { createdEntity: id };
 }
 
-/** Locks the template, so that no update changes it between the statements that read its parts. */
-async function loadTemplate(tx: Sql, organisationId: string, id: string): Promise<CreateSourcingEventPayload> {
-  const event = await found('template', loadEvent(tx, organisationId, id, 'lock'));
-  if (event.status === 'DELETED') refuse([{ path: 'template', message: 'this template was deleted' }]);
-  if (!event.isTemplate)
-    refuse([{ path: 'template', message: 'this event is no template: its settings.is_template is false' }]);
+/**
+ * Locks the event that is copied, so that no update changes it between the statements that read its parts. Under the name
+ * `template` it must be a template; under `template_sourcing_event_id` any event will do.
+ */
+async function loadOrigin(
+  tx: Sql,
+  organisationId: string,
+  { template, anyEvent }: { template: string | undefined; anyEvent: string | undefined },
+): Promise<CreateSourcingEventPayload> {
+  const path = template === undefined ? 'template_sourcing_event_id' : 'template';
+  const event = await found(path, loadEvent(tx, organisationId, template ?? anyEvent, 'lock'));
+  if (event.status === 'DELETED') refuse([{ path, message: 'this template was deleted' }]);
+  if (template !== undefined && !event.isTemplate)
+    refuse([{ path, message: 'this event is no template: its settings.is_template is false' }]);
   return payloadOf(event, await loadQuestions(tx, event.id), await loadInvitedContacts(tx, event.id));
 }
 
@@ -66,7 +73,7 @@ async function loadTemplate(tx: Sql, organisationId: string, id: string): Promis
 function withOrigin(error: AppError, overrides: EventChanges): AppError {
   const isGiven = ({ path }: Issue) => Object.hasOwn(overrides, path.split(/[.[]/)[0] ?? '');
   const issues = error.issues.map((issue) =>
-    isGiven(issue) || issue.path === 'template'
+    isGiven(issue) || issue.path.startsWith('template')
       ? issue
       : { ...issue, message: `${issue.message} (as the template has it)` },
   );

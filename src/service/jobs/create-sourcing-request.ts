@@ -7,8 +7,8 @@ export const createSourcingRequest: JobWork<'CREATE_SOURCING_REQUEST'> = {
     const id = randomUUID();
     await unit.tx.query(
       `insert into service.sourcing_requests (id, organisation_id, created_by, created, modified, name, description,
-         reference_id, requested_by, needed_by, category, tags, items)
-       values ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+         reference_id, requested_by, needed_by, category, tags, items, bot, bidding_deadline, item_fields)
+       values ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
       [
         id,
         job.organisationId,
@@ -22,6 +22,9 @@ export const createSourcingRequest: JobWork<'CREATE_SOURCING_REQUEST'> = {
         payload.category ?? null,
         JSON.stringify(payload.tags),
         JSON.stringify(payload.items),
+        payload.bot ?? null,
+        payload.bidding_deadline ?? null,
+        JSON.stringify(payload.item_fields),
       ],
     );
     return { createdEntity: id };

@@ -1,7 +1,8 @@
 import { downloadLinkSeconds, fileNotFound } from '#contract/file.ts';
 import { msFromTimestamp } from '#contract/timestamp.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { createDownloadToken } from '../files/download-token.ts';
+import { createLinkToken } from '../files/link-token.ts';
+import { downloadLink } from '../files/serve-downloads.ts';
 import type { JobWork } from './job-work.ts';
 
 /**
@@ -18,7 +19,8 @@ export function generateDownloadLinks({ secrets }: { secrets: SecretBox }): JobW
       );
       const names = new Map(files.map((file) => [file.id, file.file_name]));
       const expiresMs = msFromTimestamp(now) + downloadLinkSeconds * 1000;
-      const linkTo = (id: string) => `${job.baseUrl}/downloads/${createDownloadToken(secrets, id, expiresMs)}`;
+      const linkTo = (id: string) =>
+        `${job.baseUrl}/downloads/${createLinkToken(secrets, downloadLink, id, expiresMs)}`;
       return {
         detail: {
           data: ids.flatMap((id) => {

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { type JobType, job, jobTypeNames, jobTypes, listJobsQuery } from '#contract/job.ts';
+import { type JobType, job, jobPathsOf, jobTypeNames, listJobsQuery } from '#contract/job.ts';
 import { manageList } from '#contract/list.ts';
 import { uuid } from '#contract/scalars.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -7,6 +7,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Endpoint, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
+import { answerList } from '../list-envelope.ts';
 import { readManageList } from '../manage-envelope.ts';
 
 const path = '/api/jobs';
@@ -56,7 +57,7 @@ export const listJobs = endpoint<Caller, z.ZodUndefined, typeof listJobsQuery>({
       },
       renderJob,
     );
-    return { status: 200, body };
+    return answerList(body);
   },
 });
 
@@ -64,8 +65,8 @@ export const listJobs = endpoint<Caller, z.ZodUndefined, typeof listJobsQuery>({
 export const readJob = readJobUnder(path, 'Read a job', jobTypeNames);
 
 /** GET /api/jobs/{type's path}/{id}: as `readJob`, but only for jobs of that type. */
-export const readJobsOfType = jobTypeNames.map((type) =>
-  readJobUnder(`${path}/${jobTypes[type].path}`, `Read a job of type ${type}`, [type]),
+export const readJobsOfType = jobTypeNames.flatMap((type) =>
+  jobPathsOf(type).map((last) => readJobUnder(`${path}/${last}`, `Read a job of type ${type}`, [type])),
 );
 
 function readJobUnder(folder: string, summary: string, types: readonly JobType[]): Endpoint<Caller> {

@@ -2,10 +2,11 @@
  * The workers of the lanes `jobs` and `file-jobs`. They run an organisation's jobs in the order of their submission, and
  * the organisations take turns. Jobs that fetch from other servers have a lane of their own, because they would delay the
  * others. A job's work and its end are one transaction, so a job ends exactly once: a crash leaves it pending with nothing
- * done.
+ * done. A job that names files is RUNNING while they are uploaded (`files/serve-uploads.ts`), and then worked on again.
  */
 import { type Issue, issuesMax } from '#contract/issue.ts';
 import { type JobType, jobTypeNames, jobTypes } from '#contract/job.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { AppError } from '#platform/errors.ts';
@@ -22,7 +23,7 @@ import { type AttachDeps, attachFilesToSourcingEvent, attachFilesToSourcingReque
 import { createSourcingEvent, createSourcingEventFromTemplate } from './create-sourcing-event.ts';
 import { createSourcingRequest } from './create-sourcing-request.ts';
 import { generateDownloadLinks } from './generate-download-links.ts';
-import type { JobContext, JobResult, JobWork } from './job-work.ts';
+import type { JobContext, JobResult, JobWork, NamedUpload, WaitForUploads } from './job-work.ts';
 import { updateSourcingEvent } from './update-sourcing-event.ts';
 
 interface JobRow {
@@ -33,6 +34,12 @@ interface JobRow {
   created_by: string;
   base_url: string | null;
 }
+
+/**
+ * SQL: what the worker takes at `now` of the jobs (alias `j`): pending ones, and running ones whose files have come, or
+ * whose upload URLs have expired.
+ */
+const isDue = (now: string) => `(j.status = 'PENDING' or (j.status = 'RUNNING' and j.due <= ${now}))`;
 
 interface Deps extends AttachDeps {
   runUnitOfWork: RunUnitOfWork;
@@ -114,7 +121,7 @@ function runNextJob(deps: Deps, lane: JobLane): WorkOnNext {
   const workByType = workByTypeOf(deps);
   const types = typesOf(lane);
   return async (organisationId, signal) => {
-    const job = await readNext(deps.database, organisationId, types);
+    const job = await readNext(deps.database, organisationId, types, timestampNow(clock));
     if (!job) return false;
     try {
       await runJob(runUnitOfWork, clock, job, workByType[job.type], signal);
@@ -129,20 +136,28 @@ function runNextJob(deps: Deps, lane: JobLane): WorkOnNext {
   };
 }
 
-/** The organisations that have pending jobs in the lane: the sweep wakes them. */
-export async function organisationsWithJobs(sql: Sql, lane: JobLane): Promise<string[]> {
+/** The organisations that have jobs to work on in the lane: the sweep wakes them. */
+export async function organisationsWithJobs(sql: Sql, lane: JobLane, now: Timestamp): Promise<string[]> {
   const rows = await sql.query<{ organisation_id: string }>(
-    `select distinct organisation_id from service.jobs where status = 'PENDING' and type = any($1)`,
-    [typesOf(lane)],
+    `select distinct organisation_id from service.jobs j where ${isDue('$2')} and type = any($1)`,
+    [typesOf(lane), now],
   );
   return rows.map((row) => row.organisation_id);
 }
 
-async function readNext(sql: Sql, organisationId: string, types: readonly JobType[]): Promise<JobRow | undefined> {
+async function readNext(
+  sql: Sql,
+  organisationId: string,
+  types: readonly JobType[],
+  now: Timestamp,
+): Promise<JobRow | undefined> {
+  // Each half has an index of its own.
+  const first = (condition: string) =>
+    `(select id, organisation_id, type, payload, created_by, base_url, number from service.jobs
+      where organisation_id = $1 and type = any($2) and ${condition} order by number limit 1)`;
   const [job] = await sql.query<JobRow>(
-    `select id, organisation_id, type, payload, created_by, base_url from service.jobs
-     where organisation_id = $1 and status = 'PENDING' and type = any($2) order by number limit 1`,
-    [organisationId, types],
+    `${first("status = 'PENDING'")} union all ${first("status = 'RUNNING' and due <= $3")} order by number limit 1`,
+    [organisationId, types, now],
   );
   return job;
 }
@@ -155,6 +170,7 @@ async function runJob(
   signal: AbortSignal,
 ): Promise<void> {
   const job: JobContext = {
+    id: row.id,
     organisationId: row.organisation_id,
     createdBy: row.created_by,
     baseUrl: row.base_url ?? '',
@@ -163,22 +179,40 @@ async function runJob(
   const payload = parseInput(jobTypes[row.type].payload, row.payload, 'The payload');
   const prepared = await work.prepare?.(payload, job, signal);
   await runUnitOfWork(async (unit) => {
-    if (!(await lockPending(unit.tx, row.id))) return;
     const now = timestampNow(clock);
-    const result = await work.apply(unit, { payload, job, now, prepared });
-    await endJob(unit, row, clock, { status: 'COMPLETED', ...result });
+    const locked = await lockDue(unit.tx, row.id, now);
+    if (!locked) return;
+    const result = await work.apply(unit, { payload, job, now, prepared, uploads: locked.uploads });
+    if ('uploads' in result) await letWait(unit.tx, row.id, result);
+    else await endJob(unit, row, clock, { status: 'COMPLETED', ...result });
   });
 }
 
-/** Locks the job; false when another process has ended it since it was read. */
-async function lockPending(tx: Sql, id: string): Promise<boolean> {
-  const rows = await tx.query(`select from service.jobs where id = $1 and status = 'PENDING' for update`, [id]);
-  return rows.length > 0;
+/** Locks the job, and returns its uploads; undefined when another process has worked on it since it was read. */
+async function lockDue(
+  tx: Sql,
+  id: string,
+  now: Timestamp,
+): Promise<{ uploads: readonly NamedUpload[] | null } | undefined> {
+  const [row] = await tx.query<{ uploads: readonly NamedUpload[] | null }>(
+    `select uploads from service.jobs j where id = $1 and ${isDue('$2')} for update`,
+    [id, now],
+  );
+  return row;
+}
+
+async function letWait(tx: Sql, id: string, { uploads, due, detail }: WaitForUploads): Promise<void> {
+  await tx.query(`update service.jobs set status = 'RUNNING', uploads = $2, due = $3, detail = $4 where id = $1`, [
+    id,
+    JSON.stringify(uploads),
+    due,
+    JSON.stringify(detail),
+  ]);
 }
 
 async function failJob(runUnitOfWork: RunUnitOfWork, job: JobRow, error: AppError, clock: Clock): Promise<void> {
   await runUnitOfWork(async (unit) => {
-    if (await lockPending(unit.tx, job.id))
+    if (await lockDue(unit.tx, job.id, timestampNow(clock)))
       await endJob(unit, job, clock, { status: 'FAILED', errors: errorsOf(error) });
   });
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Issue } from '#contract/issue.ts';
-import { type JobPayload, type JobType, job, jobRequest, jobTypeNames, jobTypes } from '#contract/job.ts';
+import { type JobPayload, type JobType, job, jobPathsOf, jobRequest, jobTypeNames, jobTypes } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { type Answer, type Call, type Endpoint, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
@@ -27,7 +27,8 @@ const summaries: Readonly<Record<JobType, string>> = {
  */
 const checks: { [Type in JobType]?: (payload: JobPayload<Type>) => Issue[] } = {
   CREATE_SOURCING_EVENT: (payload) => checkEventPayload(payload),
-  CREATE_SOURCING_EVENT_FROM_TEMPLATE: ({ template: _template, ...changes }) => checkEventChanges(changes),
+  CREATE_SOURCING_EVENT_FROM_TEMPLATE: ({ template: _template, template_sourcing_event_id: _event, ...changes }) =>
+    checkEventChanges(changes),
   UPDATE_SOURCING_EVENT: ({ sourcing_event: _event, ...changes }) => checkEventChanges(changes),
 };
 
@@ -37,19 +38,22 @@ function limitOf(type: unknown) {
 
 /** POST /api/jobs/{type's path}: submits a job of that type. */
 export function submitJobs(deps: Deps): Endpoint<Caller>[] {
-  return jobTypeNames.map((type) => {
-    const { path, payload } = jobTypes[type];
-    return endpoint<Caller, typeof payload>({
-      method: 'POST',
-      path: `/api/jobs/${path}`,
-      scope: 'jobs',
-      limit: limitOf(type),
-      summary: summaries[type],
-      answers: { 202: job },
-      body: payload,
-      check: (body) => checks[type]?.(body as never) ?? [],
-      handle: (call) => submit(deps, type, call.body, call),
-    });
+  return jobTypeNames.flatMap((type) => {
+    const { payload } = jobTypes[type];
+    return jobPathsOf(type).map((path) =>
+      endpoint<Caller, typeof payload>({
+        method: 'POST',
+        path: `/api/jobs/${path}`,
+        scope: 'jobs',
+        limit: limitOf(type),
+        summary: summaries[type],
+        answers: { 202: job },
+        body: payload,
+        nullsAreLeftOut: true,
+        check: (body) => checks[type]?.(body as never) ?? [],
+        handle: (call) => submit(deps, type, call.body, call),
+      }),
+    );
   });
 }
 
@@ -66,6 +70,7 @@ export function submitJob(deps: Deps) {
     summary: 'Submit a job of any type',
     answers: { 202: job },
     body: jobRequest,
+    nullsAreLeftOut: true,
     check: ({ type, ...payload }) => checks[type]?.(payload as never) ?? [],
     handle: (call) => {
       const { type, ...payload } = call.body;

@@ -14,6 +14,7 @@ import { prepared, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { CountedCall } from '#platform/http/endpoint.ts';
 import type { KeyIdentity } from '../caller.ts';
+import type { Profile } from '../profile/profile.ts';
 
 /** Longer than the longest window, so that processes whose clocks differ do not delete each other's counts. */
 const keptMicros = 25 * 3_600 * 1_000_000;
@@ -30,12 +31,20 @@ const count = prepared('select * from service.count_request($1, $2, $3, $4, $5)'
  * Counts calls of endpoints that have a limit, and returns the refusal (`too-many`) of a call that exceeds it. Does not
  * query the database when the organisation's limits are off.
  */
-export function createRequestCounter({ database, clock }: { database: Database; clock: Clock }) {
+export function createRequestCounter({
+  database,
+  clock,
+  profile,
+}: {
+  database: Database;
+  clock: Clock;
+  profile: Pick<Profile, 'limits' | 'rateLimitHeaders'>;
+}) {
   return async (
     { apiKeyId, limits }: Pick<KeyIdentity, 'apiKeyId' | 'limits'>,
     { limit: name, path }: { limit: LimitName; path: string },
   ): Promise<CountedCall> => {
-    const limit = effectiveLimit(limits, name);
+    const limit = effectiveLimit(limits, name, profile.limits);
     if (!limit) return { headers: {} };
     const bucket = bucketOf(name, path);
     const windows = windowsOf(limit);
@@ -47,7 +56,7 @@ export function createRequestCounter({ database, clock }: { database: Database; 
       windows.map(({ seconds }) => seconds),
     ]);
     if (!counts) throw new AppError('internal', 'A request was not counted.');
-    const headers = headersOf(bucket, windows, counts);
+    const headers = profile.rateLimitHeaders(bucket, statesOf(windows, counts));
     return counts.wait_ms === null ? { headers } : { headers, refusal: refusalOf(windows, counts.wait_ms) };
   };
 }
@@ -66,6 +75,13 @@ interface NamedWindow extends Window {
   readonly name: 'burst' | 'sustained';
 }
 
+/** A window after a call was counted. */
+export interface WindowState extends NamedWindow {
+  readonly remaining: number;
+  /** Until the oldest counted request leaves the window. */
+  readonly resetSeconds: number;
+}
+
 function windowsOf({ burst, sustained }: Limit): NamedWindow[] {
   return [
     { name: 'burst', ...burst },
@@ -73,18 +89,13 @@ function windowsOf({ burst, sustained }: Limit): NamedWindow[] {
   ];
 }
 
-/**
- * `RateLimit-Policy` (`q`: quota, `w`: window in seconds) and `RateLimit` (`r`: requests left, `t`: seconds until the
- * oldest counted request leaves its window). Source: draft-ietf-httpapi-ratelimit-headers-10.
- */
-function headersOf(bucket: string, windows: readonly NamedWindow[], counts: Counts): Record<string, string> {
+function statesOf(windows: readonly NamedWindow[], counts: Counts): WindowState[] {
   const counted = counts.wait_ms === null ? 1 : 0;
-  const policies = windows.map(({ name, requests, seconds }) => `"${bucket}.${name}";q=${requests};w=${seconds}`);
-  const states = windows.map(({ name, requests }, index) => {
-    const remaining = Math.max(0, requests - (counts.used[index] ?? 0) - counted);
-    return `"${bucket}.${name}";r=${remaining};t=${Math.ceil((counts.free_ms[index] ?? 0) / 1000)}`;
-  });
-  return { 'RateLimit-Policy': policies.join(', '), RateLimit: states.join(', ') };
+  return windows.map((window, index) => ({
+    ...window,
+    remaining: Math.max(0, window.requests - (counts.used[index] ?? 0) - counted),
+    resetSeconds: Math.ceil((counts.free_ms[index] ?? 0) / 1000),
+  }));
 }
 
 function refusalOf(windows: readonly NamedWindow[], waitMs: number): AppError {

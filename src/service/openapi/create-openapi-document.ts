@@ -4,9 +4,10 @@
  * decisions, "Conventions".
  */
 import { z } from 'zod';
-import { type LimitName, limits } from '#contract/limits.ts';
+import type { LimitName } from '#contract/limits.ts';
 import { problem, problemMediaType } from '#contract/problem.ts';
 import type { Endpoint } from '#platform/http/endpoint.ts';
+import type { Profile } from '../profile/profile.ts';
 import { requestExamples } from './examples.ts';
 import { operationOf } from './operations.ts';
 import { createSchemaSet, type JsonObject, type SchemaSet } from './schema-set.ts';
@@ -22,6 +23,9 @@ export interface DocumentOptions {
   endpoints: readonly DescribedEndpoint[];
   /** The calls that the service makes. */
   webhooks?: (schemas: SchemaSet) => JsonObject;
+  /** The errors of these endpoints; undefined: problem details. */
+  errors?: Profile['errors'];
+  profile: Profile;
   /** The base of the paths. */
   serverUrl: string;
 }
@@ -32,9 +36,9 @@ export function createOpenApiDocument(options: DocumentOptions): JsonObject {
   for (const endpoint of options.endpoints) {
     const { listedAs = endpoint.path } = operationOf(endpoint.method, endpoint.path);
     const item = (paths[templateOf(listedAs)] ??= {});
-    item[endpoint.method.toLowerCase()] = operation(endpoint, schemas);
+    item[endpoint.method.toLowerCase()] = operation(endpoint, schemas, options);
   }
-  const responses = problemResponses(schemas);
+  const responses = problemResponses(schemas, options);
   const made = schemas.resolve({
     openapi: '3.1.0',
     info: { title: options.title, version: '1.0.0', description: options.description, contact, license },
@@ -65,14 +69,16 @@ function templateOf(path: string): string {
   return path.replace(/:(\w+)/g, '{$1}');
 }
 
-function operation(endpoint: DescribedEndpoint, schemas: SchemaSet): JsonObject {
+function operation(endpoint: DescribedEndpoint, schemas: SchemaSet, options: DocumentOptions): JsonObject {
   const { id, tag, description } = operationOf(endpoint.method, endpoint.path);
   const takesBody = sendsBody(endpoint) && (endpoint.body !== undefined || endpoint.raw === true);
   return {
     operationId: id,
     tags: [tag],
     summary: endpoint.summary ?? id,
-    description: [description, scopeText(endpoint), limitText(endpoint.limit)].filter(Boolean).join('\n\n'),
+    description: [description, scopeText(endpoint), limitText(endpoint.limit, options.profile)]
+      .filter(Boolean)
+      .join('\n\n'),
     // The description names the scope: OpenAPI 3.1 allows it here, but many tools for 3.0 do not.
     security: [{ bearer: [] }],
     parameters: [
@@ -81,7 +87,7 @@ function operation(endpoint: DescribedEndpoint, schemas: SchemaSet): JsonObject 
       ...headerParameters(endpoint),
     ],
     ...(takesBody && { requestBody: requestBody(endpoint, id, schemas) }),
-    responses: { ...successes(endpoint, schemas), ...problems(endpoint) },
+    responses: { ...successes(endpoint, schemas, options.profile), ...problems(endpoint, options) },
   };
 }
 
@@ -90,7 +96,7 @@ function scopeText({ scope, orScope }: DescribedEndpoint): string {
   return `Needs an API key with the scope \`${scope}\`${orScope === undefined ? '' : ` or \`${orScope}\``}.`;
 }
 
-function limitText(name: LimitName | undefined): string {
+function limitText(name: LimitName | undefined, { limits }: Profile): string {
   if (name === undefined) return '';
   const { burst, sustained } = limits[name];
   const words: Readonly<Record<number, string>> = { 60: 'a minute', 3_600: 'an hour', 86_400: 'a day' };
@@ -218,7 +224,15 @@ const headers = {
     required: true,
     schema: { type: 'string' },
   },
-  Location: { description: 'Where the new resource is.', required: true, schema: { type: 'string' } },
+  Link: {
+    description: 'On a page that another one follows: `<URL of the next page>; rel="next"`.',
+    schema: { type: 'string' },
+  },
+  Location: {
+    description: 'Where the new resource is, or where the outcome of the call is read.',
+    required: true,
+    schema: { type: 'string' },
+  },
   'Feed-Order': {
     description: '`commit`: records appear in the order of `modified`, so following `next` misses none.',
     required: true,
@@ -231,6 +245,15 @@ const headers = {
   'RateLimit-Policy': {
     description: 'The limits that count for this call: requests (`q`) in a window of seconds (`w`).',
     schema: { type: 'string', examples: ['"jobs_read.burst";q=30;w=60, "jobs_read.sustained";q=600;w=3600'] },
+  },
+  'RateLimit-Limit': {
+    description: 'How many requests the limit allows that is reached first.',
+    schema: { type: 'integer' },
+  },
+  'RateLimit-Remaining': { description: 'How many of them are left.', schema: { type: 'integer' } },
+  'RateLimit-Reset': {
+    description: 'In how many seconds a request of it is free again.',
+    schema: { type: 'integer' },
   },
   'Retry-After': {
     description: 'Seconds to wait before the request is sent again.',
@@ -253,13 +276,14 @@ const done: Readonly<Record<number, string>> = {
   204: 'Done; there is no body.',
 };
 
-function successes(endpoint: DescribedEndpoint, schemas: SchemaSet): JsonObject {
+function successes(endpoint: DescribedEndpoint, schemas: SchemaSet, profile: Profile): JsonObject {
   const answers = Object.entries(endpoint.answers ?? {}).map(([status, schema]) => {
     const names: HeaderName[] = ['X-Request-Id'];
     if (endpoint.method === 'GET') names.push('ETag');
-    if (status === '201' && endpoint.path.startsWith('/api/')) names.push('Location');
-    if (endpoint.path.startsWith('/api/feeds/')) names.push('Feed-Order');
-    if (endpoint.limit !== undefined) names.push('RateLimit', 'RateLimit-Policy');
+    if (['201', '202'].includes(status) && endpoint.path.startsWith('/api/')) names.push('Location');
+    if (schema && hasNextPage(schema)) names.push('Link');
+    if (endpoint.path.startsWith('/api/feeds/') && profile.feeds.declaresOrder) names.push('Feed-Order');
+    if (endpoint.limit !== undefined) names.push(...profile.headerNames);
     const response = {
       description: done[Number(status)] ?? 'Done.',
       headers: headersOf(...names),
@@ -270,6 +294,11 @@ function successes(endpoint: DescribedEndpoint, schemas: SchemaSet): JsonObject 
   if (endpoint.method === 'GET')
     answers.push(['304', { description: 'Unchanged; there is no body.', headers: headersOf('X-Request-Id', 'ETag') }]);
   return Object.fromEntries(answers);
+}
+
+/** Whether the answer is a page that another one may follow. */
+function hasNextPage(schema: z.ZodType): boolean {
+  return schema instanceof z.ZodObject && 'next' in schema.shape;
 }
 
 const refusals = {
@@ -284,33 +313,37 @@ const refusals = {
     'TooManyRequests',
     'A limit of calls or of bytes is reached, too many calls wait, or the address has sent too many wrong tokens.',
     'Retry-After',
-    'RateLimit',
-    'RateLimit-Policy',
   ],
   500: ['InternalError', 'Something went wrong in the service; the request id identifies it.'],
   507: ['InsufficientStorage', 'The organisation has no room left for files; `left_bytes` says how much there is.'],
   503: ['Unavailable', 'The service is stopping, or its database is away.', 'Retry-After'],
 } as const satisfies Record<number, readonly [name: string, description: string, ...headers: HeaderName[]]>;
 
-function problemResponses(schemas: SchemaSet): JsonObject {
+function problemResponses(schemas: SchemaSet, { errors, profile }: DocumentOptions): JsonObject {
+  const content = errors
+    ? { [errors.mediaType]: { schema: schemas.output(errors.schema) } }
+    : { [problemMediaType]: { schema: schemas.output(problem) } };
   return Object.fromEntries(
-    Object.values(refusals).map(([name, description, ...names]) => [
-      name,
-      {
-        description,
-        headers: headersOf('X-Request-Id', ...names),
-        content: { [problemMediaType]: { schema: schemas.output(problem) } },
-      },
-    ]),
+    Object.entries(refusals).map(([status, [name, description, ...names]]) => {
+      const ofLimits = status === '429' ? profile.headerNames : [];
+      const response = { description, headers: headersOf('X-Request-Id', ...names, ...ofLimits), content };
+      return [name, errors && status === '403' ? withoutBody : response];
+    }),
   );
 }
 
-function problems(endpoint: DescribedEndpoint): JsonObject {
+/** Of another form of errors: it answers a wrong key as it answers one that lacks the scope. */
+const withoutBody = {
+  description: 'The key is unknown, expired or revoked, or lacks the scope. There is no body.',
+  headers: headersOf('X-Request-Id'),
+};
+
+function problems(endpoint: DescribedEndpoint, { errors }: DocumentOptions): JsonObject {
   const { method, path, scope } = endpoint;
   const sends = sendsBody(endpoint);
   const applies: Record<keyof typeof refusals, boolean> = {
     400: true,
-    401: true,
+    401: errors === undefined,
     403: scope !== 'operator',
     404: path.includes(':'),
     409: method === 'POST' || (method !== 'GET' && path.startsWith('/desk/')),

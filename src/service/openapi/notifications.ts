@@ -10,19 +10,21 @@ import {
   testNotificationPayload,
   triggers,
 } from '#contract/webhook.ts';
+import type { Profile } from '../profile/profile.ts';
 import type { JsonObject, SchemaSet } from './schema-set.ts';
 
 const feedOf = new Map<Trigger, string>(Object.entries(feedTriggers).map(([feed, trigger]) => [trigger, feed]));
 
-export function notifications(schemas: SchemaSet): JsonObject {
+export function notifications(schemas: SchemaSet, profile: Profile): JsonObject {
   return Object.fromEntries(
     triggers.map((trigger) => {
-      const { summary, description, payload } = describe(trigger);
+      const { summary, description, payload } = describe(trigger, profile);
+      const name = profile.triggerName(trigger);
       return [
-        trigger,
+        name,
         {
           post: {
-            operationId: `notify-${trigger.toLowerCase().replaceAll('_', '-')}`,
+            operationId: `notify-${name.toLowerCase().replaceAll('_', '-')}`,
             tags: ['Webhooks'],
             summary,
             description: `${description} Answer with any 2xx within 15 s; everything else, a redirect included, is tried again for three days, after a \`Retry-After\` at the earliest.`,
@@ -30,7 +32,7 @@ export function notifications(schemas: SchemaSet): JsonObject {
             parameters,
             requestBody: {
               required: true,
-              content: { 'application/json': { schema: schemas.output(notificationOf(trigger, payload)) } },
+              content: { 'application/json': { schema: schemas.output(notificationOf(name, payload)) } },
             },
             responses: {
               '2XX': { description: 'Received; it is not sent again.' },
@@ -44,14 +46,14 @@ export function notifications(schemas: SchemaSet): JsonObject {
   );
 }
 
-function describe(trigger: Trigger) {
+function describe(trigger: Trigger, { sendsFeedModified }: Profile) {
   const feed = feedOf.get(trigger);
   if (feed !== undefined)
     return {
       summary: `The feed ${feed} has changed`,
       description:
         'Read the feed; the notification itself holds no record. Of several changes while one waits, only the newest is announced.',
-      payload: feedNotificationPayload,
+      payload: sendsFeedModified ? feedNotificationPayload : feedNotificationPayload.omit({ feed_modified: true }),
     };
   if (trigger === 'JOB_UPDATED')
     return { summary: 'A job has ended', description: 'Sent once for each job.', payload: jobNotificationPayload };

@@ -3,7 +3,7 @@
  * clients), its group, and what a caller should know. The descriptions summarise the API document.
  */
 import type { FeedName } from '#contract/feed.ts';
-import { jobTypes } from '#contract/job.ts';
+import { jobPathsOf, jobTypeNames } from '#contract/job.ts';
 import type { Method } from '#platform/http/endpoint.ts';
 
 interface Operation {
@@ -53,13 +53,15 @@ const operations: Readonly<Record<string, Operation>> = {
   'GET /api/manage/sourcing_requests/:uuid': { id: 'read-managed-request', tag: 'Sourcing requests' },
 
   ...Object.fromEntries(
-    Object.entries(jobTypes).flatMap(([type, { path }]) => {
-      const id = type.toLowerCase().replaceAll('_', '-');
-      return [
-        [`POST /api/jobs/${path}`, { id, tag: 'Jobs', description: job }],
-        [`GET /api/jobs/${path}/:id`, { id: `read-${id}-job`, tag: 'Jobs' }],
-      ];
-    }),
+    jobTypeNames.flatMap((type) =>
+      jobPathsOf(type).flatMap((path, index) => {
+        const id = `${type.toLowerCase().replaceAll('_', '-')}${index === 0 ? '' : '-too'}`;
+        return [
+          [`POST /api/jobs/${path}`, { id, tag: 'Jobs', description: job }],
+          [`GET /api/jobs/${path}/:id`, { id: `read-${id}-job`, tag: 'Jobs' }],
+        ];
+      }),
+    ),
   ),
   'POST /api/jobs': {
     id: 'submit-job',

@@ -13,6 +13,7 @@ import { hasErrorCode } from '#platform/errors.ts';
 import { allowNotModified } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
 import { installCommand } from '#platform/optional-package.ts';
+import type { Profile } from '../profile/profile.ts';
 import { createApiDocuments } from './api-documents.ts';
 import { apiNames } from './api-names.ts';
 import { docsPaths, renderDocsPage, startScript, yamlName } from './docs-page.ts';
@@ -34,7 +35,7 @@ const policy = [
  * Serves the documents and their pages. The documents are made at the first request: at the start of the service it
  * would be a third of the work.
  */
-export function serveDocuments(app: Express, options: { publicUrl?: string | undefined }): void {
+export function serveDocuments(app: Express, options: { publicUrl?: string | undefined; profile: Profile }): void {
   let documents: ReturnType<typeof createApiDocuments> | undefined;
   const swagger = findSwagger();
   for (const current of apiNames) {
@@ -44,7 +45,7 @@ export function serveDocuments(app: Express, options: { publicUrl?: string | und
       serve(app, path, (_request, response) => {
         // The browser asks each time, and gets a 304 while the document is the same.
         response.setHeader('Cache-Control', 'no-cache');
-        documents ??= createApiDocuments(options.publicUrl);
+        documents ??= createApiDocuments(options.publicUrl, options.profile);
         text ??= write(documents[current]);
         response.type(mediaType).send(text);
       });

@@ -9,6 +9,7 @@ import { managedRequestsQuery, managedSourcingRequest } from '#contract/sourcing
 import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
+import { answerList } from '../list-envelope.ts';
 import { readManageItem, readManageList } from '../manage-envelope.ts';
 
 const path = '/api/manage/sourcing_requests';
@@ -16,8 +17,8 @@ const path = '/api/manage/sourcing_requests';
 type Request = z.input<typeof managedSourcingRequest>;
 
 /** The columns of an answer, from `page`, which has a request's row. */
-const shown = `id as uuid, created, modified, name, description, reference_id, requested_by, needed_by, category, tags,
-  items,
+const shown = `id as uuid, created, modified, name, description, reference_id, requested_by, needed_by, category, tags, bot, bidding_deadline,
+  items, item_fields,
   coalesce((select json_agg(json_build_object('file_uuid', f.id, 'file_name', f.file_name) order by a.position)
             from service.request_files a join service.files f on f.id = a.file_id
             where a.request_id = page.id), '[]') as files,
@@ -55,7 +56,7 @@ export const listManagedRequests = endpoint<Caller, z.ZodUndefined, typeof manag
       },
       (row: Request) => row,
     );
-    return { status: 200, body };
+    return answerList(body);
   },
 });
 

@@ -46,7 +46,7 @@ const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: 
     sql: `update service.jobs set payload = '{}' where id = any(array(
       select due.id from service.organisations o cross join lateral (
         select j.id from service.jobs j
-        where j.organisation_id = o.id and j.status <> 'PENDING' and j.payload <> '{}'::jsonb
+        where j.organisation_id = o.id and j.status <> 'PENDING' and j.status <> 'RUNNING' and j.payload <> '{}'::jsonb
           and j.created < ${before('job_payload_days')}
         order by j.created limit ${batchSize}) as due
       limit ${batchSize})) returning 1`,

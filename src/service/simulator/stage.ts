@@ -104,7 +104,7 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
       const path = await client.submit(post(`/api/jobs/${jobTypes[type].path}`, payload));
       const ended = await until(async () => {
         const read = await client.call({ method: 'GET', path }, job);
-        return read.status === 'PENDING' ? undefined : read;
+        return read.status === 'PENDING' || read.status === 'RUNNING' ? undefined : read;
       });
       if (ended.status === 'COMPLETED') return ended;
       throw new AppError('internal', `The job ${type} failed: ${JSON.stringify(ended.errors)}`);

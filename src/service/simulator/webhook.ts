@@ -3,11 +3,12 @@
  * its delivery log says what the receiver answered. What the receiver refused is sent once more.
  */
 import type { WebhookCalls } from '#client/webhook-calls.ts';
-import { triggers } from '#contract/webhook.ts';
+import { type Trigger, triggerNameElsewhere, triggers } from '#contract/webhook.ts';
+import { AppError } from '#platform/errors.ts';
 import type { SimulatorStage } from './stage.ts';
 
-/** The newest notifications that the end of a story looks at: the most that a page of the log holds. */
-const lookedAtMax = 1_000;
+/** The newest notifications that the end of a story looks at: the most that a page holds by the public pages. */
+const lookedAtMax = 200;
 
 /** Resumes the webhook if it is disabled, subscribes it to every trigger, and sends it a test notification. */
 export async function announceToWebhook(
@@ -17,7 +18,12 @@ export async function announceToWebhook(
 ): Promise<void> {
   const { name, is_active: isActive } = await webhooks.readWebhook(uuid);
   const isDisabled = isActive === false;
-  await webhooks.updateWebhook(uuid, { triggers: [...triggers], ...(isDisabled ? { is_active: true } : {}) });
+  const subscribe = (names: readonly string[]) =>
+    webhooks.updateWebhook(uuid, { triggers: names as Trigger[], ...(isDisabled ? { is_active: true } : {}) });
+  await subscribe(triggers).catch((error: unknown) => {
+    if (!(error instanceof AppError) || error.code !== 'invalid') throw error;
+    return subscribe(triggers.map(triggerNameElsewhere));
+  });
   await webhooks.testWebhook(uuid);
   print(`The webhook "${name}" is told of everything${isDisabled ? '; it was disabled, and is resumed' : ''}`);
 }

@@ -6,6 +6,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
+import { answerList } from '../list-envelope.ts';
 import { readManageItem, readManageList } from '../manage-envelope.ts';
 import { supplierChangesPath } from './submit-supplier-change.ts';
 
@@ -37,9 +38,8 @@ export const listSupplierSubmissions = endpoint<Caller, z.ZodUndefined, typeof l
   summary: 'List supplier change submissions',
   answers: { 200: manageList(supplierSubmission) },
   query: listSubmissionsQuery,
-  handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => ({
-    status: 200,
-    body: await readManageList(
+  handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
+    const body = await readManageList(
       unit.tx,
       supplierChangesPath,
       {
@@ -50,8 +50,9 @@ export const listSupplierSubmissions = endpoint<Caller, z.ZodUndefined, typeof l
         url: baseUrl + supplierChangesPath,
       },
       (row: SubmissionRow) => renderSubmission(row, baseUrl),
-    ),
-  }),
+    );
+    return answerList(body);
+  },
 });
 
 /** GET /api/manage/supplier_changes/{uuid}: one submission with its outcome. */

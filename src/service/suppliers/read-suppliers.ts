@@ -4,6 +4,7 @@ import { listSuppliersQuery, supplier } from '#contract/supplier.ts';
 import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
+import { answerList } from '../list-envelope.ts';
 import { readManageItem, readManageList } from '../manage-envelope.ts';
 
 const path = '/api/manage/suppliers';
@@ -46,7 +47,7 @@ export const listSuppliers = endpoint<Caller, z.ZodUndefined, typeof listSupplie
       },
       (row: Supplier) => row,
     );
-    return { status: 200, body };
+    return answerList(body);
   },
 });
 

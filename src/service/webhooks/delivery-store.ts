@@ -14,6 +14,7 @@
  * decisions, "Webhooks".
  */
 import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import type { Trigger } from '#contract/webhook.ts';
 import { intArray, textArray, timeArray, uuidArray } from '#platform/database/binary-array.ts';
 import { prepared, type Sql, withoutFlush } from '#platform/database/sql.ts';
 import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from './retry-schedule.ts';
@@ -21,8 +22,8 @@ import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from './retry-schedule.
 /** A notification that this process has claimed. */
 export interface ClaimedDelivery {
   id: string;
-  trigger: string;
-  payload: object;
+  trigger: Trigger;
+  payload: Readonly<Record<string, unknown>>;
   created: Timestamp;
   /** Attempts to deliver this notification, the claimed one included. */
   attempts: number;

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { deliveryList, webhookDeliveriesQuery } from '#contract/admin.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
+import { answerList } from '../list-envelope.ts';
 import { readDeliveryLog } from './delivery-log.ts';
 import { findWebhook } from './webhook-row.ts';
 
@@ -23,6 +24,6 @@ export const listWebhookDeliveries = endpoint<Caller, z.ZodUndefined, typeof web
       url: `${baseUrl}/api/webhooks/${id}/deliveries`,
       filters: { status: query.status },
     });
-    return { status: 200, body };
+    return answerList(body);
   },
 });

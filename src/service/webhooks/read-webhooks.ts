@@ -3,7 +3,7 @@ import { listQuery } from '#contract/list.ts';
 import { webhook, webhookList } from '#contract/webhook.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
-import { renderList } from '../list-envelope.ts';
+import { answerList, renderList } from '../list-envelope.ts';
 import { readGsn } from '../manage-envelope.ts';
 import { findWebhook, renderWebhook, type WebhookRow, webhookColumns } from './webhook-row.ts';
 
@@ -46,6 +46,6 @@ export const listWebhooks = endpoint<Caller, z.ZodUndefined, typeof listWebhooks
         renderWebhook({ id, name, description, url, triggers, signing_alg, is_active }),
     );
     const gsn = await readGsn(unit.tx, organisationId);
-    return { status: 200, body: { ...list, used_endpoints: ['/api/webhooks'], gsn, includes: {}, extras: {} } };
+    return answerList({ ...list, used_endpoints: ['/api/webhooks'], gsn, includes: {}, extras: {} });
   },
 });

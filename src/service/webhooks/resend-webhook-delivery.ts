@@ -14,10 +14,10 @@ export function resendWebhookDelivery({ clock }: { clock: Clock }) {
     limit: 'webhooks',
     summary: 'Send a notification again',
     answers: { 202: resentDelivery },
-    handle: async ({ params, caller: { unit, organisationId } }) => {
+    handle: async ({ params, baseUrl, caller: { unit, organisationId } }) => {
       const { id: webhookId } = await findWebhook(unit.tx, organisationId, params['uuid']);
       const body = await resend(unit, timestampNow(clock), params['id'], { organisationId, webhookId });
-      return { status: 202, body };
+      return { status: 202, headers: { Location: `${baseUrl}/api/webhooks/${webhookId}/deliveries` }, body };
     },
   });
 }

@@ -11,6 +11,7 @@ import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { type Cidr, domainAllowed, parseCidrs } from '#platform/network-guard.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import type { Profile } from '../profile/profile.ts';
 import type { AccessTokens, TokenParameters } from './access-tokens.ts';
 import { type ClaimedDelivery, type DeliveryAttempt, isAccepted, type StoredReceiver } from './delivery-store.ts';
 import { exchangeMs, responseBytesMax } from './exchange-limits.ts';
@@ -28,6 +29,7 @@ export interface Receiver {
 }
 
 export interface SenderDeps {
+  profile: Pick<Profile, 'triggerName' | 'sendsFeedModified'>;
   fetch: GuardedFetch;
   accessTokens: AccessTokens;
   clock: Clock;
@@ -101,20 +103,28 @@ function excerptOf(body: Buffer, secrets: readonly string[]): string {
   return text.slice(0, excerptCharacters).toWellFormed();
 }
 
+/** The same bytes for every attempt. */
+function notificationOf(
+  { trigger, created: timestamp, payload }: ClaimedDelivery,
+  { triggerName, sendsFeedModified }: SenderDeps['profile'],
+) {
+  const { feed_modified: _modified, ...withoutTime } = payload;
+  return { trigger: triggerName(trigger), timestamp, payload: sendsFeedModified ? payload : withoutTime };
+}
+
 /**
  * One POST; a second one with a new token when the receiver refuses the token. All requests together, those to the
  * token server included, have the time of one exchange.
  */
 async function send(
-  { fetch, clock, accessTokens }: SenderDeps,
+  { fetch, clock, accessTokens, profile }: SenderDeps,
   receiver: Receiver,
   delivery: ClaimedDelivery,
   { startedMs, signal }: { startedMs: number; signal: AbortSignal },
 ): Promise<{ answer: GuardedResponse; secrets: string[] }> {
   const { webhookId, organisationId, oauth, allowedNetworks } = receiver;
   const secrets = [receiver.signingKey];
-  const { trigger, created: timestamp, payload } = delivery;
-  const body = Buffer.from(JSON.stringify({ trigger, timestamp, payload }));
+  const body = Buffer.from(JSON.stringify(notificationOf(delivery, profile)));
   const headers: Record<string, string> = {
     'content-type': 'application/json',
     'x-signature': signBody(body, receiver.readyKey),

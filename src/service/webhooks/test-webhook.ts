@@ -18,7 +18,7 @@ export function testWebhook({ clock }: { clock: Clock }) {
     summary: 'Send a test notification',
     answers: { 202: testWebhookAnswer },
     body: testRequest,
-    handle: async ({ params, caller: { unit, organisationId } }) => {
+    handle: async ({ params, baseUrl, caller: { unit, organisationId } }) => {
       const webhook = await findWebhook(unit.tx, organisationId, params['uuid']);
       await enqueueNotifications(unit, { organisationId, now: timestampNow(clock), webhookId: webhook.id }, [
         {
@@ -27,7 +27,11 @@ export function testWebhook({ clock }: { clock: Clock }) {
           payload: { detail: `This is a test notification to the webhook "${webhook.name}".` },
         },
       ]);
-      return { status: 202, body: { detail: `A test notification to ${webhook.url} is scheduled.` } };
+      return {
+        status: 202,
+        headers: { Location: `${baseUrl}/api/webhooks/${webhook.id}/deliveries` },
+        body: { detail: `A test notification to ${webhook.url} is scheduled.` },
+      };
     },
   });
 }

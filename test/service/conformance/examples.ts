@@ -1,5 +1,5 @@
 /** For each endpoint that takes a body, a body with every possible member. Its ids name nothing that exists. */
-import { type JobType, jobTypes } from '#contract/job.ts';
+import { type JobType, jobPathsOf, jobTypeNames } from '#contract/job.ts';
 
 const id = '00000000-0000-4000-8000-000000000000';
 const parentId = '00000000-0000-4000-8000-000000000001';
@@ -105,7 +105,7 @@ export const fullBodies: Record<string, object> = {
     },
   },
   ...Object.fromEntries(
-    Object.entries(jobTypes).map(([type, { path }]) => [`POST /api/jobs/${path}`, fullJobPayloads[type as JobType]]),
+    jobTypeNames.flatMap((type) => jobPathsOf(type).map((path) => [`POST /api/jobs/${path}`, fullJobPayloads[type]])),
   ),
   'POST /api/jobs': { type: 'CREATE_SOURCING_EVENT', ...event },
   'POST /api/webhooks': {

@@ -156,7 +156,7 @@ const ofSheet = (sheet: object) => ({ bid_sheet: sheet });
 
 test.each<[object, string]>([
   [{ name: 1 }, 'name'],
-  [{ description: null }, 'description'],
+  [{ description: 5 }, 'description'],
   [{ bid_sheet: [] }, 'bid_sheet'],
   [ofSheet({ column_roles: [] }), 'bid_sheet.column_roles'],
   [ofSheet({ column_roles: { lot_identifier: 1 } }), 'bid_sheet.column_roles.lot_identifier'],

@@ -5,7 +5,8 @@ import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import { storageUnavailable } from '#platform/file-storage.ts';
 import { createSecretBox } from '#platform/secrets.ts';
-import { createDownloadToken, readDownloadToken } from '#service/files/download-token.ts';
+import { createLinkToken, readLinkToken } from '#service/files/link-token.ts';
+import { downloadLink } from '#service/files/serve-downloads.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkJob, linkTo, problemOf, uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
@@ -257,46 +258,46 @@ describe('a token', () => {
   test('returns the id until the millisecond of its expiry, for every id and time', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.integer({ min: 1, max: 253_402_300_799_999 }), (file, expires) => {
-        const token = createDownloadToken(secrets, file, expires);
+        const token = createLinkToken(secrets, downloadLink, file, expires);
         expect(token).toMatch(/^[\w-]{72}$/);
-        expect(readDownloadToken(secrets, token, expires - 1)).toBe(file);
-        expect(readDownloadToken(secrets, token, expires)).toBeUndefined();
+        expect(readLinkToken(secrets, downloadLink, token, expires - 1)).toBe(file);
+        expect(readLinkToken(secrets, downloadLink, token, expires)).toBeUndefined();
       }),
     );
   });
 
   test('with any single bit changed is refused', () => {
-    const bytes = Buffer.from(createDownloadToken(secrets, id, 1_000_000), 'base64url');
+    const bytes = Buffer.from(createLinkToken(secrets, downloadLink, id, 1_000_000), 'base64url');
     for (let bit = 0; bit < bytes.length * 8; bit++) {
       const altered = Buffer.from(bytes);
       altered[bit >> 3] = (altered[bit >> 3] as number) ^ (1 << (bit & 7));
-      expect(readDownloadToken(secrets, altered.toString('base64url'), 0)).toBeUndefined();
+      expect(readLinkToken(secrets, downloadLink, altered.toString('base64url'), 0)).toBeUndefined();
     }
   });
 
   test('that is shorter, longer or spelled differently is refused', () => {
-    const token = createDownloadToken(secrets, id, 1_000_000);
-    expect(readDownloadToken(secrets, token, 0)).toBe(id);
+    const token = createLinkToken(secrets, downloadLink, id, 1_000_000);
+    expect(readLinkToken(secrets, downloadLink, token, 0)).toBe(id);
     for (let length = 0; length < token.length; length++)
-      expect(readDownloadToken(secrets, token.slice(0, length), 0)).toBeUndefined();
+      expect(readLinkToken(secrets, downloadLink, token.slice(0, length), 0)).toBeUndefined();
     for (const other of [`${token}A`, `${token}=`, ` ${token}`, `${token}\n`, `${token.slice(0, -1)}+`, '\u0000', '.'])
-      expect(readDownloadToken(secrets, other, 0)).toBeUndefined();
+      expect(readLinkToken(secrets, downloadLink, other, 0)).toBeUndefined();
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
-        expect(readDownloadToken(secrets, text, 0)).toBeUndefined();
+        expect(readLinkToken(secrets, downloadLink, text, 0)).toBeUndefined();
       }),
     );
   });
 
   test('of another installation is refused', () => {
-    const token = createDownloadToken(createSecretBox(Buffer.alloc(32, 2)), id, 1_000_000);
-    expect(readDownloadToken(secrets, token, 0)).toBeUndefined();
+    const token = createLinkToken(createSecretBox(Buffer.alloc(32, 2)), downloadLink, id, 1_000_000);
+    expect(readLinkToken(secrets, downloadLink, token, 0)).toBeUndefined();
   });
 
   test('that is forged, expired or of an unknown file is the same 403', async () => {
     const url = await linkTo(organisation, await uploadFile(organisation));
     const token = url.slice(url.lastIndexOf('/') + 1);
-    const foreign = createDownloadToken(secrets, randomUUID(), clock.nowMs() + 60_000);
+    const foreign = createLinkToken(secrets, downloadLink, randomUUID(), clock.nowMs() + 60_000);
     const altered = `${token.startsWith('A') ? 'B' : 'A'}${token.slice(1)}`;
     const wrong = await Promise.all(
       [altered, token.slice(1), foreign, 'x', '%00', '%F0%9F%93%8E', 'a%2Fb'].map((forged) =>

@@ -187,15 +187,18 @@ const requestPayload = {
 
 type JobReferences = Pick<OrganisationData, 'request' | 'files' | 'events' | 'tokenUrl'>;
 
+function updatePayload(fixture: JobReferences): object {
+  const { name, tags, bid_sheet } = fullPayload(9, fixture);
+  return { sourcing_event: fixture.events.draft, name, tags, bid_sheet };
+}
+
 /** A payload of each job type, by the last part of its path. The events and requests that it names exist. */
 export const jobPayloads: Readonly<Record<string, (fixture: JobReferences, event?: number) => object>> = {
   'create-sourcing-events': (fixture, event = 9) => fullPayload(event, fixture),
   'create-sourcing-events-from-template': ({ events }) => ({ template: events.template, name: 'From the template' }),
   'create-sourcing-requests': () => requestPayload,
-  'update-sourcing-event': (fixture) => {
-    const { name, tags, bid_sheet } = fullPayload(9, fixture);
-    return { sourcing_event: fixture.events.draft, name, tags, bid_sheet };
-  },
+  'update-sourcing-event': (fixture) => updatePayload(fixture),
+  'update-sourcing-events': (fixture) => updatePayload(fixture),
   'attach-files-to-sourcing-request': (fixture) => ({
     sourcing_request: fixture.request,
     files: [{ file_name: 'a.txt', content_type: 'text/plain; charset=utf-8', content: 'aGVsbG8=' }],

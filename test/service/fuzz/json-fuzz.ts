@@ -315,9 +315,9 @@ const unknownEverywhere: ReadonlySet<unknown> = new Set([...everyObjectHas, 'org
 export function isInvalidInAnySchema({ place, was }: MutatedBody, value: unknown): boolean {
   const now = place.reduce<unknown>((at, part) => (at as Record<string | number, unknown> | undefined)?.[part], value);
   const name = place.at(-1);
+  if (now === undefined) return false;
   if (was === undefined)
     return typeof name === 'string' && unknownEverywhere.has(name) && !freelyNamed.has(place.at(-2));
-  if (now === undefined) return false;
   const change = `${typeOf(was)} ${typeOf(now)}`;
   return typeOf(was) !== typeOf(now) && !['text null', 'text object', 'object text'].includes(change);
 }

@@ -258,7 +258,8 @@ const seeds: Readonly<Record<string, (fixture: FuzzFixture) => readonly Seed[]>>
   'POST /admin/deliveries/:id/resend': ({ operated }) => [{ params: [operated.delivery], body: {} }],
 };
 
-export interface TestedEndpoint extends Pick<Endpoint<never>, 'method' | 'path' | 'body' | 'query' | 'raw'> {
+export interface TestedEndpoint
+  extends Pick<Endpoint<never>, 'method' | 'path' | 'body' | 'nullsAreLeftOut' | 'query' | 'raw'> {
   /** `POST /api/jobs` */
   readonly name: string;
   readonly by: 'organisation' | 'operator';

@@ -464,6 +464,7 @@ describe('slow and endless servers', () => {
     const work = attachFilesToSourcingEvent({
       database,
       storage,
+      secrets: createSecretBox(Buffer.alloc(32)),
       clock: systemClock,
       log: silentLogger,
       settings: { bodyBytesMax, fileBytesMax: 1_000_000_000 },

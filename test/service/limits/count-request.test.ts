@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createRequestCounter } from '#service/limits/count-request.ts';
+import { specProfile } from '#service/profile/spec-profile.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
 
@@ -25,7 +26,7 @@ test('passes the requests that the model passes, with the same remaining quota a
   await fc.assert(
     fc.asyncProperty(steps, async (script) => {
       const clock = createManualClock();
-      const count = createRequestCounter({ database, clock });
+      const count = createRequestCounter({ database, profile: specProfile, clock });
       const apiKeyId = randomUUID();
       const passed: number[] = [];
       let quotas = [3, 5];
@@ -71,7 +72,7 @@ test('a clock that was set back, or is behind in another process, frees no quota
   const call = { limit: 'suppliers', path: '/api/manage/suppliers' } as const;
   const start = Date.UTC(2030, 0, 1);
   const [ahead, behind] = [start + 50_000, start].map((ms) =>
-    createRequestCounter({ database, clock: createManualClock(ms) }),
+    createRequestCounter({ database, profile: specProfile, clock: createManualClock(ms) }),
   );
   expect((await ahead?.(caller, call))?.refusal).toBeUndefined();
   expect((await behind?.(caller, call))?.refusal).toBeUndefined();
@@ -87,10 +88,14 @@ test('a clock that was far ahead and was corrected refuses for one window at mos
   };
   const call = { limit: 'suppliers', path: '/api/manage/suppliers' } as const;
   const start = Date.UTC(2030, 0, 1);
-  const wrong = createRequestCounter({ database, clock: createManualClock(start + 24 * 3_600_000) });
+  const wrong = createRequestCounter({
+    database,
+    profile: specProfile,
+    clock: createManualClock(start + 24 * 3_600_000),
+  });
   for (const _ of [1, 2]) expect((await wrong(caller, call)).refusal).toBeUndefined();
   const clock = createManualClock(start);
-  const right = createRequestCounter({ database, clock });
+  const right = createRequestCounter({ database, profile: specProfile, clock });
   expect((await right(caller, call)).refusal?.recovery).toEqual({ do: 'retry', afterMs: 60_000 });
   clock.advance(60_000);
   for (const _ of [1, 2]) expect((await right(caller, call)).refusal).toBeUndefined();
@@ -98,7 +103,7 @@ test('a clock that was far ahead and was corrected refuses for one window at mos
 });
 
 test('many requests at once on several connections use exactly the quota', async () => {
-  const count = createRequestCounter({ database, clock: createManualClock() });
+  const count = createRequestCounter({ database, profile: specProfile, clock: createManualClock() });
   const caller = {
     organisationId: randomUUID(),
     apiKeyId: randomUUID(),

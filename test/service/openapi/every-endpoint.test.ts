@@ -170,6 +170,7 @@ test('webhooks, files and jobs', async () => {
     })
   ).created_entity;
   await job('update-sourcing-event', { sourcing_event: event, description: 'For two sites' });
+  await job('update-sourcing-events', { sourcing_event: event, description: 'For two sites and a depot' });
   await job('attach-files-to-sourcing-event', {
     sourcing_event: event,
     files: [...attached, { file_name: 'b.txt', url: 'https://localhost:1/b.txt' }],

@@ -5,6 +5,7 @@ import { parse } from 'yaml';
 import { listen } from '#platform/http/server.ts';
 import { createApiDocuments } from '#service/openapi/api-documents.ts';
 import { serveDocuments } from '#service/openapi/serve-documents.ts';
+import { specProfile } from '#service/profile/spec-profile.ts';
 import { request } from '../../harness/request.ts';
 import { startTestService } from '../../harness/test-service.ts';
 
@@ -56,7 +57,7 @@ describe('the root', () => {
 
   test('redirects below the path of the public address', async () => {
     const app = express();
-    serveDocuments(app, { publicUrl: 'https://example.com/sourcing' });
+    serveDocuments(app, { profile: specProfile, publicUrl: 'https://example.com/sourcing' });
     const server = await listen(app, { host: '127.0.0.1', port: 0 });
     onTestFinished(() => server.close(0));
     expect((await request('GET', server.url)).headers.get('location')).toBe('/sourcing/docs');

@@ -14,6 +14,9 @@
  * before `(`; a name in brackets is always a column. The value of a comparison is 1 or 0. Comparisons are not chained:
  * `1 < 2 < 3` is refused.
  *
+ * The sheet's names that are no plain words (`Unit Price`, `Price (EUR)`) can be given to the reader as `bareNames`. Where
+ * one of them stands, the longest is read as one column.
+ *
  * Reading takes time in proportion to the length. Both the length and the nesting are limited, so a hostile text leads
  * to an error message and not to a stack overflow. A long chain (`a + b + c ...`) is one node: it does not nest.
  */
@@ -70,6 +73,52 @@ const comparisons: ReadonlyMap<string, Comparison> = new Map([
   ['>=', '>='],
 ]);
 
+/** Longer names stand in brackets: this bounds how far the reader looks ahead. */
+const bareLengthMax = 100;
+
+/** The names of a sheet by their characters, to find the longest that stands at a place. */
+export interface BareNames {
+  readonly next: Map<string, BareNames>;
+  isName: boolean;
+}
+
+/**
+ * Collects the names that may stand without brackets although they are no plain words. A number is always a number, and
+ * a space at the end of a name cannot be seen.
+ */
+export function bareNamesOf(names: readonly string[]): BareNames {
+  const root: BareNames = { next: new Map(), isName: false };
+  for (const name of names) {
+    if (plainName.test(name) || /^[\d.]+$/.test(name) || name !== name.trim() || name.length > bareLengthMax) continue;
+    let node = root;
+    for (const character of name.split('')) {
+      const next = node.next.get(character) ?? { next: new Map(), isName: false };
+      node.next.set(character, next);
+      node = next;
+    }
+    node.isName = true;
+  }
+  return root;
+}
+
+const plainName = /^[\p{L}_][\p{L}\p{M}\p{N}_]*$/u;
+const endsInWord = /[\p{L}\p{M}\p{N}_]$/u;
+const beginsInWord = /^[\p{L}\p{M}\p{N}_]/u;
+
+/** The longest of the names that stands at `start` and does not end inside of a word; undefined: none does. */
+function bareNameAt(text: string, start: number, names: BareNames): string | undefined {
+  let longest: string | undefined;
+  let node: BareNames | undefined = names;
+  for (let end = start; ; end += 1) {
+    if (node.isName) {
+      const name = text.slice(start, end);
+      if (!endsInWord.test(name) || !beginsInWord.test(text.slice(end, end + 2))) longest = name;
+    }
+    node = node.next.get(text[end] ?? '');
+    if (!node) return longest;
+  }
+}
+
 /** A column's name as messages show it: in brackets, and shortened if it is long. */
 export function columnLabel(name: string): string {
   return `[${clip(name)}]`;
@@ -80,15 +129,22 @@ function clip(text: string): string {
   return characters.length <= 60 ? characters.join('') : `${characters.slice(0, 60).join('')}…`;
 }
 
-/** Reads a formula. The message of a fault names the character (from 1) and what was expected there. Never throws. */
-export function parseFormula(text: string): { ok: true; formula: Formula } | { ok: false; message: string } {
+/**
+ * Reads a formula. The message of a fault names the character (from 1) and what was expected there. `usesBareNames` says
+ * whether one of `bareNames` was found. Never throws.
+ */
+export function parseFormula(
+  text: string,
+  bareNames?: BareNames,
+): { ok: true; formula: Formula; usesBareNames: boolean } | { ok: false; message: string } {
   if (text.length > formulaLengthMax)
     return { ok: false, message: `a formula has at most ${formulaLengthMax} characters, this one has ${text.length}` };
   try {
-    const tokens = tokenize(text);
+    const tokens = tokenize(text, bareNames);
     if (tokens.length === 1) return { ok: false, message: 'the formula is empty' };
     const parser = new Parser(text, tokens);
-    return { ok: true, formula: { root: parser.parse(), columns: parser.columns } };
+    const formula = { root: parser.parse(), columns: parser.columns };
+    return { ok: true, formula, usesBareNames: tokens.some(({ isBare }) => isBare) };
   } catch (error) {
     if (!(error instanceof SyntaxFault)) throw error;
     const position = Array.from(text.slice(0, error.index)).length + 1;
@@ -135,6 +191,8 @@ interface Token {
   text: string;
   start: number;
   end: number;
+  /** One of the bare names that are no plain words. */
+  isBare?: true;
 }
 
 const space = /\s*/uy;
@@ -142,7 +200,7 @@ const space = /\s*/uy;
 const tokenForm =
   /(\d+(?:\.\d+)?)|([\p{L}_][\p{L}\p{M}\p{N}_]*)|\[((?:[^\]]|\]\])*)\](?!\])|(<>|!=|<=|>=|[-+*/(),=<>])/uy;
 
-function tokenize(text: string): Token[] {
+function tokenize(text: string, bareNames: BareNames | undefined): Token[] {
   const tokens: Token[] = [];
   let index = 0;
   for (;;) {
@@ -150,6 +208,12 @@ function tokenize(text: string): Token[] {
     space.test(text);
     index = space.lastIndex;
     if (index === text.length) break;
+    const bare = bareNames && bareNameAt(text, index, bareNames);
+    if (bare !== undefined) {
+      tokens.push({ kind: 'column', text: bare, start: index, end: index + bare.length, isBare: true });
+      index += bare.length;
+      continue;
+    }
     tokenForm.lastIndex = index;
     const match = tokenForm.exec(text);
     if (!match) throw unreadable(text, index);
