@@ -66,8 +66,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'only the first page of the supplier list is read',
     file: 'pull/suppliers/pull-supplier-list.ts',
-    from: 'at = { next: page.next };',
-    to: 'return { ids, rows, count: undefined };',
+    from: 'counts.add(count);',
+    to: 'counts.add(count);\n    break;',
   },
   {
     name: 'one audit that lacks a record is enough',

@@ -5,8 +5,8 @@ const faults: readonly Omit<PlantedFault, 'by'>[] = [
   {
     name: 'intake: what may have arrived is sent again without a search',
     file: 'intake/look-stage.ts',
-    from: 'page <= listPagesMost;',
-    to: 'page > listPagesMost;',
+    from: 'pages += 1;\n    const recent',
+    to: 'break;\n    const recent',
   },
   {
     name: 'intake: the search does not wait for a POST that is worked on late',
