@@ -101,7 +101,7 @@ async function openBridge(
   registerStatusMetrics({ settings, database, clock, registry });
 
   opened.defer(() => signals.close(graceMs()));
-  const readiness = { database: () => database.query('select 1'), queue: () => signals.ping() };
+  const readiness = { database: () => database.query('select 1') };
   // Before any work begins: a console that no one could log in to stops the start.
   const publicName = settings.console_url === undefined ? [] : [new URL(settings.console_url).hostname];
   const names = [settings.console_host, ...publicName, ...settings.console_names];

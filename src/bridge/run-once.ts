@@ -140,10 +140,9 @@ interface Worker {
 /** Collects the workers, to be called directly. A signal needs no queue: SQL shows what is due. */
 function directSignals(workers: Map<string, Worker>): Signals {
   return {
-    signal: async () => false,
-    signalHere: async () => false,
+    signal: async () => undefined,
+    wakeHere: () => undefined,
     work: (lane, { concurrency }, work) => void workers.set(lane, { concurrency, work }),
-    ping: async () => undefined,
     close: async () => undefined,
   };
 }

@@ -52,9 +52,6 @@ export interface Installation {
   close(): Promise<void>;
 }
 
-/** Short, so that work continues soon after a kill. Work that takes longer renews its lock. */
-const queueLockMs = 5_000;
-
 /**
  * Opens everything. When one part fails, the parts that were opened before are closed. `signal` ends the attempts to
  * reach a database server that does not answer. With `existing` no embedded database is made: a command beside a program
@@ -121,10 +118,10 @@ export async function openInstallation(
       const { createSignals } = await import('#platform/queue.ts');
       const signals = await createSignals({
         redisUrl: configuration.redis_url,
+        database: open.database,
         databaseUrl: open.url,
         namespace: `${program}_queue`,
         log,
-        lockMs: queueLockMs,
       });
       // The program that uses them closes them with its own grace time, unless it failed to start.
       closing.defer(() => signals.close(0));
@@ -155,7 +152,7 @@ export async function publishAuthority(caPem: string, file: string): Promise<voi
 /** Where this installation keeps its data and its queue, in words for people. */
 export function storageOf({ open, configuration }: Installation): string {
   const database = open.kind === 'embedded' ? 'embedded PostgreSQL' : 'PostgreSQL server';
-  return `${database}, queue on ${configuration.redis_url ? 'Redis' : 'PostgreSQL'}`;
+  return `${database}, wake-ups over ${configuration.redis_url ? 'Redis' : 'PostgreSQL'}`;
 }
 
 async function createStorage({ service: { files } }: Configuration, dataDir: string): Promise<FileStorage> {

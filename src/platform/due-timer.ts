@@ -24,7 +24,7 @@ export interface DueTimer {
 export function createDueTimer(
   deps: SweptLane & {
     nextMoment: (now: Timestamp) => Promise<Timestamp | undefined>;
-    signals: Pick<Signals, 'signal'>;
+    signals: Pick<Signals, 'wakeHere'>;
     clock: Clock;
     log: Logger;
   },
@@ -37,20 +37,20 @@ export function createDueTimer(
     while (!closing.signal.aborted) {
       waiting = new AbortController();
       const signal = AbortSignal.any([waiting.signal, closing.signal]);
-      const waitMs = await signalDue();
+      const waitMs = await wakeDue();
       await clock.sleep(waitMs, signal).catch(() => undefined);
     }
   }
 
   /**
-   * Signals what is due and returns how long to wait for the next due time. While the database is down it returns the
+   * Wakes what is due and returns how long to wait for the next due time. While the database is down it returns the
    * longest wait; the first sweep that reaches the database again has the timer look again.
    */
-  async function signalDue(): Promise<number> {
+  async function wakeDue(): Promise<number> {
     try {
       // In this order: what becomes due between the two statements is found by the second.
       const moment = await nextMoment(timestampNow(clock));
-      await signals.signal(lane, await due());
+      signals.wakeHere(lane, await due());
       if (moment === undefined) return waitMaxMs;
       // The moment may have passed while the database was asked what is due: then the wait is 0.
       return Math.min(waitMaxMs, Math.max(0, Math.ceil(microsFromTimestamp(moment) / 1000) - clock.nowMs()));

@@ -1,143 +1,93 @@
 /**
- * The queue: it wakes the workers of a lane for a key, in this process or another, and spreads the work. It is never
- * the record of what is due: that stands in SQL, and the caller's sweep signals it again, so the queue may be flushed
- * or lost at any moment. BullMQ implements it, on Redis or on PostgreSQL.
+ * Wakes work. What is due stands in SQL; every process finds it there for its own lanes, by its sweep, and works it under
+ * leases and row claims. A wake-up only makes that sooner, in this process or in another: over Redis (BullMQ) where there
+ * is one, else over the database (NOTIFY). So Redis may be away, flushed, read-only or of the wrong kind: that costs the
+ * seconds until the next sweep.
  */
-import { AppError, errorText } from './errors.ts';
+import type { Database } from './database/database.ts';
 import type { Logger } from './log.ts';
+import type { Carrier } from './queue/carrier.ts';
 import { createLane, type Lane, type Work } from './queue/lane.ts';
-import { createLaneQueues } from './queue/lane-queues.ts';
+import { createNotifyCarrier } from './queue/notify-carrier.ts';
 import { createOutageLog } from './queue/outage-log.ts';
-import { openPostgresBackend } from './queue/postgres-backend.ts';
-import { type RunningLane, startLane } from './queue/running-lane.ts';
-import { answerTimeoutMs, within } from './queue/within.ts';
+import { within } from './queue/within.ts';
 
 export type { Work } from './queue/lane.ts';
 
 export interface Signals {
   /**
-   * Wakes the worker of `lane` for each key. Call it after the change that made the key due was committed. Signals for
-   * a key that waits already are coalesced. Signals that arrive while the key is being worked, however many, cause one
-   * more run after it. Keys are printable text.
-   *
-   * Resolves within 2 s to whether the queue is known to hold them, and never rejects: when it does not hold them, the
-   * sweep signals them later, and the caller could do no more.
+   * Wakes the lane's work for each key. Call it after the change that made the key due was committed. In a process that
+   * works the lane, the work begins here, after the run of the key that may be going on; only what this process has no room
+   * for goes to others, too. Signals for a key that waits already are coalesced. Keys are printable text. Resolves within
+   * 2 s, and never rejects: what is lost here is found by a sweep.
    */
-  signal(lane: string, keys: readonly string[]): Promise<boolean>;
+  signal(lane: string, keys: readonly string[]): Promise<void>;
+  /** The same, in this process alone: what others are to work, their own sweeps find. */
+  wakeHere(lane: string, keys: readonly string[]): void;
   /**
-   * The same, past the queue where this process works the lane: it works each key at once, after the run of that key that
-   * it may be in. For work that may run twice at once in two processes: it claims its rows one by one, or it takes a lease
-   * and looks again, once it has released it, for what was signalled meanwhile. What is more than `concurrency` goes to the
-   * queue, and so does a key whose work is cut short.
-   */
-  signalHere(lane: string, keys: readonly string[]): Promise<boolean>;
-  /**
-   * Works a lane in this process, up to `concurrency` keys at a time and never one key twice at once, here or in
-   * another process. Between two processes the queue cannot guarantee the latter: a process that hung for 20 s, or a
-   * Redis that was flushed during a run, can break it. So the work guards what it writes in SQL.
-   *
-   * Returns at once; work starts when the backend is connected. Call it once for a lane.
+   * Works a lane in this process, up to `concurrency` keys at a time and never one key twice at once. Two processes may
+   * work one key at once: the work guards what it writes in SQL. Call it once for a lane.
    */
   work(lane: string, options: { concurrency: number }, work: Work): void;
-  /** Rejects, within 2 s, with an AppError `unavailable` when the backend does not answer. */
-  ping(): Promise<void>;
   /**
-   * Takes no more work, aborts the signal of the work that runs and waits for it up to `graceMs` (default 10 s). Then
-   * it closes the connections. A key whose work was cut short goes back to the queue. Never rejects.
+   * Begins no more work, aborts the signal of the work that runs and waits for it up to `graceMs` (default 10 s). What was
+   * cut short goes to other processes. Never rejects.
    */
   close(graceMs?: number): Promise<void>;
 }
 
 export interface SignalsOptions {
-  /** Set: BullMQ on this Redis or Valkey. Not set: on the PostgreSQL of `databaseUrl`. */
+  /** Set: wake-ups travel over this Redis or Valkey. Not set: over the database. */
   redisUrl?: string | undefined;
+  database: Database;
   databaseUrl: string;
-  /** Prefix of every Redis key, or name of the PostgreSQL schema: letters, digits and underscores. */
+  /** Prefix of every Redis key, or name of the database's channel: letters, digits and underscores. */
   namespace: string;
   log: Logger;
-  /** Connections on PostgreSQL that signals may use at once; the locks have one more, and each lane worked here two. */
-  poolMax?: number;
-  /**
-   * How long a process may be silent before its keys go to other processes (default 20 s). The keys of a process that
-   * died are free after 1.5 times that at most. Every process must have the same value.
-   */
-  lockMs?: number;
 }
 
-/**
- * Connects the queue. On PostgreSQL it creates its tables first and rejects when that fails. On Redis it waits 2 s at
- * most and continues without a connection: the sweep repeats the signals, and the workers connect when Redis is up.
- */
+/** Waits 2 s at most for Redis, and goes on without it. */
 export async function createSignals(options: SignalsOptions): Promise<Signals> {
-  const { log, namespace, databaseUrl, redisUrl, poolMax = 2, lockMs = 20_000 } = options;
-  const outages = createOutageLog(log, 'the queue');
-  const common = { namespace, lockMs, connectMs: answerTimeoutMs, reportError: outages.report };
-  const backend = redisUrl
-    ? await (await import('./queue/redis-backend.ts')).openRedisBackend({ ...common, redisUrl })
-    : await openPostgresBackend({ ...common, databaseUrl, poolMax }).catch((error: unknown) => {
-        throw error instanceof AppError ? error : unavailable(error);
-      });
-  const queues = createLaneQueues(backend, outages.report);
-  const lanes: RunningLane[] = [];
-  const lanesHere = new Map<string, Lane>();
-  /** Keys that are on their way to the queue, because their work here was cut short. */
-  const givenBack = new Set<Promise<unknown>>();
+  const { log, redisUrl, namespace } = options;
+  const outages = createOutageLog(log, redisUrl === undefined ? 'the connection for wake-ups' : 'Redis');
+  const reportError = outages.report;
+  const carrier: Carrier =
+    redisUrl === undefined
+      ? createNotifyCarrier({ ...options, applicationName: namespace, reportError })
+      : await (await import('./queue/redis-carrier.ts')).openRedisCarrier({ redisUrl, namespace, reportError });
+  const lanes = new Map<string, Lane>();
   let closing: Promise<void> | undefined;
 
   async function close(graceMs: number): Promise<void> {
-    await Promise.all(lanes.map((lane) => lane.close(graceMs, () => backend.isConnected())));
-    await Promise.all(givenBack);
-    await queues.close();
-    await within(answerTimeoutMs, backend.close()).catch(outages.report);
+    const left = [...lanes].map(([name, lane]) => ({ name, lane, keys: lane.stop() }));
+    await within(graceMs, Promise.all(left.map(({ lane }) => lane.idle()))).catch(() => undefined);
+    await carrier.stopReceiving();
+    await Promise.all(left.map(({ name, keys }) => (keys.length > 0 ? carrier.send(name, keys) : undefined)));
+    await carrier.close();
     outages.close();
   }
 
-  async function signal(lane: string, keys: readonly string[]): Promise<boolean> {
-    if (keys.length === 0) return true;
-    if (closing || !backend.isConnected()) return false;
-    return queues.send(lane, keys);
-  }
-
   return {
-    signal,
-
-    async signalHere(name, keys) {
-      const lane = lanesHere.get(name);
-      if (!lane || closing) return signal(name, keys);
-      const giveBack = (key: string) => void givenBack.add(queues.send(name, [key]));
-      return signal(
-        name,
-        keys.filter((key) => !lane.workHere(key, giveBack)),
-      );
+    async signal(name, keys) {
+      const lane = closing ? undefined : lanes.get(name);
+      const others: string[] = [];
+      for (const key of keys) {
+        if (!lane?.hasRoom()) others.push(key);
+        lane?.wake(key);
+      }
+      if (others.length > 0) await carrier.send(name, others);
     },
-
+    wakeHere(name, keys) {
+      for (const key of keys) lanes.get(name)?.wake(key);
+    },
     work(name, { concurrency }, work) {
       const lane = createLane(name, { concurrency, work, log });
-      lanesHere.set(name, lane);
-      const open = () => {
-        const worker = backend.openWorker(name, concurrency, lane.handle);
-        worker.on('lockRenewalFailed', (ids) => lane.lockLost(ids));
-        return worker;
-      };
-      lanes.push(startLane(lane, open, outages.report));
+      lanes.set(name, lane);
+      carrier.receive(name, (key) => lane.wake(key));
     },
-
-    async ping() {
-      await within(answerTimeoutMs, backend.ping()).catch((error: unknown) => {
-        throw unavailable(error);
-      });
-    },
-
     close(graceMs = 10_000) {
       closing ??= close(graceMs);
       return closing;
     },
   };
-}
-
-function unavailable(cause: unknown): AppError {
-  return new AppError('unavailable', 'The queue does not answer.', {
-    message: `the queue does not answer: ${errorText(cause)}`,
-    cause,
-  });
 }

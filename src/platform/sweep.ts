@@ -1,6 +1,6 @@
 /**
- * The sweep: at a fixed interval it asks SQL what is due and signals it. The queue may lose everything at any moment:
- * what the sweep finds is enough to continue all work.
+ * The sweep: at a fixed interval a process asks SQL what is due for its own lanes, and works it. Wake-ups may be lost at any
+ * moment: what the sweep finds is enough to continue all work.
  */
 import { setInterval } from 'node:timers';
 import type { Logger } from './log.ts';
@@ -32,8 +32,7 @@ export function createSweep(options: {
 }): Sweep {
   const { signals, lanes, log } = options;
   const sweepLane = async ({ lane, due }: SweptLane) => {
-    const keys = await due();
-    if (keys.length > 0) await signals.signal(lane, keys);
+    signals.wakeHere(lane, await due());
   };
   /** Sweeps every lane, also when others fail; returns the errors. */
   const sweepOnce = async (): Promise<unknown[]> => {

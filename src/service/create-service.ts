@@ -166,7 +166,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   const application = createApplication({
     log,
     registry: deps.registry,
-    readiness: { database: () => database.query('select 1'), queue: () => signals.ping() },
+    readiness: { database: () => database.query('select 1') },
     cors: { origins: settings.corsOrigins ?? [], paths: corsPaths },
     errorForm: (error, path) => (path.startsWith('/api/') ? profile.errors?.answer(error) : undefined),
     trustsProxy: settings.connections?.isTrustedProxy,

@@ -14,21 +14,21 @@ export type WorkOnNext = (key: string, signal: AbortSignal) => Promise<boolean>;
 
 /**
  * Creates the worker of a lane: it works on a key until nothing is left, or until the piece in which the turn ends. Then
- * it signals the key, which is worked again after those that wait. If the queue does not take the signal, it goes on.
+ * it wakes the key, which is worked again after those that wait.
  */
 export function inTurns(
-  { signals, clock }: { signals: Pick<Signals, 'signal'>; clock: Pick<Clock, 'nowMs'> },
+  { signals, clock }: { signals: Pick<Signals, 'wakeHere'>; clock: Pick<Clock, 'nowMs'> },
   { lane, turnMs }: { lane: ServiceLane; turnMs: number },
   workOnNext: WorkOnNext,
 ): Work {
   return async (key, signal) => {
-    let beganMs = clock.nowMs();
+    const beganMs = clock.nowMs();
     while (!signal.aborted && (await workOnNext(key, signal))) {
       // A clock that was set back ends the turn, too.
       const isOver = Math.abs(clock.nowMs() - beganMs) >= turnMs;
       if (!isOver || signal.aborted) continue;
-      if (await signals.signal(lane, [key])) return;
-      beganMs = clock.nowMs();
+      signals.wakeHere(lane, [key]);
+      return;
     }
   };
 }

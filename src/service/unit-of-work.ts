@@ -25,7 +25,7 @@ export type RunUnitOfWork = <T>(work: (unit: UnitOfWork) => Promise<T>) => Promi
 /** Creates the function that runs units of work. */
 export function createUnitOfWork(deps: {
   database: Pick<Database, 'transaction'>;
-  signals: Pick<Signals, 'signal' | 'signalHere'>;
+  signals: Pick<Signals, 'signal'>;
 }): RunUnitOfWork {
   return async (work) => {
     let woken = new Map<ServiceLane, Set<string>>();
@@ -40,11 +40,8 @@ export function createUnitOfWork(deps: {
         },
       });
     });
-    // Not awaited: the work is committed, and the sweep finds what a lost signal would have woken. Deliveries are claimed
-    // one by one, so two processes may send those of one webhook at once.
-    for (const [lane, keys] of woken)
-      if (lane === 'deliveries') void deps.signals.signalHere(lane, [...keys]);
-      else void deps.signals.signal(lane, [...keys]);
+    // Not awaited: the work is committed, and the sweep finds what a lost signal would have woken.
+    for (const [lane, keys] of woken) void deps.signals.signal(lane, [...keys]);
     return result;
   };
 }

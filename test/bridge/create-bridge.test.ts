@@ -25,7 +25,12 @@ async function depsOf(settings: Record<string, unknown>) {
       dataDir: await scratchFolder(),
       sweepMs: 600_000,
       database: db.database,
-      signals: await createSignals({ databaseUrl: db.url, namespace: 'bridge_queue', log: silentLogger }),
+      signals: await createSignals({
+        database: db.database,
+        databaseUrl: db.url,
+        namespace: 'bridge_queue',
+        log: silentLogger,
+      }),
       fetch: testOutgoing().fetch,
       secrets: createSecretBox(Buffer.alloc(32, 7)),
       clock: systemClock,

@@ -34,7 +34,12 @@ export async function startTestBridge(
     dataDir,
     sweepMs: options.sweepMs ?? 600_000,
     database: db.database,
-    signals: await createSignals({ databaseUrl: db.url, namespace: 'bridge_queue', log: silentLogger }),
+    signals: await createSignals({
+      database: db.database,
+      databaseUrl: db.url,
+      namespace: 'bridge_queue',
+      log: silentLogger,
+    }),
     fetch: testOutgoing().fetch,
     secrets: options.secrets ?? createSecretBox(Buffer.alloc(32, 7)),
     role: options.role ?? 'all',

@@ -14,10 +14,7 @@ test('work that becomes due while the database is asked is signalled, also when 
     clock,
     log: silentLogger,
     signals: {
-      signal: async (_lane, keys) => {
-        signalled.push(...keys);
-        return true;
-      },
+      wakeHere: (_lane, keys) => void signalled.push(...keys),
     },
     nextMoment: async (now) => {
       const moment = timestampFromMicros(dueMs * 1_000);

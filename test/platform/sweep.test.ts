@@ -8,7 +8,9 @@ function startSweep(options: { lanes?: SweptLane[]; everyMs?: number; also?: () 
   const signalled: [string, readonly string[]][] = [];
   const lines: string[] = [];
   const signals = {
-    signal: async (lane: string, keys: readonly string[]) => signalled.push([lane, keys]) > 0,
+    wakeHere: (lane: string, keys: readonly string[]) => {
+      if (keys.length > 0) signalled.push([lane, keys]);
+    },
   } as Partial<Signals> as Signals;
   const sweep = createSweep({
     signals,

@@ -1,17 +1,14 @@
 import { expect, test } from 'vitest';
 import { inTurns } from '#service/turns.ts';
 
-/** A worker whose pieces of work take 100 ms each, and a queue that holds the keys that were signalled. */
-function start({ turnMs, takes = true }: { turnMs: number; takes?: boolean }) {
+/** A worker whose pieces of work take 100 ms each, and a queue that holds the keys that were woken. */
+function start({ turnMs }: { turnMs: number }) {
   let nowMs = 1_000;
   const worked: string[] = [];
   const queue: string[] = [];
   const left = new Map<string, number>();
   const signals = {
-    signal: async (_lane: string, keys: readonly string[]) => {
-      if (takes) queue.push(...keys);
-      return takes;
-    },
+    wakeHere: (_lane: string, keys: readonly string[]) => void queue.push(...keys),
   };
   const work = inTurns({ signals, clock: { nowMs: () => nowMs } }, { lane: 'jobs', turnMs }, async (key) => {
     const count = left.get(key) ?? 0;
@@ -42,13 +39,6 @@ test('with turns of no length each piece is a turn', async () => {
   queue.push('A', 'B');
   await runQueue();
   expect(worked.join('')).toBe('ABABAB');
-});
-
-test('if the queue does not take the signal, the worker goes on until nothing is left', async () => {
-  const { worked, left, work, running } = start({ turnMs: 0, takes: false });
-  left.set('A', 5);
-  await work('A', running.signal);
-  expect(worked).toHaveLength(5);
 });
 
 test('a worker that is to stop begins no other piece, and signals nothing', async () => {

@@ -43,34 +43,36 @@ export class SimulatedQueue {
     const here = new Map<string, Worker>();
     const waitingHere = new Set<string>();
     const turns = new Map<string, Promise<void>>();
-    const signal: Signals['signal'] = (lane, keys) =>
+    const send = (lane: string, keys: readonly string[]) =>
       process.beyond(`signal ${lane} ${keys.join(' ')}`, { toMs: 0.5, fromMs: 0.5 }, () => {
         for (const key of keys) {
           if (this.#world.chaos && this.#random.chance(this.#faults.lost)) continue;
           this.#wake(lane, key);
         }
-        return true;
       });
-    return {
-      signal,
-      signalHere: async (lane, keys) => {
-        const worker = here.get(lane);
-        if (!worker || closed) return signal(lane, keys);
-        for (const key of keys) {
-          const id = `${lane} ${key}`;
-          if (waitingHere.has(id)) continue;
-          waitingHere.add(id);
-          const turn = (turns.get(id) ?? Promise.resolve()).then(async () => {
-            waitingHere.delete(id);
-            this.#world.log(process.id, `works ${id}, past the queue`);
-            await worker.work(key, new AbortController().signal).catch((error: unknown) => {
-              this.#world.log(process.id, `work of ${id} failed: ${String(error)}`);
-            });
+    const wakeHere: Signals['wakeHere'] = (lane, keys) => {
+      const worker = here.get(lane);
+      if (!worker || closed) return;
+      for (const key of keys) {
+        const id = `${lane} ${key}`;
+        if (waitingHere.has(id)) continue;
+        waitingHere.add(id);
+        const turn = (turns.get(id) ?? Promise.resolve()).then(async () => {
+          waitingHere.delete(id);
+          this.#world.log(process.id, `works ${id}, woken here`);
+          await worker.work(key, new AbortController().signal).catch((error: unknown) => {
+            this.#world.log(process.id, `work of ${id} failed: ${String(error)}`);
           });
-          turns.set(id, turn);
-        }
-        return true;
+        });
+        turns.set(id, turn);
+      }
+    };
+    return {
+      signal: async (lane, keys) => {
+        if (here.has(lane) && !closed) wakeHere(lane, keys);
+        else await send(lane, keys);
       },
+      wakeHere,
       work: (lane, { concurrency }, work) => {
         // Code of a dead process still runs to its next await.
         if (!process.alive) return;
@@ -95,7 +97,6 @@ export class SimulatedQueue {
         process.whenDead.push(() => this.#remove(lane, worker));
         for (const key of this.#waiting) this.#world.after(1, () => this.#start(key));
       },
-      ping: async () => undefined,
       close: async () => {
         closed = true;
         for (const controller of controllers) controller.abort(new Error('the process is stopping'));

@@ -14,12 +14,11 @@ export async function prepareIntakes(deps: Omit<BridgeDeps, 'signals' | 'role'>,
   const { acquireLease, intakes } = await prepareBridge({ ...deps, role: 'intake' }, opened);
   let pull: Work | undefined;
   const signals: Signals = {
-    signal: async () => false,
-    signalHere: async () => false,
+    signal: async () => undefined,
+    wakeHere: () => undefined,
     work: (lane, _options, work) => {
       if (lane === lanes.suppliers) pull = work;
     },
-    ping: async () => undefined,
     close: async () => undefined,
   };
   const all = { ...deps, signals };

@@ -50,7 +50,7 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     settings.sources.map((source) => {
       const ownFlows = settings.flows.filter((flow) => flow.source === source.name);
       const flows = ownFlows.map(({ name }) => name);
-      const wakeFlows = () => void signals.signalHere(lanes.push, flows);
+      const wakeFlows = () => void signals.signal(lanes.push, flows);
       const watches = new Map(
         source.feeds.map((name) => {
           const needed = neededFields(ownFlows, name);

@@ -79,7 +79,7 @@ export async function startReceive(
     signingKeys,
     refusals,
     sources,
-    wakePull: (key) => void signals.signalHere(lanes.pull, [key]),
+    wakePull: (key) => void signals.signal(lanes.pull, [key]),
   });
   endpoint.addDirect(route);
   const tokenGuard = createTokenGuard({

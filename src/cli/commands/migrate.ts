@@ -1,5 +1,5 @@
 /**
- * `migrate service` and `migrate bridge`: brings the tables of a program and of its queue up to date under the role that
+ * `migrate service` and `migrate bridge`: brings the tables of a program up to date under the role that
  * owns them, and lets the role of `database_url` work with them. A program whose own role may change tables does the
  * same at its start, and needs no such command.
  */
@@ -9,7 +9,6 @@ import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { grantWork } from '#platform/database/grants.ts';
 import { AppError } from '#platform/errors.ts';
 import { createLogger } from '#platform/log.ts';
-import { migrateQueue } from '#platform/queue/postgres-backend.ts';
 import { migrateService } from '#service/create-service.ts';
 import { readConfiguration } from '../configuration.ts';
 
@@ -22,11 +21,7 @@ export type MigratedProgram = keyof typeof programs;
 
 /** Throws an AppError `invalid` without a database server in the settings, and what the migrations throw. */
 export async function runMigrate(program: MigratedProgram, options: { config?: string }): Promise<number> {
-  const {
-    database_url: workUrl,
-    migration_database_url: ownerUrl,
-    redis_url: redisUrl,
-  } = readConfiguration(options.config);
+  const { database_url: workUrl, migration_database_url: ownerUrl } = readConfiguration(options.config);
   if (workUrl === undefined)
     throw new AppError('invalid', 'migrate needs database_url: the embedded database is migrated by each start.');
   const url = ownerUrl ?? workUrl;
@@ -34,11 +29,9 @@ export async function runMigrate(program: MigratedProgram, options: { config?: s
   const database = createDatabase({ url, log, applicationName: `migrate ${program}`, poolMax: 1 });
   try {
     await programs[program](database);
-    const queue = `${program}_queue`;
-    if (redisUrl === undefined) await migrateQueue(url, queue);
     const [owner, worker] = [url, workUrl].map((text) => decodeURIComponent(parseDatabaseUrl(text).username));
     if (worker !== undefined && worker !== '' && worker !== owner) {
-      await grantWork(database, [program, queue], worker);
+      await grantWork(database, [program], worker);
       console.log(`The tables of the ${program} are up to date, and ${worker} may work with them.`);
     } else console.log(`The tables of the ${program} are up to date.`);
     return 0;

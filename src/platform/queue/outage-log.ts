@@ -1,7 +1,7 @@
 /** One warning for each outage, however many connections notice it and however often each of them tries again. */
 import { errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
-import type { ReportError } from './backend.ts';
+import type { ReportError } from './carrier.ts';
 
 /** An outage is over when no error was reported for this long. */
 const quietMs = 30_000;

@@ -23,7 +23,7 @@ export interface RoundTimers {
 export function createRoundTimers(deps: {
   database: Database;
   runUnitOfWork: RunUnitOfWork;
-  signals: Pick<Signals, 'signal'>;
+  signals: Pick<Signals, 'wakeHere'>;
   clock: Clock;
   log: Logger;
 }): RoundTimers {

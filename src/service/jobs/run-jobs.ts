@@ -43,7 +43,7 @@ const isDue = (now: string) => `(j.status = 'PENDING' or (j.status = 'RUNNING' a
 
 interface Deps extends AttachDeps {
   runUnitOfWork: RunUnitOfWork;
-  signals: Pick<Signals, 'signal'>;
+  signals: Pick<Signals, 'wakeHere'>;
   secrets: SecretBox;
   log: Logger;
 }

@@ -17,7 +17,7 @@ import { isWorthRepeating, type RunUnitOfWork } from '../unit-of-work.ts';
 
 interface Deps {
   runUnitOfWork: RunUnitOfWork;
-  signals: Pick<Signals, 'signal'>;
+  signals: Pick<Signals, 'wakeHere'>;
   database: Sql;
   clock: Clock;
   log: Logger;

@@ -32,7 +32,7 @@ import { attemptDelivery, openReceiver, type Receiver, type SenderDeps } from '.
 export interface DelivererDeps extends SenderDeps {
   database: Database;
   secrets: SecretBox;
-  signals: Pick<Signals, 'signal'>;
+  signals: Pick<Signals, 'wakeHere'>;
   log: Logger;
   registry: Registry;
   /** 0 to 1, for the jitter of retries. */

@@ -24,13 +24,12 @@ async function start(names: readonly string[], noLease: () => Promise<undefined>
   const concurrency = new Map<string, number>();
   const works = new Map<string, Work>();
   const signals: Signals = {
-    signal: async () => false,
-    signalHere: async () => false,
+    signal: async () => undefined,
+    wakeHere: () => undefined,
     work: (lane, options, work) => {
       concurrency.set(lane, options.concurrency);
       works.set(lane, work);
     },
-    ping: async () => undefined,
     close: async () => undefined,
   };
   const settings = bridgeSettings.parse({

@@ -391,7 +391,7 @@ test('a wait of years is split into waits that a timer can make', async () => {
   const event = await openEvent(alone, [{ ends: '2039-01-01T00:00:00Z' }]);
   const waits: number[] = [];
   const { database } = alone.service.db;
-  const signals = { signal: async () => true, signalHere: async () => true };
+  const signals = { signal: async () => undefined, wakeHere: () => undefined };
   const timers = createRoundTimers({
     database,
     signals,

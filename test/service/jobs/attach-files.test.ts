@@ -492,9 +492,8 @@ describe('slow and endless servers', () => {
 describe('crashes', () => {
   const deps = {
     database,
-    runUnitOfWork: createUnitOfWork({ database, signals: { signal: async () => true, signalHere: async () => true } }),
-    // A queue that takes no signal: the worker goes on.
-    signals: { signal: async () => false },
+    runUnitOfWork: createUnitOfWork({ database, signals: { signal: async () => undefined } }),
+    signals: { wakeHere: () => undefined },
     storage,
     fetch: outgoing.fetch,
     secrets: createSecretBox(Buffer.alloc(32, 7)),

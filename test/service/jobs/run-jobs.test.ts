@@ -181,12 +181,11 @@ test('two workers on one organisation at once, as after a lost queue, run each j
   );
   const runUnitOfWork = createUnitOfWork({
     database,
-    signals: { signal: async () => true, signalHere: async () => true },
+    signals: { signal: async () => undefined },
   });
   const deps = {
     runUnitOfWork,
-    // A queue that takes no signal: the worker goes on.
-    signals: { signal: async () => false },
+    signals: { wakeHere: () => undefined },
     database,
     clock: systemClock,
     log: silentLogger,

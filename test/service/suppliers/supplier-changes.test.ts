@@ -202,9 +202,9 @@ test('two workers on one organisation at once apply each submission once, in ord
   );
   const runUnitOfWork = createUnitOfWork({
     database,
-    signals: { signal: async () => true, signalHere: async () => true },
+    signals: { signal: async () => undefined },
   });
-  const signals = { signal: async () => false };
+  const signals = { wakeHere: () => undefined };
   const work = applySupplierChanges({ runUnitOfWork, signals, database, clock: systemClock, log: silentLogger });
   const { signal } = new AbortController();
   await Promise.all([work(organisation.id, signal), work(organisation.id, signal), work(organisation.id, signal)]);

@@ -34,7 +34,7 @@ export function startSupplierLists(
   const pulls = new Map(
     sources.map((source) => {
       const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
-      const wakeFlows = () => void signals.signalHere(lanes.push, flows);
+      const wakeFlows = () => void signals.signal(lanes.push, flows);
       const client = clientOf(source.name);
       return [source.name, createSupplierListPull({ source, client, database, acquireLease, clock, log, wakeFlows })];
     }),
