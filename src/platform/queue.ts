@@ -31,7 +31,7 @@ export interface Signals {
   work(lane: string, options: { concurrency: number }, work: Work): void;
   /**
    * Begins no more work, aborts the signal of the work that runs and waits for it up to `graceMs` (default 10 s). What was
-   * cut short goes to other processes. Never rejects.
+   * cut short is found by the sweeps of other processes. Never rejects.
    */
   close(graceMs?: number): Promise<void>;
 }
@@ -59,10 +59,8 @@ export async function createSignals(options: SignalsOptions): Promise<Signals> {
   let closing: Promise<void> | undefined;
 
   async function close(graceMs: number): Promise<void> {
-    const left = [...lanes].map(([name, lane]) => ({ name, lane, keys: lane.stop() }));
-    await within(graceMs, Promise.all(left.map(({ lane }) => lane.idle()))).catch(() => undefined);
-    await carrier.stopReceiving();
-    await Promise.all(left.map(({ name, keys }) => (keys.length > 0 ? carrier.send(name, keys) : undefined)));
+    for (const lane of lanes.values()) lane.stop();
+    await within(graceMs, Promise.all([...lanes.values()].map((lane) => lane.idle()))).catch(() => undefined);
     await carrier.close();
     outages.close();
   }

@@ -112,23 +112,6 @@ describe.each(carriers)('wake-ups over $name', ({ name, target }) => {
     await expect.poll(() => begun).toEqual(['a', 'b']);
   });
 
-  test('of work that a stop cuts short go to another process', async () => {
-    const [stopping, other] = [await open(), await open()];
-    const started = Promise.withResolvers<void>();
-    stopping.work(lane, { concurrency: 1 }, async (_key, signal) => {
-      started.resolve();
-      await new Promise((resolve) => signal.addEventListener('abort', resolve));
-    });
-    await stopping.signal(lane, ['cut', 'waiting']);
-    await started.promise;
-    const worked = workLane(other);
-    // Until it listens.
-    const probe = await open();
-    await reaches(probe, worked, 'probe');
-    await stopping.close(1_000);
-    await expect.poll(() => worked).toEqual(expect.arrayContaining(['cut', 'waiting']));
-  });
-
   describe('over a network that fails', () => {
     let proxy: CutOffProxy;
     let url: string;

@@ -4,8 +4,6 @@ export interface Carrier {
   send(lane: string, keys: readonly string[]): Promise<void>;
   /** Calls `wake` for each key that another process sends for the lane. */
   receive(lane: string, wake: (key: string) => void): void;
-  /** Takes no more keys from others: what is sent from now on goes to them. Ends within 2 s, and never rejects. */
-  stopReceiving(): Promise<void>;
   /** Ends within 2 s, also while the server does not answer. Never rejects. */
   close(): Promise<void>;
 }

@@ -24,8 +24,8 @@ export interface Lane {
   wake(key: string): void;
   /** Whether another key would begin at once. */
   hasRoom(): boolean;
-  /** Begins no more work and aborts the work that runs. Returns the keys whose work was left or cut short. */
-  stop(): string[];
+  /** Begins no more work and aborts the work that runs. */
+  stop(): void;
   /** Resolves when no work runs. */
   idle(): Promise<void>;
 }
@@ -72,7 +72,6 @@ export function createLane(
     stop() {
       isStopping = true;
       for (const { controller } of running.values()) controller.abort(new Error('the process is stopping'));
-      return [...new Set([...running.keys(), ...waiting])];
     },
     async idle() {
       await Promise.all([...running.values()].map(({ done }) => done));

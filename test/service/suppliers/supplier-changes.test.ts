@@ -207,7 +207,15 @@ test('two workers on one organisation at once apply each submission once, in ord
   const signals = { wakeHere: () => undefined };
   const work = applySupplierChanges({ runUnitOfWork, signals, database, clock: systemClock, log: silentLogger });
   const { signal } = new AbortController();
-  await Promise.all([work(organisation.id, signal), work(organisation.id, signal), work(organisation.id, signal)]);
+  // A turn may end before all are applied.
+  await eventually('all submissions are processed', async () => {
+    await Promise.all([work(organisation.id, signal), work(organisation.id, signal), work(organisation.id, signal)]);
+    const left = await database.query(
+      `select from service.supplier_submissions where organisation_id = $1 and state = 'UNPROCESSED'`,
+      [organisation.id],
+    );
+    return left.length === 0;
+  });
   expect(await stored(organisation)).toMatchObject([{ name: 'Name 12' }]);
   const headers = await database.query(
     `select change_summary -> 0 ->> 'header' as header, count(*) from service.supplier_submissions
