@@ -181,7 +181,8 @@ const createdBy = text(255, 1)
 
 function isTimeZone(name: string): boolean {
   try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined;
+    new Intl.DateTimeFormat('en', { timeZone: name }).format();
+    return true;
   } catch {
     return false;
   }
@@ -210,7 +211,7 @@ function inOurNames<Sent extends z.ZodType<SentEvent>>(schema: Sent) {
       ...ours,
       ...(contact && { event_contact: contact }),
       ...(schedule && { rounds: schedule }),
-    } as Omit<z.output<Sent>, PublicName>;
+    };
   });
 }
 

@@ -31,8 +31,7 @@ import type { AppError } from '#platform/errors.ts';
 import type { Answer, Endpoint } from '#platform/http/endpoint.ts';
 import { type ErrorAnswer, problemAnswers, publicTextOf } from '#platform/http/problem.ts';
 import type { Caller } from '../caller.ts';
-import type { WindowState } from '../limits/count-request.ts';
-import type { Profile } from './profile.ts';
+import type { Profile, WindowState } from './profile.ts';
 
 const pageSizes = { min: 10, max: 200 };
 
@@ -104,12 +103,12 @@ function asList(endpoint: Endpoint<Caller>): Endpoint<Caller> {
 }
 
 /** The endpoint with another body in its answers. */
-function answering<Body>(endpoint: Endpoint<Caller>, change: (body: Body) => unknown): Endpoint<Caller> {
+function answering(endpoint: Endpoint<Caller>, change: (body: never) => object): Endpoint<Caller> {
   return {
     ...endpoint,
     handle: async (call, prepared): Promise<Answer> => {
       const answer = await endpoint.handle(call, prepared);
-      return { ...answer, body: change(answer.body as Body) };
+      return { ...answer, body: change(answer.body as never) };
     },
   };
 }
