@@ -11,6 +11,7 @@ import { Registry } from '#platform/metrics.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { type Service, startService } from '#service/create-service.ts';
+import type { ProfileName } from '#service/profile/profile.ts';
 import { closeAtEnd } from './close-at-end.ts';
 import { answerCheckOfService } from './documented-answers.ts';
 import { checkAnswersOf, type HttpAnswer, request } from './request.ts';
@@ -42,6 +43,8 @@ interface StartOptions {
   wrongTokensPerSecond?: number;
   corsOrigins?: readonly string[];
   connections?: ConnectionLimits;
+  /** How it speaks; default: `spec`. */
+  profile?: ProfileName;
   /** Default: `testOutgoing`. */
   fetch?: GuardedFetch;
   /** Default: a folder for this service. */
@@ -74,6 +77,7 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
       actionDays: 730,
       ...(options.corsOrigins && { corsOrigins: options.corsOrigins }),
       ...(options.connections && { connections: options.connections }),
+      profile: options.profile,
     },
     database: db.database,
     signals,
@@ -86,7 +90,7 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
     registry,
     ...(options.random ? { random: options.random } : {}),
   });
-  checkAnswersOf(service.url, (...seen) => void answerCheckOfService().check(...seen));
+  checkAnswersOf(service.url, (...seen) => void answerCheckOfService(options.profile).check(...seen));
   closeAtEnd(() => service.close(1_000));
   const operator = (method: string, path: string, body?: unknown) =>
     request(method, service.url + path, { key: adminToken, ...(body === undefined ? {} : { body }) });
