@@ -1,5 +1,6 @@
 /** The bridge's settings: its sources, its flows, and where it listens. Explained in `config/bridge.yaml`. */
 import { z } from 'zod';
+import { dialects } from '#client/dialect.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import { rateLimitsRequest } from '#contract/limits.ts';
@@ -7,6 +8,7 @@ import { parseCidrs } from '#platform/network-guard.ts';
 import { alertSettings } from './alerts/alert-settings.ts';
 import { mappingSettings } from './documents/mapping-settings.ts';
 import { intakeSettings } from './intake/intake-settings.ts';
+import { faultsOfDialect } from './intake/requisitions/dialect-faults.ts';
 
 /** What a source or a flow may be called. */
 export const settingName = z
@@ -102,7 +104,12 @@ const source = z.strictObject({
     .min(1)
     .default([...feedNames]),
   poll_seconds: z.int().min(1).default(60).describe('A feed is read at least this often, also without a notification'),
-  page_size: z.int().min(1).max(1_000).default(1_000),
+  page_size: z
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(200)
+    .describe('How many records a page may hold; many services allow no more than 200'),
   timeout_seconds: z.int().min(1).default(60),
   lateness_seconds: z
     .int()
@@ -147,6 +154,16 @@ const source = z.strictObject({
   quotas: rateLimitsRequest
     .prefault({})
     .describe('What the service allows to this API key, if that differs from its documentation'),
+  dialect: z
+    .enum(dialects)
+    .default('contract')
+    .describe(
+      'How jobs are said: by the contract, or in the names of the public service; docs/way-back.md, "Dialects"',
+    ),
+  user_email: z
+    .email()
+    .optional()
+    .describe('With dialect public: the user of the service in whose name events are made and files attached'),
   file_networks: z
     .array(network)
     .default([])
@@ -299,6 +316,13 @@ export const bridgeSettings = z
   .refine((bridge) => bridge.unverified_bytes_max >= bridge.body_bytes_max, {
     path: ['unverified_bytes_max'],
     error: 'must be at least body_bytes_max: else no notification of that length could be taken',
+  })
+  .superRefine(({ sources, intakes }, context) => {
+    for (const [index, intake] of intakes.entries()) {
+      const own = sources.find(({ name }) => name === intake.source);
+      for (const { path, message } of own ? faultsOfDialect(intake, own) : [])
+        context.addIssue({ code: 'custom', path: ['intakes', index, ...path], message });
+    }
   });
 
 export type BridgeSettings = z.infer<typeof bridgeSettings>;

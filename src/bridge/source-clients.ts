@@ -1,4 +1,5 @@
 /** The clients of the configured sources: they share the sources' quotas in SQL, and count their requests. */
+import type { Dialect } from '#client/dialect.ts';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -30,6 +31,7 @@ export function createSourceClients(deps: Deps): (source: string, use?: ClientUs
         retries,
         retryAfterMaxMs: source.retry_after_max_seconds * 1000,
         fileNetworks: source.file_networks,
+        dialect: dialectOf(source),
       },
       fetch,
       clock,
@@ -47,6 +49,11 @@ export function createSourceClients(deps: Deps): (source: string, use?: ClientUs
     known.set(name, client);
     return client;
   };
+}
+
+/** The settings require the e-mail where something is made in its name. */
+export function dialectOf({ dialect, user_email: user = '' }: SourceSettings): Dialect {
+  return dialect === 'public' ? { name: dialect, user } : { name: dialect };
 }
 
 /** Several parts of a process create clients: they share one set of metrics. */

@@ -5,7 +5,7 @@
 import { AppError } from '#platform/errors.ts';
 import { anyNetwork, type Cidr, parseCidrs } from '#platform/network-guard.ts';
 import { unpack } from './read-answer.ts';
-import { type ClientDeps, reportingFetch } from './send-call.ts';
+import { type ClientDeps, type ClientSettings, reportingFetch } from './send-call.ts';
 
 /**
  * Returns the file's bytes. Throws AppError `forbidden` when the link is refused (for example because it has expired),
@@ -18,22 +18,9 @@ const what = 'the download link';
 
 /** Creates the function that downloads files. */
 export function createDownload({ settings, fetch, onRequest }: ClientDeps): Download {
-  const base = new URL(settings.baseUrl);
   const fileNetworks = parseCidrs(settings.fileNetworks ?? []);
   return async (link, signal) => {
-    const url = URL.parse(link);
-    const isOwn = url?.hostname === base.hostname;
-    if (!url || (url.protocol !== 'https:' && !(url.protocol === 'http:' && base.protocol === 'http:' && isOwn)))
-      throw new AppError(
-        'invalid',
-        'The service returned a download link that is not followed: it must begin with https://.',
-        {
-          recovery: { do: 'skip' },
-        },
-      );
-    // The operator has configured the service's host, so it may be on any network. Other hosts are the service's
-    // choice.
-    const allowedNetworks: readonly Cidr[] = isOwn ? anyNetwork : fileNetworks;
+    const { url, allowedNetworks } = followedLink(link, { settings, fileNetworks });
     const answer = await reportingFetch({ fetch, onRequest }, 'downloads', {
       url: url.href,
       method: 'GET',
@@ -46,12 +33,33 @@ export function createDownload({ settings, fetch, onRequest }: ClientDeps): Down
       ...(signal ? { signal } : {}),
     });
     if (answer.status === 200) return unpack(answer, what, fileBytesMax);
-    throw refused(answer.status, url.hostname);
+    throw refusedLink(answer.status, url.hostname, 'a download link');
   };
 }
 
-function refused(status: number, host: string): AppError {
-  const text = `${host} answered a download link with ${status}.`;
+/** A link of the service to a file, and the networks that it may reach. Throws AppError `invalid` for any other link. */
+export function followedLink(
+  link: string,
+  { settings, fileNetworks }: { settings: ClientSettings; fileNetworks: readonly Cidr[] },
+): { url: URL; allowedNetworks: readonly Cidr[] } {
+  const base = new URL(settings.baseUrl);
+  const url = URL.parse(link);
+  const isOwn = url?.hostname === base.hostname;
+  if (!url || (url.protocol !== 'https:' && !(url.protocol === 'http:' && base.protocol === 'http:' && isOwn)))
+    throw new AppError(
+      'invalid',
+      'The service returned a link to a file that is not followed: it must begin with https://.',
+      {
+        recovery: { do: 'skip' },
+      },
+    );
+  // The operator has configured the service's host, so it may be on any network. Other hosts are the service's choice.
+  return { url, allowedNetworks: isOwn ? anyNetwork : fileNetworks };
+}
+
+/** The error of an answer to a request with a link; `asked` is `a download link` or `an upload`. */
+export function refusedLink(status: number, host: string, asked: string): AppError {
+  const text = `${host} answered ${asked} with ${status}.`;
   if (status === 401 || status === 403) return new AppError('forbidden', text);
   if (status === 404 || status === 410) return new AppError('not-found', text, { recovery: { do: 'skip' } });
   const isTransient = status === 408 || status === 429 || status >= 500;

@@ -1,8 +1,10 @@
 /** Asynchronous jobs. Source: API document, "Jobs". */
 import { z } from 'zod';
-import { job as documentedJob, type JobType, jobTypes } from '#contract/job.ts';
+import { job as documentedJob, type JobType, type jobTypes } from '#contract/job.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
+import { type Dialect, sayJob } from './dialect.ts';
+import { AnswerError } from './read-answer.ts';
 import type { CallApi } from './send-call.ts';
 
 const jobsPath = '/api/jobs';
@@ -43,6 +45,15 @@ export interface JobCalls {
     idempotencyKey: string,
     signal?: AbortSignal,
   ): Promise<SubmittedJob>;
+  /**
+   * Submits a job whose payload has been made, at most once: the caller decides after a failure. Returns the job's id.
+   */
+  submitJobOnce(
+    type: JobType,
+    payload: Readonly<Record<string, unknown>>,
+    idempotencyKey: string,
+    signal?: AbortSignal,
+  ): Promise<string>;
   readJob(id: string, signal?: AbortSignal): Promise<SubmittedJob>;
   /**
    * Polls the job, at growing intervals, until it has ended: `COMPLETED` or `FAILED`. Throws AppError `unavailable`,
@@ -51,13 +62,50 @@ export interface JobCalls {
   waitForJob(id: string, withinMs: number, signal?: AbortSignal): Promise<SubmittedJob>;
 }
 
+const receipt = z.looseObject({ id: z.string().min(1).max(200) });
+
 /** Creates the calls for jobs. */
-export function createJobCalls({ call, clock }: { call: CallApi; clock: Clock }): JobCalls {
+export function createJobCalls({
+  call,
+  clock,
+  dialect = { name: 'contract' },
+}: {
+  call: CallApi;
+  clock: Clock;
+  dialect?: Dialect | undefined;
+}): JobCalls {
+  /** The types whose jobs the service takes under their other path. */
+  const moved = new Set<JobType>();
+
+  /** Sends the job. A path that the service does not have (404, 405) has done nothing: the other one is tried. */
+  async function submit<Schema extends z.ZodType>(
+    type: JobType,
+    payload: object,
+    request: { idempotencyKey: string; once?: boolean },
+    schema: Schema,
+    signal?: AbortSignal,
+  ): Promise<z.output<Schema>> {
+    const { paths, body } = sayJob(dialect, type, payload as Readonly<Record<string, unknown>>);
+    const post = (path: string) =>
+      call({ method: 'POST', path: `${jobsPath}/${path}`, body, ...request }, schema, signal);
+    const [first = '', other] = moved.has(type) ? paths.toReversed() : paths;
+    try {
+      return await post(first);
+    } catch (error) {
+      const isMissing = error instanceof AnswerError && (error.status === 404 || error.status === 405);
+      if (other === undefined || !isMissing) throw error;
+    }
+    const answer = await post(other);
+    if (!moved.delete(type)) moved.add(type);
+    return answer;
+  }
+
   const readJob = (id: string, signal?: AbortSignal) =>
     call({ method: 'GET', path: `${jobsPath}/${encodeURIComponent(id)}` }, job, signal);
   return {
-    submitJob: (type, payload, idempotencyKey, signal) =>
-      call({ method: 'POST', path: `${jobsPath}/${jobTypes[type].path}`, body: payload, idempotencyKey }, job, signal),
+    submitJob: (type, payload, idempotencyKey, signal) => submit(type, payload, { idempotencyKey }, job, signal),
+    submitJobOnce: async (type, payload, idempotencyKey, signal) =>
+      (await submit(type, payload, { idempotencyKey, once: true }, receipt, signal)).id,
     readJob,
     async waitForJob(id, withinMs, signal) {
       const untilMs = clock.nowMs() + withinMs;

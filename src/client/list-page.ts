@@ -37,7 +37,7 @@ export function createReadList(send: Send): ReadList {
  * Yields the pages of a list to its end. `read` reads the page of a query. A page that names no next page is not taken
  * for the last one as long as the list may go on: a service may put fewer items on a page than it was asked for, and name
  * the next page in a way that is not known here. The list has ended when as many items were shown as it counts, or when
- * the page of the next number shows nothing more. Throws as `read` does, and AppError `unavailable` for pages that loop.
+ * the page of the next number shows nothing more. Throws as `read` does, and AppError `unavailable` for a pagination loop.
  * Example, of a list of 25 suppliers that is cut to 10 a page and does not count:
  *
  * | asked         | shown          | next                                       |

@@ -4,7 +4,7 @@
  */
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip } from 'node:zlib';
-import { problem } from '#contract/problem.ts';
+import { z } from 'zod';
 import { AppError, hasErrorCode, type Recovery } from '#platform/errors.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
 import { createSecretRemover } from '#platform/remove-secrets.ts';
@@ -122,9 +122,16 @@ export function errorOfAnswer(
   const recovery: Recovery = isTransient
     ? { do: 'retry', ...(afterMs === undefined ? {} : { afterMs }) }
     : { do: 'halt' };
-  const code = status === 429 ? 'too-many' : isTransient ? 'unavailable' : codeOf(status);
+  // Some services answer a key that they do not know with 403 and nothing else; a missing scope is told in words.
+  const isUnknownKey = status === 403 && text === '';
+  const code =
+    status === 429 ? 'too-many' : isTransient ? 'unavailable' : isUnknownKey ? 'unauthorized' : codeOf(status);
   // Some services repeat parts of the request in their error texts.
-  const said = isRedirect(status) ? redirectOf(headers, url) : detailOf(text);
+  const said = isRedirect(status)
+    ? redirectOf(headers, url)
+    : isUnknownKey
+      ? ' and an empty body: the API key is wrong or revoked.'
+      : detailOf(text);
   const detail = createSecretRemover(secrets)(said);
   const hidden = sentWith === undefined ? '' : ` (sent as ${sentWith})`;
   return new AnswerError(status, code, `${what} was answered with ${status}${hidden}${detail.slice(0, 500)}${note}`, {
@@ -144,10 +151,35 @@ function redirectOf(headers: TextAnswer['headers'], url: string | undefined): st
   return `, a redirect${target}, which is not followed: check base_url.`;
 }
 
+/** A problem (RFC 9457), or `{errors: [text], field_errors: {path: [text]}}` of another service. */
+const errorForm = z
+  .looseObject({ detail: z.unknown(), errors: z.unknown(), field_errors: z.unknown() })
+  .partial()
+  .transform(({ detail, errors, field_errors: fields }) => {
+    const said = [detail, errors].flatMap((each) => textsOf(each));
+    const ofFields = z.record(z.string(), z.unknown()).safeParse(fields).data ?? {};
+    const named = Object.entries(ofFields).flatMap(([path, each]) => textsOf(each).map((text) => `${path}: ${text}`));
+    return [...said, ...named];
+  });
+
+const pathForm = z.looseObject({ path: z.string().min(1).optional(), message: z.string() });
+
+/** The texts of an error: of a text, of an object with `path` and `message`, or of a list of them. */
+function textsOf(error: unknown): string[] {
+  if (error === undefined || error === null || error === '') return [];
+  if (typeof error === 'string') return [error];
+  if (Array.isArray(error)) return error.flatMap((each: unknown) => textsOf(each));
+  const read = pathForm.safeParse(error).data;
+  if (read === undefined) return [JSON.stringify(error)];
+  return [read.path === undefined ? read.message : `${read.path}: ${read.message}`];
+}
+
+/** What the service says is wrong, as the end of a sentence. What its `detail` says already is not repeated. */
 function detailOf(text: string): string {
   try {
-    const { detail } = problem.partial().parse(JSON.parse(text));
-    return detail === undefined ? '.' : `: ${detail}`;
+    const [first, ...others] = errorForm.parse(JSON.parse(text));
+    if (first === undefined) return '.';
+    return `: ${[first, ...others.filter((other) => !first.includes(other))].join('; ')}`;
   } catch {
     return '.';
   }

@@ -9,7 +9,8 @@ import { AppError, askedToWaitMs } from '#platform/errors.ts';
 import type { GuardedRequest, GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
 import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
-import { readRetryAfterMs } from '#platform/retry-after.ts';
+import { readRateLimitMs, readRetryAfterMs } from '#platform/retry-after.ts';
+import type { Dialect } from './dialect.ts';
 import { type Bucket, bucketOf, type Quotas, type QuotaUse } from './quotas.ts';
 import { decode, errorOfAnswer, readJson, type TextAnswer, unpack } from './read-answer.ts';
 import { createSlashRedirects } from './slash-redirects.ts';
@@ -23,6 +24,9 @@ const firstBackoffMs = 200;
 /** A service may ask for a day by mistake; it is asked again after this time at the latest. */
 const retryAfterDefaultMaxMs = 2 * 60 * 60_000;
 
+/** Requests to links of files, which count against no limit. */
+type FileBucket = 'downloads' | 'uploads';
+
 export interface ClientSettings {
   baseUrl: string;
   apiKey: string;
@@ -32,9 +36,11 @@ export interface ClientSettings {
   /** The longest wait that a `Retry-After` can cause; default: two hours. */
   retryAfterMaxMs?: number;
   /**
-   * Private networks (CIDR) that download links to other hosts than the service's may reach.
+   * Private networks (CIDR) that links of files to other hosts than the service's may reach.
    */
   fileNetworks?: readonly string[];
+  /** How jobs are said; default: as the contract says them. */
+  dialect?: Dialect;
 }
 
 export interface ClientDeps {
@@ -45,7 +51,7 @@ export interface ClientDeps {
   /** When left out, requests are not counted. */
   quotas?: Quotas | undefined;
   /** Called after each request: the status of its answer, or why there was none (`timeout`, `reset`). */
-  onRequest?: ((request: { bucket: Bucket | 'downloads' | 'none'; status: string }) => void) | undefined;
+  onRequest?: ((request: { bucket: Bucket | FileBucket | 'none'; status: string }) => void) | undefined;
 }
 
 export interface ApiCall {
@@ -119,7 +125,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       onTooLarge: 'fail',
       ...(signal ? { signal } : {}),
     });
-    const askedMs = readRetryAfterMs(received.headers['retry-after'], clock.nowMs());
+    const askedMs = readWaitMs(received, clock.nowMs());
     const boundedMs = askedMs === undefined ? undefined : Math.min(askedMs, retryAfterMaxMs);
     const note = askedMs === boundedMs ? '' : boundNote(askedMs, retryAfterMaxMs);
     if (received.status === 429) return { received, note, afterMs: use ? await use.refused(boundedMs) : boundedMs };
@@ -150,7 +156,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       const { status, headers: answered } = received;
       const reading = unpack(received, what, answerBytesMax).then((bytes) => decode(bytes, what));
       // For an error the status is enough: a proxy may have sent a page that cannot be read.
-      const text = await (status >= 400 ? reading.catch(() => '') : reading);
+      const text = await (status >= 400 ? reading.catch(() => 'unreadable') : reading);
       const answer = { status, headers: answered, text };
       if (status === 304) {
         if (ifNoneMatch !== undefined) return { ...answer, body: undefined };
@@ -166,6 +172,11 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
   };
 }
 
+/** How long the service asks to wait. A 429 without `Retry-After` may say it in the headers of its limits. */
+function readWaitMs({ status, headers }: GuardedResponse, nowMs: number): number | undefined {
+  return readRetryAfterMs(headers['retry-after'], nowMs) ?? (status === 429 ? readRateLimitMs(headers) : undefined);
+}
+
 /** What an operator reads in the feed's state when a `Retry-After` is longer than the bound. */
 function boundNote(askedMs = 0, retryAfterMaxMs: number): string {
   const [asked, bound] = [askedMs / 1000, retryAfterMaxMs / 1000].map(Math.ceil);
@@ -175,7 +186,7 @@ function boundNote(askedMs = 0, retryAfterMaxMs: number): string {
 /** Fetches, and reports the outcome to `onRequest`. Rejects as the fetch does. */
 export async function reportingFetch(
   { fetch, onRequest }: Pick<ClientDeps, 'fetch' | 'onRequest'>,
-  bucket: Bucket | 'downloads' | 'none',
+  bucket: Bucket | FileBucket | 'none',
   request: GuardedRequest,
 ): Promise<GuardedResponse> {
   try {

@@ -11,6 +11,7 @@ import { createReadList, type ReadList } from './list-page.ts';
 import { createReadFeed, type ReadFeed } from './read-feed.ts';
 import { type ApiCall, type CallApi, type ClientDeps, createSender } from './send-call.ts';
 import { createSupplierCalls, type SupplierCalls } from './supplier-calls.ts';
+import { createUploadFiles, type UploadFiles } from './upload-file.ts';
 import { createWebhookCalls, type WebhookCalls } from './webhook-calls.ts';
 
 export type { SubmittedJob } from './job-calls.ts';
@@ -23,6 +24,8 @@ export interface SourceClient extends SupplierCalls, JobCalls, WebhookCalls {
   readonly readList: ReadList;
   /** Downloads the file of a link that the service returned. */
   readonly download: Download;
+  /** Uploads the files of a job that shows where to. */
+  readonly uploadFiles: UploadFiles;
   /** Sends any other call, and parses the answer's body by the schema. */
   readonly call: CallApi;
   /**
@@ -52,7 +55,8 @@ export function createSourceClient(deps: ClientDeps): SourceClient {
     readList,
     download: createDownload(deps),
     ...createSupplierCalls({ call, readList }),
-    ...createJobCalls({ call, clock: deps.clock }),
+    uploadFiles: createUploadFiles(deps),
+    ...createJobCalls({ call, clock: deps.clock, dialect: deps.settings.dialect }),
     ...createWebhookCalls({ call, readList }),
   };
 }

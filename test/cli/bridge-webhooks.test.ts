@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { systemClock } from '#platform/clock.ts';
 import { type Receiver, startReceiver } from '../bridge/receive/receiver.ts';
+import { json as answer, startScriptedService, status } from '../client/scripted-service.ts';
+import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import type { TestOrganisation } from '../harness/test-organisation.ts';
@@ -73,6 +75,59 @@ test('register, test, list, rotate and delete, for programs and for people', { t
   const rotatedAgain = await webhooks('rotate', '--source', 'main');
   expect([rotatedAgain.code, rotatedAgain.stdout]).toEqual([1, '']);
   expect(rotatedAgain.stderr).toContain('bridge webhooks register --source main');
+});
+
+test('a trigger that the service refuses is said, and makes the exit code 1; the other feeds are registered', async () => {
+  const known = ['SOURCING_EVENTS_FEED_UPDATED', 'AWARD_FEED_UPDATED', 'RFI_RESPONSES_FEED_UPDATED'];
+  const uuid = '00000000-0000-4000-8000-000000000001';
+  const url = 'https://bridge.example.com/webhooks/main';
+  let registered: string[] = [];
+  const other = await startScriptedService();
+  closeAtEnd(() => other.close());
+  other.answers = [
+    (response, request) => {
+      if (request.method === 'GET' && registered.length === 0) return status(404)(response, request);
+      const shown = { uuid, name: 'sourcing-bridge', url, triggers: registered };
+      if (request.method === 'GET')
+        return answer(request.url === `/api/webhooks/${uuid}` ? shown : { result: [shown] })(response, request);
+      const { triggers } = JSON.parse(other.requests.at(-1)?.body ?? '{}') as { triggers: string[] };
+      const refused = triggers.find((trigger) => !known.includes(trigger));
+      const body = { errors: [], field_errors: { triggers: [`"${refused}" is not a valid choice.`] } };
+      if (refused !== undefined) return answer(body, {}, 400)(response, request);
+      registered = triggers;
+      answer({ ...shown, triggers, signing_key: 'k'.repeat(43) }, {}, 201)(response, request);
+    },
+  ];
+  const sources = [{ name: 'main', base_url: other.url, api_key: 'key', poll_seconds: 90 }];
+  const config = join(folder, 'other.yaml');
+  await writeFile(config, JSON.stringify({ bridge: { port: 0, sources } }));
+  const fresh = await createTestDatabase();
+  const register = (...more: string[]) =>
+    runCommandLine(
+      [
+        'bridge',
+        'webhooks',
+        'register',
+        '--source',
+        'main',
+        '--url',
+        url,
+        '--config',
+        config,
+        '--data',
+        folder,
+        ...more,
+      ],
+      { DATABASE_URL: fresh.url, SOURCING_MASTER_KEY: Buffer.alloc(32, 7).toString('base64') },
+    );
+  const made = await register();
+  expect([made.code, made.stderr]).toEqual([1, '']);
+  expect(made.stdout).toContain('Not registered: latest-bids.');
+  expect(made.stdout).toContain('read every 90 s');
+  expect(registered).toEqual(known);
+  const again = await register('--json');
+  expect(again.code).toBe(1);
+  expect(JSON.parse(again.stdout)).toMatchObject({ uuid, made: false, unannounced: ['latest-bids'], deleted: [] });
 });
 
 test.each([

@@ -310,6 +310,16 @@ test('a Retry-After with a date is counted from now', async () => {
   expect(clock.slept).toEqual([4_000]);
 });
 
+test.each([
+  [{ ratelimit: '"burst";r=0;t=3, "sustained";r=9;t=3600' }, 3_000],
+  [{ 'ratelimit-limit': '60', 'ratelimit-remaining': '0', 'ratelimit-reset': '4' }, 4_000],
+  [{ 'retry-after': '2', 'ratelimit-reset': '4' }, 2_000],
+])('a 429 waits as long as its headers say: %j', async (headers, ms) => {
+  service.answers = [status(429, headers), page()];
+  await client.readFeed('awards', first);
+  expect(clock.slept).toEqual([ms]);
+});
+
 describe('each request is reported', () => {
   test('with the limit that it counts against and its outcome', async () => {
     service.answers = [status(500), (response) => void response.destroy(), page()];
@@ -331,7 +341,6 @@ describe('a permanent error', () => {
   test.each([
     [400, 'invalid'],
     [401, 'unauthorized'],
-    [403, 'forbidden'],
     [404, 'not-found'],
     [409, 'conflict'],
     [302, 'invalid'],
@@ -340,6 +349,39 @@ describe('a permanent error', () => {
     const error = await failureOf(client.readFeed('awards', first));
     expect(error).toMatchObject({ code: kind, recovery: { do: 'halt' } });
     expect(service.requests).toHaveLength(1);
+  });
+
+  test('403 with an empty body is a key that the service does not know; with words, one that may not do this', async () => {
+    service.answers = [status(403)];
+    expect(await failureOf(client.readFeed('awards', first))).toMatchObject({
+      code: 'unauthorized',
+      recovery: { do: 'halt' },
+      publicMessage: 'GET /api/feeds/awards was answered with 403 and an empty body: the API key is wrong or revoked.',
+    });
+    service.answers = [json({ detail: 'The key lacks the scope.' }, {}, 403)];
+    expect(await failureOf(client.readFeed('awards', first))).toMatchObject({ code: 'forbidden' });
+    expect(service.requests).toHaveLength(2);
+  });
+
+  test.each([
+    [{ errors: ['Not today.', 'Not here.'], field_errors: {} }, 'Not today.; Not here.'],
+    [
+      { errors: [], field_errors: { 'bid_sheet.columns': ['Is required.'], name: ['Too long.', 'Too odd.'] } },
+      'bid_sheet.columns: Is required.; name: Too long.; name: Too odd.',
+    ],
+    [{ errors: ['Wrong.'], field_errors: { name: 'Too long.' } }, 'Wrong.; name: Too long.'],
+    [
+      { detail: 'Two are wrong.', errors: [{ path: 'name', message: 'is too long' }, { message: 'is odd' }] },
+      'Two are wrong.; name: is too long; is odd',
+    ],
+    [{ detail: 'name: is too long', errors: [{ path: 'name', message: 'is too long' }] }, 'name: is too long'],
+    [{ errors: [{ code: 7 }] }, '{"code":7}'],
+    [{ errors: 'Wrong.' }, 'Wrong.'],
+  ])('shows what the service says is wrong: %j', async (body, words) => {
+    service.answers = [json(body, {}, 400)];
+    expect((await failureOf(client.readFeed('awards', first))).publicMessage).toBe(
+      `GET /api/feeds/awards was answered with 400: ${words}`,
+    );
   });
 
   test('has the code of its status, also when its page cannot be read', async () => {

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
+import { AppError } from '#platform/errors.ts';
 import { type TestClock, testClock } from '../bridge/parts.ts';
 import { testOutgoing } from '../harness/test-certificates.ts';
-import { json, type ScriptedService, startScriptedService, status } from './scripted-service.ts';
+import { json, type ScriptedAnswer, type ScriptedService, startScriptedService, status } from './scripted-service.ts';
 
 const id = '00000000-0000-4000-8000-000000000001';
 
@@ -87,6 +88,60 @@ describe('a job', () => {
     service.answers = [job('PENDING'), job('ALMOST'), job('PENDING'), job('FAILED', { errors: 'any shape' })];
     expect(await client.waitForJob(id, 60_000)).toMatchObject({ status: 'FAILED', errors: 'any shape' });
     expect(clock.slept).toEqual([250, 500, 1_000, 2_000]);
+  });
+
+  test('is waited for while it is RUNNING', async () => {
+    service.answers = [job('PENDING'), job('RUNNING'), job('COMPLETED')];
+    expect(await client.waitForJob(id, 60_000)).toMatchObject({ status: 'COMPLETED' });
+  });
+
+  test.each([404, 405])(
+    'in the dialect public tries the other path of an update after a %i, and remembers it',
+    async (code) => {
+      const open = createSourceClient({
+        settings: {
+          baseUrl: service.url,
+          apiKey: 'key',
+          timeoutMs: 2_000,
+          retries: 0,
+          dialect: { name: 'public', user: 'buyer@example.com' },
+        },
+        fetch: testOutgoing().fetch,
+        clock,
+      });
+      const update = () => open.submitJobOnce('UPDATE_SOURCING_EVENT', { sourcing_event: id }, 'key-1');
+      service.answers = [status(code), job('PENDING')];
+      expect(await update()).toBe(id);
+      expect(await update()).toBe(id);
+      expect(asked()).toEqual([
+        'POST /api/jobs/update-sourcing-events',
+        'POST /api/jobs/update-sourcing-event',
+        'POST /api/jobs/update-sourcing-event',
+      ]);
+      expect(service.requests.map(({ headers }) => headers['idempotency-key'])).toEqual(Array(3).fill('key-1'));
+    },
+  );
+
+  test('in the dialect public is not sent to the other path after a refusal, nor without an answer', async () => {
+    const open = createSourceClient({
+      settings: {
+        baseUrl: service.url,
+        apiKey: 'key',
+        timeoutMs: 2_000,
+        retries: 3,
+        dialect: { name: 'public', user: 'buyer@example.com' },
+      },
+      fetch: testOutgoing().fetch,
+      clock,
+    });
+    for (const answer of [status(400), status(503), ((response) => void response.destroy()) as ScriptedAnswer]) {
+      service.requests.length = 0;
+      service.answers = [answer];
+      await expect(open.submitJobOnce('UPDATE_SOURCING_EVENT', { sourcing_event: id }, 'key-1')).rejects.toBeInstanceOf(
+        AppError,
+      );
+      expect(asked()).toEqual(['POST /api/jobs/update-sourcing-events']);
+    }
   });
 
   test('that does not end in time is a transient error that names its state', async () => {

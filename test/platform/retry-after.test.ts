@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readRetryAfterMs } from '#platform/retry-after.ts';
+import { readRateLimitMs, readRetryAfterMs } from '#platform/retry-after.ts';
 
 const nowMs = Date.UTC(2030, 0, 1, 12, 0, 0);
 const dayMs = 86_400_000;
@@ -31,5 +31,30 @@ describe('Retry-After (RFC 9110, 10.2.3)', () => {
         expect(ms === undefined || (Number.isInteger(ms) && ms >= 0 && ms <= dayMs)).toBe(true);
       }),
     );
+  });
+});
+
+describe('the headers of limits', () => {
+  test.each([
+    [{ ratelimit: '"default";r=0;t=30' }, 30_000],
+    // The other limit is not spent.
+    [{ ratelimit: '"burst";r=0;t=30, "sustained";r=12;t=3600' }, 30_000],
+    [{ ratelimit: '"burst";r=0;t=30, "sustained"; r=0; t=60' }, 60_000],
+    [{ 'ratelimit-reset': '30' }, 30_000],
+    [{ ratelimit: '"default";r=0;t=30', 'ratelimit-reset': '50' }, 30_000],
+  ])('%j is a wait', (headers, ms) => {
+    expect(readRateLimitMs(headers)).toBe(ms);
+  });
+
+  test.each([
+    [{}],
+    [{ ratelimit: '"default";r=5;t=30' }],
+    [{ ratelimit: 'soon' }],
+    [{ 'ratelimit-reset': '-1' }],
+    [{ 'ratelimit-reset': 'Tue, 01 Jan 2030 12:00:30 GMT' }],
+    // The second of a date, as some services send it.
+    [{ 'ratelimit-reset': '1893499230' }],
+  ])('%j says nothing', (headers) => {
+    expect(readRateLimitMs(headers)).toBeUndefined();
   });
 });

@@ -66,7 +66,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'only the first page of the supplier list is read',
     file: 'pull/suppliers/pull-supplier-list.ts',
-    from: 'at = { next: page.next };',
+    from: 'counts.add(count);',
     to: 'return { ids, rows, count: undefined };',
   },
   {

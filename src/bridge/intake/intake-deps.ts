@@ -17,7 +17,7 @@ export interface IntakeDeps {
   readonly reader: ErpReader;
   /** Of requisitions, where the connector tells its ERP what became of them. */
   readonly teller: ErpTeller | undefined;
-  readonly client: Pick<SourceClient, 'call' | 'readFeed' | 'readList'>;
+  readonly client: Pick<SourceClient, 'call' | 'readFeed' | 'readList' | 'submitJobOnce' | 'uploadFiles'>;
   readonly wantedOf: ReturnType<typeof createWanted>;
   /** For requisitions. */
   readonly wishOf: WishOf;

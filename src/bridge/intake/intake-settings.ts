@@ -9,6 +9,7 @@ import {
   grouping,
   lotsMapping,
   makes,
+  requestMapping,
 } from './requisitions/requisition-settings.ts';
 
 const intakeName = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and hyphens');
@@ -86,6 +87,7 @@ const intakeMembers = z.strictObject({
       supplier: supplierMapping.optional(),
       event: eventMapping.optional(),
       lots: lotsMapping.optional(),
+      request: requestMapping.optional().describe('Of make: request at a source of the dialect public'),
     })
     .default({})
     .describe("How the service's attributes are made; without it the ERP's fields are sent under their own names"),
@@ -134,9 +136,17 @@ export const intakeSettings = intakeMembers.superRefine((intake, context) => {
       context.addIssue({ code: 'custom', path, message });
 });
 
-const ofEvents = ({ event, lots }: Mapping) => ({ 'mapping.event': event, 'mapping.lots': lots });
+const ofEvents = ({ event, lots, request }: Mapping) => ({
+  'mapping.event': event,
+  'mapping.lots': lots,
+  'mapping.request': request,
+});
 type Mapping = z.output<typeof intakeMembers>['mapping'];
 
-const definedOf = ({ event, lots }: Mapping) => ({ ...(event && { event }), ...(lots && { lots }) });
+const definedOf = ({ event, lots, request }: Mapping) => ({
+  ...(event && { event }),
+  ...(lots && { lots }),
+  ...(request && { request }),
+});
 
 export type IntakeSettings = z.infer<typeof intakeSettings>;

@@ -1,10 +1,10 @@
 /** What the intakes are doing, read from SQL along partial indexes: an intake in step costs little, however large. */
 
 import type { ReadStream } from '#connector/records.ts';
-import { effectiveLimit } from '#contract/limits.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { QuotaLeft } from '../quota/quotas-left.ts';
+import { sourceLimit } from '../quota/source-limit.ts';
 import type { BridgeSettings } from '../settings.ts';
 import type { Lag } from '../status/lag.ts';
 import { backlogEndMs } from './backlog-end.ts';
@@ -154,7 +154,7 @@ function backlogOf(
   const settings = sources.find((source) => source.name === name);
   if (suppliers === 0 || !settings) return { suppliers, submissions, end: null };
   const bucket = isOfSuppliers ? 'supplier_changes_write' : 'jobs_write';
-  const limit = effectiveLimit(settings.quotas, bucket);
+  const limit = sourceLimit(settings, bucket);
   const left = (window: 'burst' | 'sustained') =>
     quotas.find((quota) => quota.source === name && quota.bucket === bucket && quota.window === window)?.left ??
     limit?.[window].requests ??

@@ -52,7 +52,10 @@ export async function openIntakes(
       }),
       teller: intake.stream === 'requisition' ? createErpTeller(session, connector, secrets) : undefined,
       wantedOf: createWanted(intake),
-      wishOf: createWishOf(intake),
+      wishOf: createWishOf(
+        intake,
+        settings.sources.find(({ name }) => name === intake.source),
+      ),
       check: () => session.check(),
     });
   }

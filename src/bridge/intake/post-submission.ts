@@ -21,9 +21,7 @@ export type Posted =
   | { readonly is: 'refused'; readonly why: string }
   | { readonly is: 'uncertain'; readonly why: string };
 
-const receiptForm = z
-  .looseObject({ result: z.looseObject({ uuid: z.string().min(1).max(200) }) })
-  .transform(({ result }) => result.uuid);
+const receiptForm = z.looseObject({ result: z.looseObject({ uuid: z.string().min(1).max(200) }) });
 
 /** Sends the submission once. Never rejects. */
 export async function postSubmission(
@@ -33,26 +31,16 @@ export async function postSubmission(
   signal: AbortSignal,
 ): Promise<Posted> {
   const body = { change_data: { suppliers: changes } };
-  return postOnce(client, { path: submissionsPath, body, idempotencyKey, receipt: receiptForm }, signal);
+  return postOnce(async () => {
+    const request = { method: 'POST', path: submissionsPath, body, idempotencyKey, once: true };
+    return (await client.call(request, receiptForm, signal)).result.uuid;
+  });
 }
 
-/** Sends the body once; `receipt` reads the service's id of what it has taken. Never rejects. */
-export async function postOnce(
-  client: IntakeDeps['client'],
-  {
-    path,
-    body,
-    idempotencyKey,
-    receipt,
-  }: { path: string; body: unknown; idempotencyKey: string; receipt: z.ZodType<string> },
-  signal: AbortSignal,
-): Promise<Posted> {
+/** Calls `post`, which sends once and returns the service's id of what it has taken. Never rejects. */
+export async function postOnce(post: () => Promise<string>): Promise<Posted> {
   try {
-    const answer = await client.call({ method: 'POST', path, body, idempotencyKey, once: true }, z.unknown(), signal);
-    const read = receipt.safeParse(answer);
-    // It answered 2xx, so it may have taken it: its list of what it has taken will show it.
-    if (!read.success) return { is: 'uncertain', why: 'the service answered without the id of what it has taken' };
-    return { is: 'taken', uuid: read.data };
+    return { is: 'taken', uuid: await post() };
   } catch (error) {
     return postedOf(error);
   }
@@ -72,5 +60,6 @@ function postedOf(error: unknown): Posted {
     return { is: 'not-taken', why, waitMs: 0, pause };
   }
   if (error instanceof FetchError && !error.sent) return { is: 'not-taken', why, waitMs: 0 };
+  // Also an answer 2xx without the id: its list of what it has taken will show it.
   return { is: 'uncertain', why };
 }

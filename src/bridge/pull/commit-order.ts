@@ -16,7 +16,7 @@ import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
 import { readVersionKey, type VersionKey, withoutTime } from '../mirror/read-version.ts';
-import type { FeedReader, PulledPage } from './feed/feed-reader.ts';
+import type { FeedReader, PulledPage, ReadPosition } from './feed/feed-reader.ts';
 import type { Bounds } from './feed/time-range.ts';
 import { isRefusal } from './windows/scan-types.ts';
 
@@ -37,13 +37,15 @@ export async function proveOrder(
   const half = Math.min(Math.floor(first.length / 2), recordsMax / 2);
   if (half === 0) return undefined;
   const reading = async () => {
-    const again = await reader.read({ ...from, pageSize: half });
-    return { again, rest: again.next === undefined ? undefined : await readOrRefusal(reader, again.next) };
+    const again = await readOrRefusal(reader, { ...from, pageSize: half });
+    if (again instanceof AppError || again.next === undefined) return undefined;
+    return { again, rest: await readOrRefusal(reader, { next: again.next }) };
   };
   const once = await reading();
-  const { again, rest } = once.rest instanceof AppError ? await reading() : once;
-  // A service that ignores the page size shows no second page here; the pages of a longer read will decide.
-  if (rest === undefined) return undefined;
+  const read = once?.rest instanceof AppError ? await reading() : once;
+  // A service that ignores or refuses the page size shows no second page here; the pages of a longer read will decide.
+  if (read === undefined) return undefined;
+  const { again, rest } = read;
   if (rest instanceof AppError) return { isProved: false, why: `its next page is refused (${rest.publicMessage})` };
   const second = [...keysOf(again, feed), ...keysOf(rest, feed)];
   const place = placeIn(again.next, again.records.length) ?? placeIn(rest.next, second.length);
@@ -53,15 +55,15 @@ export async function proveOrder(
   if (skipped === undefined) return { isProved: true };
   // A record that the second reading lacks has changed since, and is shown later; or the pages have skipped it.
   const around = { after: addMicros(skipped.modified, -1), before: addMicros(skipped.modified, 1) };
-  const now = await reader.read({ ...around, pageSize: 2 });
+  const now = await reader.read({ ...around, pageSize: half });
   return keysOf(now, feed).some(({ id, modified }) => id === skipped.id && modified === skipped.modified)
     ? { isProved: false, why: `its pages have skipped the record ${skipped.id} of ${skipped.modified}` }
     : { isProved: true };
 }
 
-async function readOrRefusal(reader: FeedReader, next: string): Promise<PulledPage | AppError> {
+async function readOrRefusal(reader: FeedReader, at: ReadPosition): Promise<PulledPage | AppError> {
   try {
-    return await reader.read({ next });
+    return await reader.read(at);
   } catch (error) {
     if (isRefusal(error)) return error;
     throw error;

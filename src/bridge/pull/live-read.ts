@@ -193,6 +193,8 @@ async function followFrom(
   const options = { feed: feed.feed, emptyPages: pull.emptyPages, clock, hasFailedBefore: due.failures > 1 };
   const endMs = clock.nowMs() + longestMs;
   let isProved = due.orderProved !== null;
+  // A read that goes on from the last record may show those just before it again.
+  let before: Timestamp | undefined;
   for await (const page of readForward(reader, from, options)) {
     const isFirst = read.pages === 0;
     if (isFirst && page.commitOrdered && read.ordered && !isProved && !('next' in from))
@@ -211,7 +213,7 @@ async function followFrom(
       watchSuspects: (modified) => read.ordered || (modified > latestCredible() && modified < scannableBefore),
       completeTo: (shown) => {
         if (!read.ordered) return undefined;
-        refuseDisorder(page, shown, read.lastShown);
+        refuseDisorder(page, shown, before);
         return isWithoutGap ? shown.at(-1) : undefined;
       },
       afterRecords: async (tx, { changedWithoutTime: found }) => {
@@ -222,6 +224,7 @@ async function followFrom(
       },
     });
     noteShown(read, stamps, latestCredible());
+    before = read.lastShown;
     read.pages += 1;
     read.namesNext ||= page.next !== undefined;
     read.lastPage = page.records.length;

@@ -1,8 +1,8 @@
 /** What is left of the sources' quotas: for the status, the metrics, and the throttle of notifications. */
-import { effectiveLimit } from '#contract/limits.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { SourceSettings } from '../settings.ts';
+import { sourceLimit } from './source-limit.ts';
 import { limitNameOf } from './sql-quotas.ts';
 
 export interface QuotaLeft {
@@ -41,7 +41,7 @@ export async function readQuotasLeft(
   );
   return rows.flatMap(({ source, bucket, seconds, used, until }) => {
     const settings = sources.find(({ name }) => name === source);
-    const limit = settings && effectiveLimit(settings.quotas, limitNameOf(bucket));
+    const limit = settings && sourceLimit(settings, limitNameOf(bucket));
     if (!limit) return [];
     const window = seconds === limit.burst.seconds ? 'burst' : 'sustained';
     const left = Math.max(0, limit[window].requests - (used ?? 0));

@@ -9,7 +9,7 @@
  */
 import type { Bucket, Quotas, QuotaUse } from '#client/quotas.ts';
 import { longestWaitMs } from '#client/send-call.ts';
-import { effectiveLimit, type LimitName, type Window } from '#contract/limits.ts';
+import type { LimitName, Window } from '#contract/limits.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -17,6 +17,7 @@ import { prepared } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { retrySchedules } from '../retry-schedules.ts';
 import type { SourceSettings } from '../settings.ts';
+import { sourceLimit } from './source-limit.ts';
 
 /** A request is sent within this time after it was counted; a process that was paused for longer counts it again. */
 const sendWithinMs = 5_000;
@@ -58,7 +59,7 @@ export function createSqlQuotas(deps: {
   }
 
   async function tryToTake(bucket: Bucket, askedMs: number): Promise<{ waitMs: number | null; probing: boolean }> {
-    const limit = effectiveLimit(source.quotas, limitNameOf(bucket));
+    const limit = sourceLimit(source, limitNameOf(bucket));
     const windows = limit ? [limit.burst, limit.sustained] : [];
     const isAssured = askedMs >= (assuredFromMs.get(bucket) ?? Number.POSITIVE_INFINITY);
     const mostOf = (window: Window) =>

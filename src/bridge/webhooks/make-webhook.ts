@@ -5,6 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Webhook } from '#client/webhook-calls.ts';
+import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { createAtService } from './webhook-api.ts';
@@ -26,18 +27,21 @@ export interface MadeWebhook {
   readonly uuid: string;
   readonly name: string;
   readonly url: string;
+  /** The feeds that it does not announce, because the service refuses their triggers: they are only polled. */
+  readonly unannounced: readonly FeedName[];
 }
 
 /**
  * Creates a webhook with this name and URL. When this resolves, every receiver accepts its key, and `replaced` are
- * retired. Throws AppError: `invalid` with the service's text when the service refuses; `unavailable` when it is
- * unknown whether the webhook was created: then the next call, or `cleanUpWebhooks`, deletes it.
+ * retired. Resolves to undefined when the service refuses one for `feedsMin` feeds, and nothing has changed then. Throws
+ * AppError: `invalid` with the service's text when the service refuses; `unavailable` when it is unknown whether the
+ * webhook was created: then the next call, or `cleanUpWebhooks`, deletes it.
  */
 export async function makeWebhook(
   deps: WebhookDeps,
-  { name, url }: { name: string; url: string },
+  { name, url, feedsMin = 1 }: { name: string; url: string; feedsMin?: number },
   replaced: readonly OwnWebhook[],
-): Promise<MadeWebhook> {
+): Promise<MadeWebhook | undefined> {
   const { client, source, database, secrets, clock } = deps;
   const request = { name, url, feeds: source.feeds, authentication: authenticationOf(source, url) };
   const own = await readOwnWebhooks(database, source.name);
@@ -48,23 +52,27 @@ export async function makeWebhook(
   for (let tries = 0; tries < triesMax + own.length; tries += 1) {
     const earlier = intents.pop();
     const id = earlier ?? (await newIntent(deps, name, url));
-    const created = await createAtService(client, request, id).catch(async (error: unknown) => {
+    const created = await createAtService(client, request, { id, feedsMin }).catch(async (error: unknown) => {
       if (!(error instanceof AppError) || error.recovery.do === 'retry') throw error;
       // The earlier request under this id was a different one: the feeds or the credentials have changed since.
-      if (error.code === 'conflict' && earlier !== undefined) return undefined;
+      if (error.code === 'conflict' && earlier !== undefined) return 'another' as const;
       // The service refused the request, so no webhook was created for the intent.
       await deleteIntents(database, [id]);
       throw error;
     });
-    if (!created) continue;
+    if (created === 'another') continue;
+    if (created === undefined) {
+      await deleteIntents(database, [id]);
+      return undefined;
+    }
     if (created.signing_key !== undefined) {
-      const { uuid, signing_key: signingKey } = created;
+      const { uuid, signing_key: signingKey, feeds } = created;
       await database.transaction(async (tx) => {
         await storeKey(tx, secrets, { id, uuid, signingKey });
         const ids = replaced.map((webhook) => webhook.id);
         await retire(tx, ids, timestampNow(clock));
       });
-      return { uuid, name, url };
+      return { uuid, name, url, unannounced: source.feeds.filter((feed) => !feeds.includes(feed)) };
     }
     // The service shows a key only once, and that answer was lost: no receiver could check this webhook's signatures.
     await client.deleteWebhook(created.uuid);

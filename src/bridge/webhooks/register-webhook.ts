@@ -1,7 +1,7 @@
 import type { Webhook } from '#client/webhook-calls.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { cleanUpWebhooks, type MadeWebhook, makeWebhook } from './make-webhook.ts';
-import { announces, findServiceWebhook, listIfOffered } from './webhook-api.ts';
+import { announcedFeeds, findServiceWebhook, listIfOffered } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
 import { withWebhookLock } from './webhook-lock.ts';
 import { markDeleted, type OwnWebhook, readOwnWebhooks, retire } from './webhook-store.ts';
@@ -17,8 +17,9 @@ export interface Registration {
 /**
  * Makes sure that the service has a webhook with this name and URL for the feeds that are read, and that its key is
  * known here: an existing webhook, or a new one. A webhook that the service has switched off, or that announces other
- * feeds, is replaced. With `alone`, the source's webhooks to other URLs are deleted. After it was run twice, or killed
- * at any line and run again, exactly one webhook works. Throws AppError as `makeWebhook` does.
+ * feeds, is replaced; one that announces fewer only when the service now takes more. With `alone`, the source's webhooks
+ * to other URLs are deleted. After it was run twice, or killed at any line and run again, exactly one webhook works.
+ * Throws AppError as `makeWebhook` does.
  */
 export async function registerWebhook(
   deps: WebhookDeps,
@@ -31,18 +32,24 @@ export async function registerWebhook(
     const active = own.filter(({ secret, retired }) => secret !== null && retired === null);
     const candidates = active.filter((webhook) => webhook.name === name && webhook.url === url);
     const existing = await findWorking(deps, candidates, listed);
-    const others = active.filter((other) => other !== existing?.own && (alone || candidates.includes(other)));
-    const webhook = existing?.webhook ?? (await makeWebhook(deps, { name, url }, others));
-    if (existing) {
-      const ids = others.map(({ id }) => id);
+    const replaceable = active.filter((each) => alone || candidates.includes(each));
+    const missing = existing?.webhook.unannounced.length ?? source.feeds.length;
+    const feedsMin = source.feeds.length - missing + 1;
+    const better = missing === 0 ? undefined : await makeWebhook(deps, { name, url, feedsMin }, replaceable);
+    const webhook = better ?? existing?.webhook;
+    // Without an existing one a single feed is enough, and less is an error.
+    if (webhook === undefined) throw new TypeError('no webhook was made');
+    if (better === undefined) {
+      const ids = replaceable.filter((other) => other !== existing?.own).map(({ id }) => id);
       await retire(database, ids, timestampNow(clock));
     }
-    return { webhook, made: existing === undefined, deleted: await cleanUpWebhooks(deps, listed) };
+    return { webhook, made: better !== undefined, deleted: await cleanUpWebhooks(deps, listed) };
   });
 }
 
 /**
- * Returns the newest of these webhooks that the service still has and uses, and that announces the feeds that are read.
+ * Returns the newest of these webhooks that the service still has and uses, and that announces feeds that are read and
+ * no others.
  */
 async function findWorking(
   { client, source, database, clock }: WebhookDeps,
@@ -54,8 +61,12 @@ async function findWorking(
     if (uuid === null) continue;
     const found = await findServiceWebhook(client, uuid, listed);
     if (!found) await markDeleted(database, candidate.id, timestampNow(clock));
-    else if (found.is_active !== false && found.url === url && announces(found, source.feeds))
-      return { own: candidate, webhook: { uuid, name, url } };
+    else if (found.is_active !== false && found.url === url) {
+      const announced = announcedFeeds(found.triggers);
+      const unannounced = source.feeds.filter((feed) => !announced.includes(feed));
+      const hasForeign = announced.some((feed) => feed === undefined || !source.feeds.includes(feed));
+      if (!hasForeign) return { own: candidate, webhook: { uuid, name, url, unannounced } };
+    }
   }
   return undefined;
 }

@@ -35,7 +35,8 @@ export async function rotateWebhooks(deps: WebhookDeps): Promise<Rotation> {
     const webhooks: MadeWebhook[] = [];
     for (const replaced of byTarget.values()) {
       const [first] = replaced;
-      if (first) webhooks.push(await makeWebhook(deps, first, replaced));
+      const made = first && (await makeWebhook(deps, first, replaced));
+      if (made) webhooks.push(made);
     }
     return { webhooks, deleted: await cleanUpWebhooks(deps, listed) };
   });

@@ -51,43 +51,97 @@ export async function findServiceWebhook(
   }
 }
 
+/** A webhook that was created, with the feeds that it announces. */
+export type CreatedAtService = Awaited<ReturnType<WebhookCalls['createWebhook']>> & { readonly feeds: FeedName[] };
+
 /**
- * Creates a webhook. `id` is the idempotency key: a service that supports it returns the same webhook again, but shows
- * the signing key only the first time. Throws AppError with the service's text; `conflict` when the id was used for
- * another request.
+ * Creates a webhook for these feeds, or for those of them whose triggers the service knows. `id` is the idempotency key:
+ * a service that supports it returns the same webhook again, but shows the signing key only the first time. Throws
+ * AppError with the service's text; `conflict` when the id was used for another request. Example: a service that calls
+ * the awards' trigger AWARD_FEED_UPDATED, and has none of latest bids:
+ *
+ *     SOURCING_EVENTS_.., LATEST_BIDS_.., AWARDS_FEED_UPDATED    400: "AWARDS_FEED_UPDATED" is not a valid choice
+ *     SOURCING_EVENTS_.., LATEST_BIDS_.., AWARD_FEED_UPDATED     400: "LATEST_BIDS_FEED_UPDATED" is not a valid choice
+ *     SOURCING_EVENTS_.., AWARD_FEED_UPDATED                     201
+ *
+ * Where no answer says which trigger is refused, fewer and fewer are tried. `feedsMin`: rather none than fewer; then
+ * undefined is returned.
  */
 export async function createAtService(
   client: WebhookCalls,
   { name, url, feeds, authentication }: WebhookRequest,
-  id: string,
-): ReturnType<WebhookCalls['createWebhook']> {
-  const createWith = (triggers: string[], idempotencyKey: string) =>
-    client.createWebhook(
-      // Some services call a trigger by a name that the contract does not have: those names are the second try.
-      { name, url, triggers: triggers as Trigger[], ...(authentication ? { authentication } : {}) },
-      idempotencyKey,
-    );
-  const triggers = feeds.map((feed): string => feedTriggers[feed]);
-  try {
-    return await createWith(triggers, id);
-  } catch (error) {
-    const otherNames = feeds.map((feed) => triggerElsewhere(feed) ?? feedTriggers[feed]);
-    const areSame = otherNames.every((name, index) => name === triggers[index]);
-    if (!isRefusal(error) || error.code !== 'invalid' || areSame) throw error;
-    return createWith(otherNames, `${id}-other-name`).catch((second: unknown) => {
-      // An error about the other names would confuse: the error of the first try is the useful one.
-      throw isRefusal(second) && second.code === 'invalid' ? error : second;
-    });
+  { id, feedsMin = 1 }: { id: string; feedsMin?: number },
+): Promise<CreatedAtService | undefined> {
+  let left = candidatesOf(feeds).filter((candidate) => candidate.feeds.length >= feedsMin);
+  let refusal: AppError | undefined;
+  for (let candidate = left.shift(); candidate !== undefined; candidate = left.shift()) {
+    const { triggers, key } = candidate;
+    try {
+      const created = await client.createWebhook(
+        // Some services call a trigger by a name that the contract does not have.
+        { name, url, triggers: triggers as Trigger[], ...(authentication ? { authentication } : {}) },
+        `${id}${key}`,
+      );
+      return { ...created, feeds: candidate.feeds };
+    } catch (error) {
+      if (!isRefusal(error) || error.code !== 'invalid') throw error;
+      // Of several refusals the first is the useful one: it is about what was wanted.
+      refusal ??= error;
+      const refused = refusedIn(error.publicMessage, triggers);
+      if (refused === undefined) break;
+      const isDoubtful = (other: Candidate) => other.triggers.some((trigger) => refused.includes(trigger));
+      left = [...left.filter((other) => !isDoubtful(other)), ...left.filter(isDoubtful)];
+    }
   }
+  if (refusal === undefined || feedsMin > 1) return undefined;
+  throw refusal;
 }
 
-/** Whether the webhook announces exactly these feeds. */
-export function announces({ triggers }: Webhook, feeds: readonly FeedName[]): boolean {
-  const announced = triggers
-    .replace(/^\[|\]$/g, '')
-    .split(/\s*,\s*/)
-    .map(feedOfTrigger);
-  return new Set<FeedName | undefined>(feeds).symmetricDifference(new Set(announced)).size === 0;
+interface Candidate {
+  readonly feeds: FeedName[];
+  readonly triggers: readonly string[];
+  /** The end of its idempotency key: another body needs another key. */
+  readonly key: string;
+}
+
+/** What can be asked for, the most feeds first; of each choice of feeds also by the names that other services use. */
+function candidatesOf(feeds: readonly FeedName[]): Candidate[] {
+  const chosen = feeds.reduce<FeedName[][]>((some, feed) => [...some, ...some.map((each) => [...each, feed])], [[]]);
+  const ordered = chosen.filter((each) => each.length > 0).sort((a, b) => b.length - a.length);
+  const named = ordered.flatMap((each) => {
+    const triggers = each.map((feed): string => feedTriggers[feed]);
+    const others = each.map((feed) => triggerElsewhere(feed) ?? feedTriggers[feed]);
+    const isSame = others.every((other, index) => other === triggers[index]);
+    return isSame
+      ? [{ feeds: each, triggers }]
+      : [
+          { feeds: each, triggers },
+          { feeds: each, triggers: others },
+        ];
+  });
+  return named.map((candidate, index) => ({ ...candidate, key: index === 0 ? '' : `-${index}` }));
+}
+
+/**
+ * Which of the triggers a refusal names, by their place (`triggers[2]`, `triggers.2`) or their name; none where it does
+ * not say. Undefined when it is about something else.
+ */
+function refusedIn(text: string, triggers: readonly string[]): string[] | undefined {
+  const words = new Set(text.match(/\w+_FEED_UPDATED\b/g));
+  const places = [...text.matchAll(/\btriggers(?:\.|\[)(\d+)/g)].flatMap(([, place]) => triggers[Number(place)] ?? []);
+  if (places.length > 0) return places;
+  // A name that was not sent is one of those that could be: then the names say nothing.
+  const isList = [...words].some((word) => !triggers.includes(word));
+  if (words.size > 0) return isList ? [] : [...words];
+  return /trigger/i.test(text) || text.endsWith('was answered with 400.') ? [] : undefined;
+}
+
+/** The feeds that a webhook with these triggers announces; undefined for a trigger of no feed. */
+export function announcedFeeds(triggers: string): (FeedName | undefined)[] {
+  return triggers
+    .replaceAll(/[[\]"']/g, '')
+    .split(',')
+    .map((trigger) => feedOfTrigger(trigger.trim()));
 }
 
 function isRefusal(error: unknown): error is AppError {

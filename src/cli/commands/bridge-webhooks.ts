@@ -1,9 +1,10 @@
 /**
  * `bridge webhooks`: the webhooks that a source's service sends to this bridge. Exit codes: 0 done, 1 failed (a test
- * did not arrive), 2 wrong usage or settings.
+ * did not arrive) or not done in full (the service refuses the trigger of a feed), 2 wrong usage or settings.
  */
 import { deleteWebhooks } from '#bridge/webhooks/delete-webhooks.ts';
 import { type ListedWebhook, listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
+import type { MadeWebhook } from '#bridge/webhooks/make-webhook.ts';
 import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
 import { rotateWebhooks } from '#bridge/webhooks/rotate-webhooks.ts';
 import { type TestedWebhook, testWebhooks } from '#bridge/webhooks/test-webhook.ts';
@@ -32,7 +33,7 @@ interface TestOptions extends ChosenOptions {
 export function runWebhookRegister(options: RegisterOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const { settings } = command;
-    const { name: source } = findSource(settings, options.source);
+    const { name: source, poll_seconds: pollSeconds } = findSource(settings, options.source);
     if (options.url === undefined && settings.port === 0)
       throw new AppError('invalid', 'The port of the webhook endpoint is not fixed (bridge.port is 0): add --url.');
     const url = options.url ?? webhookUrlOf(settings, source);
@@ -46,15 +47,27 @@ export function runWebhookRegister(options: RegisterOptions): Promise<number> {
         made
           ? `The webhook ${webhook.uuid} now announces changes to ${url}; its signing key is stored.`
           : `The webhook ${webhook.uuid} announces changes to ${url} already.`,
+        ...unannouncedLines(webhook, pollSeconds),
         ...deletedLines(deleted),
       ].join('\n'),
     );
-    return 0;
+    return webhook.unannounced.length === 0 ? 0 : 1;
   });
+}
+
+/** What a person must know of feeds that have no trigger. */
+function unannouncedLines({ uuid, unannounced }: MadeWebhook, pollSeconds: number): string[] {
+  if (unannounced.length === 0) return [];
+  return [
+    `Not registered: ${unannounced.join(', ')}. The service refuses the ` +
+      `${unannounced.length === 1 ? 'trigger of this feed' : 'triggers of these feeds'}, so ${uuid} does not announce ` +
+      `${unannounced.length === 1 ? 'it: it is' : 'them: they are'} read every ${pollSeconds} s.`,
+  ];
 }
 
 export function runWebhookRotate(options: SourceOptions): Promise<number> {
   return withBridge(options, async (command) => {
+    const { poll_seconds: pollSeconds } = findSource(command.settings, options.source);
     const { webhooks, deleted } = await command.perform(
       { what: 'webhook.rotate', object: `source ${options.source}` },
       () => rotateWebhooks(depsOf(command, options.source)),
@@ -62,11 +75,12 @@ export function runWebhookRotate(options: SourceOptions): Promise<number> {
     print(options, { source: options.source, webhooks, deleted }, () =>
       [
         ...webhooks.map(({ uuid, url }) => `The webhook ${uuid} with a new key announces changes to ${url}.`),
+        ...webhooks.flatMap((webhook) => unannouncedLines(webhook, pollSeconds)),
         ...deletedLines(deleted),
         'The feeds are read now, because the deleted webhooks may not have announced every change.',
       ].join('\n'),
     );
-    return 0;
+    return webhooks.every(({ unannounced }) => unannounced.length === 0) ? 0 : 1;
   });
 }
 

@@ -1,6 +1,7 @@
 /** What the doctor and `bridge check` find about a source's webhook at its service. */
 import type { SourceSettings } from '#bridge/settings.ts';
 import { type ListedWebhook, listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
+import { announcedFeeds } from '#bridge/webhooks/webhook-api.ts';
 import { webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
@@ -16,7 +17,7 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
   try {
     ({ webhooks } = await listBridgeWebhooks({ client, source, database, secrets: installation.secrets, clock }));
   } catch (error) {
-    if (error instanceof AppError && (error.code === 'forbidden' || error.code === 'unauthorized'))
+    if (error instanceof AppError && error.code === 'forbidden')
       return warn(
         name,
         'the API key may not see webhooks',
@@ -49,7 +50,12 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
       'Two bridges with one address, each with its own database, miss half of their notifications. Give one of them ' +
         'another public_host or source name; or, if it is gone, delete its webhook at the service.',
     );
-  if (registered) return ok(name, `${registered.uuid} announces changes to ${registered.url}`);
+  if (registered) {
+    const announced = registered.triggers === null ? undefined : announcedFeeds(registered.triggers);
+    const missing = source.feeds.filter((feed) => announced?.includes(feed) === false);
+    const rest = missing.length === 0 ? '' : `; ${missing.join(', ')} not: read every ${source.poll_seconds} s only`;
+    return ok(name, `${registered.uuid} announces changes to ${registered.url}${rest}`);
+  }
   const madeElsewhere = webhooks.find(
     ({ url, service }) => service === 'active' && url === webhookUrlOf(settings, source.name),
   );

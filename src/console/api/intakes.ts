@@ -56,7 +56,9 @@ async function readIntake(deps: ConsoleApiDeps, viewer: Viewer, name: string) {
 async function plan(deps: ConsoleApiDeps, settings: IntakeSettings, asked: z.output<typeof planBody>) {
   const { database, clock } = deps;
   if (settings.stream === 'requisition') {
-    const events = await planRequisitions(database, { intake: settings, wishOf: createWishOf(settings) }, asked.limit);
+    const source = deps.settings.sources.find(({ name }) => name === settings.source);
+    const wishOf = createWishOf(settings, source);
+    const events = await planRequisitions(database, { intake: settings, wishOf }, asked.limit);
     return { unseen: [], changes: [], events };
   }
   const planned = { intake: settings, wantedOf: createWanted(settings), database, clock };

@@ -370,7 +370,7 @@ export function createIntakeWorld(options: {
       client: clientOf(call as never, clock),
       teller: undefined,
       wantedOf: createWanted(intake),
-      wishOf: createWishOf(intake),
+      wishOf: createWishOf(intake, source),
       database: dying,
       clock,
       log: silentLogger,

@@ -9,6 +9,7 @@ import { createIntakeRun } from '#bridge/intake/run-intake.ts';
 import { createWanted } from '#bridge/intake/wanted-supplier.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
+import { dialectOf } from '#bridge/source-clients.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
@@ -27,8 +28,9 @@ const credentials = { clientId: 'bridge', clientSecret: 'secret' };
 
 /** Registers the intake, whose settings are `given` and what every intake needs; nothing has been read then. */
 export async function startRequisitions(
-  { service, organisation }: { service: TestService; organisation: TestOrganisation },
+  { service, organisation }: { service: Pick<TestService, 'url'>; organisation: Pick<TestOrganisation, 'key'> },
   given: Record<string, unknown>,
+  ofSource: Record<string, unknown> = {},
 ) {
   const erp = await startMemoryErp(credentials);
   const { database } = await createTestDatabase();
@@ -39,7 +41,7 @@ export async function startRequisitions(
     unit_price_column: 'Price',
   });
   const settings = bridgeSettings.parse({
-    sources: [{ name: 'main', base_url: service.url, api_key: organisation.key }],
+    sources: [{ name: 'main', base_url: service.url, api_key: organisation.key, ...ofSource }],
     intakes: [
       { name: 'requisitions', source: 'main', connector: 'memory', stream: 'requisition', poll_seconds: 1, ...given },
     ],
@@ -60,13 +62,19 @@ export async function startRequisitions(
     source,
     reader: createErpReader(session, 'requisition', { pageMs: 60_000, redact: (text) => text }),
     client: createSourceClient({
-      settings: { baseUrl: service.url, apiKey: organisation.key, timeoutMs: 30_000, retries: 0 },
+      settings: {
+        baseUrl: service.url,
+        apiKey: organisation.key,
+        timeoutMs: 30_000,
+        retries: 0,
+        dialect: dialectOf(source),
+      },
       fetch: testOutgoing().fetch,
       clock: systemClock,
     }),
     teller: undefined,
     wantedOf: createWanted(intake),
-    wishOf: createWishOf(intake),
+    wishOf: createWishOf(intake, source),
     database,
     clock: systemClock,
     log: silentLogger,

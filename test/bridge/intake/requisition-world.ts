@@ -437,7 +437,7 @@ export function createRequisitionWorld(options: {
         { redact: (text: string) => text, holdsSecret: () => false } as never,
       ),
       wantedOf: createWanted(intake as NonNullable<typeof intake>),
-      wishOf: createWishOf(intake as NonNullable<typeof intake>),
+      wishOf: createWishOf(intake as NonNullable<typeof intake>, source),
       database: dying,
       clock,
       log: silentLogger,

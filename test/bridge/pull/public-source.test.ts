@@ -2,12 +2,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { probeSource } from '#bridge/pull/probe/probe-source.ts';
+import { createSqlQuotas } from '#bridge/quota/sql-quotas.ts';
 import { readFeedStatuses } from '#bridge/status/status.ts';
 import { addMicros, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
-import { type TestClock, testClock } from '../parts.ts';
+import { settingsOf, type TestClock, testClock } from '../parts.ts';
 import { PublicSource, type Variant } from './public-source.ts';
 import { startReader } from './reader.ts';
 
@@ -30,46 +31,63 @@ function timesOf(clock: TestClock, count: number, micros: number): Timestamp[] {
   return Array.from({ length: count }, (_, index) => addMicros(closed, Math.floor((index * micros) / count)));
 }
 
-async function start(variant: Variant, pageSize: number, database = db.database) {
+async function start(variant: Variant, pageSize: number) {
   const clock = testClock();
   const source = new PublicSource(variant, clock);
   const { client } = source;
   const reader = await startReader({
-    database,
+    database: db.database,
     liveness,
     client,
     clock,
     settings: { page_size: pageSize, poll_seconds: 20 },
   });
-  const settings = { sources: [reader.source] };
+  return { clock, source, reader, lag: () => lagOf(reader, clock), check: () => checkOf(source, reader, clock) };
+}
+
+async function lagOf({ source }: Awaited<ReturnType<typeof startReader>>, clock: TestClock) {
+  const feeds = await readFeedStatuses(db.database, { sources: [source] }, timestampNow(clock));
+  const lag = feeds.find(({ feed }) => feed === 'awards')?.lag;
+  if (!lag) throw new Error('no lag');
+  return lag;
+}
+
+/** The messages of the checks that failed, and the names of all. */
+async function checkOf(source: PublicSource, reader: Awaited<ReturnType<typeof startReader>>, clock: TestClock) {
+  const before = source.asked.length;
+  const { database } = db;
+  const results = await probeSource(
+    { client: source.client, source: reader.source, feed: 'awards', clock, database },
+    never,
+  );
   return {
-    clock,
-    source,
-    reader,
-    lag: async () => {
-      const feeds = await readFeedStatuses(database, settings, timestampNow(clock));
-      const lag = feeds.find(({ feed }) => feed === 'awards')?.lag;
-      if (!lag) throw new Error('no lag');
-      return lag;
-    },
-    check: () =>
-      probeSource({ client, source: reader.source, feed: 'awards', clock, database }, new AbortController().signal),
+    failed: results.filter(({ ok }) => !ok).map(({ message }) => message),
+    names: results.map(({ name }) => name),
+    asked: source.asked.slice(before),
   };
 }
 
-const named = ['link', 'body', 'both'] as const;
-const unnamed = ['nowhere', 'nowhere unless the page has the size that was asked for'] as const;
-const crowds = [
+const never = new AbortController().signal;
+const pageSizeOf = (query: string) => Number(new URLSearchParams(query).get('page_size'));
+
+const named: readonly Variant['next'][] = ['link', 'body', 'both', 'nowhere'];
+const onlyAsAsked: Variant['next'] = 'nowhere unless the page has the size that was asked for';
+const few = [
   { lots: 450, micros: 5_000, crowd: '450 lots within 5 ms' },
   { lots: 450, micros: 0, crowd: '450 lots of one time' },
+];
+const many = [
   { lots: 2_000, micros: 5_000, crowd: '2,000 lots within 5 ms' },
   { lots: 2_000, micros: 0, crowd: '2,000 lots of one time' },
 ];
-const variants = [...named, ...unnamed].flatMap((next) =>
-  (['cut', 'refused'] as const).flatMap((otherSizes) =>
-    crowds.flatMap((crowd) =>
-      [200, ...(otherSizes === 'cut' ? [1_000] : [])].map((pageSize) => ({ next, otherSizes, pageSize, ...crowd })),
-    ),
+const sizes = [
+  { otherSizes: 'cut', pageSize: 200 },
+  { otherSizes: 'cut', pageSize: 1_000 },
+  { otherSizes: 'refused', pageSize: 200 },
+] as const;
+const variants = [...named, onlyAsAsked].flatMap((next) =>
+  [...few, ...(next === 'link' || next === 'nowhere' ? many : [])].flatMap((crowd) =>
+    sizes.map((size) => ({ next, ...crowd, ...size })),
   ),
 );
 
@@ -83,41 +101,117 @@ describe.each(variants)(
     test('are all read, or the feed is not called in step', async () => {
       const { clock, source, reader, lag } = await start({ next, otherSizes }, pageSize);
       source.add(...timesOf(clock, lots, micros));
-      for (let pulls = 0; pulls < 15; pulls += 1) {
+      const heldInStep = new Set<number>();
+      for (let pulls = 0; pulls < 10; pulls += 1) {
         clock.advance(20_000);
         await reader.pull();
-        if ((await lag()).inStep) expect((await reader.mirror()).size).toBe(lots);
+        if ((await lag()).inStep) heldInStep.add((await reader.mirror()).size);
       }
-      if (process.env['TRACE'])
-        for (const { query, ms } of source.asked)
-          console.log(new Date(ms).toISOString().slice(11, 19), decodeURIComponent(query));
-      if (process.env['SHOW'])
-        console.log(
-          variant.crowd,
-          next,
-          otherSizes,
-          pageSize,
-          source.asked.length,
-          (await reader.mirror()).size,
-          (await lag()).why,
-          (await reader.checkpoint()).last_error,
-        );
-      if (!canBeRead) {
-        expect(await lag()).toMatchObject({ inStep: false, why: expect.stringMatching(/names no next page/) });
-        return;
-      }
-      expect(await reader.mirror()).toEqual(source.state);
-      expect(await lag()).toMatchObject({ inStep: true });
-      const { watermark } = await reader.checkpoint();
-      expect(watermark).toBe(source.records.at(-1)?.modified);
+      const { inStep, why } = await lag();
+      expect({
+        heldInStep: [...heldInStep],
+        isWhole: (await reader.mirror()).size === lots,
+        isProved: (await reader.checkpoint()).watermark === source.records.at(-1)?.modified,
+        inStep,
+        saysWhy: why.includes('names no next page'),
+      }).toEqual(
+        canBeRead
+          ? { heldInStep: [lots], isWhole: true, isProved: true, inStep: true, saysWhy: false }
+          : { heldInStep: [], isWhole: false, isProved: false, inStep: false, saysWhy: true },
+      );
     });
 
-    test('are judged rightly by check', async () => {
+    test('are judged rightly by check, with pages of 10 to 200 beside those that the settings ask for', async () => {
       const { clock, source, check } = await start({ next, otherSizes }, pageSize);
       source.add(...timesOf(clock, lots, micros));
-      const results = await check();
-      const failed = results.filter(({ ok }) => !ok).map(({ message }) => message);
-      if (process.env['SHOW']) console.log(variant.crowd, next, otherSizes, pageSize, source.asked.length, failed);
+      const { failed, asked } = await check();
+      const isOnlyAsAsked = next === onlyAsAsked && pageSize > 200;
+      expect(failed.join()).toMatch(
+        next === 'nowhere'
+          ? /names no next page, neither by "next" nor by Link/
+          : isOnlyAsAsked
+            ? /more follow: set page_size to 200/
+            : /^$/,
+      );
+      const others = asked.map(({ query }) => pageSizeOf(query)).filter((size) => size !== pageSize);
+      expect(Math.min(...others)).toBeGreaterThanOrEqual(10);
+      expect(Math.max(...others)).toBeLessThanOrEqual(200);
     });
   },
 );
+
+test('check of a page size that is refused says so, asks for less, and answers its other questions', async () => {
+  const { clock, source, check } = await start({ next: 'link', otherSizes: 'refused' }, 1_000);
+  source.add(...timesOf(clock, 450, 5_000));
+  const { failed, names } = await check();
+  expect(failed).toEqual([expect.stringMatching(/^a page of 1000 records is refused .*: set page_size lower$/)]);
+  expect(names).toContain('awards: bounds');
+});
+
+test('450 lots within 5 ms cost no more than 40 requests in ten pulls, and none later than another record', async () => {
+  const { clock, source, reader } = await start({ next: 'link', otherSizes: 'refused' }, 200);
+  source.add(...timesOf(clock, 450, 5_000));
+  await reader.pullFor(200);
+  expect(source.asked.length).toBeLessThanOrEqual(40);
+  const before = source.asked.length;
+  await reader.pullFor(200);
+  // One request a pull.
+  expect(source.asked.length - before).toBeLessThanOrEqual(10);
+});
+
+test.each(few)('a pull of $crowd that dies at any request leaves nothing out and nothing twice', async (crowd) => {
+  for (let dying = 1; dying <= 40; dying += 3) {
+    const { clock, source, reader, lag } = await start({ next: 'link', otherSizes: 'refused' }, 200);
+    source.add(...timesOf(clock, crowd.lots, crowd.micros));
+    const process = new AbortController();
+    source.onRequest = () => {
+      if (source.asked.length === dying) process.abort(new Error('the process dies'));
+    };
+    for (let pulls = 0; pulls < 8; pulls += 1) {
+      clock.advance(20_000);
+      await reader.pull(process.signal.aborted ? never : process.signal);
+    }
+    expect(await reader.mirror()).toEqual(source.state);
+    expect(await lag()).toMatchObject({ inStep: true });
+    expect((await reader.checkpoint()).changes, 'each record is stored once').toBe(crowd.lots);
+  }
+});
+
+test('a notification is answered while a scan of many records of one time goes on, within the quota', async () => {
+  const clock = testClock();
+  const source = new PublicSource({ next: 'link', otherSizes: 'refused' }, clock);
+  const { database } = db;
+  const [settings] = settingsOf({ name: 'scanned', quotas: {}, page_size: 200, poll_seconds: 20 }).sources;
+  if (!settings) throw new Error('no source');
+  const quotasOf = (background: boolean) => createSqlQuotas({ source: settings, database, clock, background });
+  const reader = await startReader({
+    database,
+    liveness,
+    client: source.clientWith(quotasOf(false)),
+    background: source.clientWith(quotasOf(true)),
+    clock,
+    settings: { page_size: 200, poll_seconds: 20 },
+  });
+  source.add(...timesOf(clock, 2_000, 0));
+  let announcedMs: number | undefined;
+  let readMs: number | undefined;
+  source.onRequest = async () => {
+    if (announcedMs === undefined && source.asked.length > 60) {
+      source.add(timestampNow(clock));
+      announcedMs = clock.nowMs();
+      await announce(reader.feed.source);
+    } else if (announcedMs !== undefined && (await reader.mirror()).size === 2_001) readMs ??= clock.nowMs();
+  };
+  await reader.pullFor(400);
+  expect((await reader.checkpoint()).last_error).toBeNull();
+  expect(await reader.mirror()).toEqual(source.state);
+  expect((readMs ?? Number.POSITIVE_INFINITY) - (announcedMs ?? 0)).toBeLessThan(10_000);
+  expect(source.refused, 'requests beyond the quota').toBe(0);
+});
+
+async function announce(source: string): Promise<void> {
+  await db.database.query(
+    `insert into bridge.inbox (source, feed, trigger, received, body) values ($1, 'awards', 'AWARDS_FEED_UPDATED', now(), '{}')`,
+    [source],
+  );
+}

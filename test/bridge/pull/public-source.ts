@@ -4,6 +4,7 @@
  * headers; 403 with an empty body for a wrong key; errors as `errors` and `field_errors`. What they do not say is a
  * variant: whether the body names the next page, too, what happens to other page sizes, and the rest of `Variant`.
  */
+import type { Quotas } from '#client/quotas.ts';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
@@ -34,16 +35,24 @@ export class PublicSource {
   /** The queries of the feed that were answered, and when, by the clock. */
   readonly asked: { readonly query: string; readonly ms: number }[] = [];
   /** Called before each answer. */
-  onRequest: () => void = () => undefined;
+  onRequest: () => void | Promise<void> = () => undefined;
+  /** How many requests were refused, as the quota of the minute was spent. */
+  refused = 0;
   readonly #clock: TestClock;
 
   constructor(variant: Variant, clock: TestClock) {
     this.variant = variant;
     this.#clock = clock;
-    this.client = createSourceClient({
-      settings: { baseUrl: 'https://public.test', apiKey: 'key', timeoutMs: 30_000, retries: 0 },
+    this.client = this.clientWith();
+  }
+
+  /** A client of this source. */
+  clientWith(quotas?: Quotas, apiKey = 'key'): SourceClient {
+    return createSourceClient({
+      settings: { baseUrl: 'https://public.test', apiKey, timeoutMs: 30_000, retries: 0 },
       fetch: this.#fetch,
-      clock,
+      clock: this.#clock,
+      quotas,
     });
   }
 
@@ -61,7 +70,7 @@ export class PublicSource {
   }
 
   readonly #fetch: GuardedFetch = async ({ url, headers }) => {
-    this.onRequest();
+    await this.onRequest();
     const nowMs = this.#clock.nowMs();
     const answer = (status: number, body: unknown, more: Record<string, string> = {}) => ({
       status,
@@ -78,8 +87,10 @@ export class PublicSource {
       'ratelimit-remaining': String(Math.max(0, requestsAMinute - minute.length - 1)),
       'ratelimit-reset': String(resetSeconds),
     };
-    if (minute.length >= requestsAMinute)
+    if (minute.length >= requestsAMinute) {
+      this.refused += 1;
       return answer(429, { errors: ['Too many requests.'] }, { ...limit, 'retry-after': String(resetSeconds) });
+    }
     const { searchParams: query } = new URL(url);
     this.asked.push({ query: query.toString(), ms: nowMs });
     const wanted = Number(query.get('page_size') ?? 100);

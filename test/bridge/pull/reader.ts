@@ -46,6 +46,8 @@ export async function startReader(options: {
   database: Database;
   liveness: LivenessLock;
   client: Pick<SourceClient, 'readFeed'>;
+  /** Of window scans; the same, if it is left out. */
+  background?: Pick<SourceClient, 'readFeed'>;
   clock: TestClock;
   settings?: Partial<SourceSettings>;
   renewEveryMs?: number;
@@ -72,7 +74,7 @@ export async function startReader(options: {
   const base = {
     source,
     client,
-    background: client,
+    background: options.background ?? client,
     database,
     acquireLease: createLeases({ database, liveness, ...(renewEveryMs === undefined ? {} : { renewEveryMs }) }),
     clock,

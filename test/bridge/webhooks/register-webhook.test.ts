@@ -209,6 +209,87 @@ describe('another service', () => {
     ]);
   });
 
+  const all = ['SOURCING_EVENTS_FEED_UPDATED', 'LATEST_BIDS_FEED_UPDATED', 'AWARD_FEED_UPDATED', 'JOB_UPDATED'];
+  const eventsAndAwards = ['SOURCING_EVENTS_FEED_UPDATED', 'AWARD_FEED_UPDATED'];
+
+  /** A service that knows these triggers, refuses others in the words of `say`, and shows them as they were sent. */
+  function knowing(known: { triggers: readonly string[] }, say: (refused: string, place: number) => string) {
+    const shown = new Map<string, readonly string[]>();
+    let posts = 0;
+    const alter = (client: WebhookCalls): Partial<WebhookCalls> => ({
+      createWebhook: async (request, key) => {
+        posts += 1;
+        const place = request.triggers.findIndex((trigger) => !known.triggers.includes(trigger));
+        const refused = request.triggers[place];
+        if (refused !== undefined)
+          throw new AppError('invalid', `POST /api/webhooks was answered with 400${say(refused, place)}`, {
+            recovery: { do: 'halt' },
+          });
+        const created = await client.createWebhook({ ...request, triggers: ['TEST'] }, key);
+        shown.set(created.uuid, request.triggers);
+        return created;
+      },
+      listWebhooks: async () =>
+        (await client.listWebhooks()).map((one) => ({ ...one, triggers: `[${shown.get(one.uuid)?.join(', ')}]` })),
+    });
+    const triggers = async (commander: Commander) =>
+      (await commander.atService()).map(({ uuid }) => shown.get(uuid) ?? []);
+    return { alter, triggers, posts: () => posts };
+  }
+
+  test.each([
+    ['by its place', 4, (_: string, place: number) => `: triggers[${place}]: is not known`],
+    ['by its name', 4, (refused: string) => `: triggers: "${refused}" is not a valid choice.`],
+    ['only in a list of all that could be', 19, () => `: triggers: must be one of ${all.join(', ')}`],
+    ['not at all', 19, () => '.'],
+  ])('that refuses triggers, and says which %s, gets a webhook for the other feeds', async (_how, postsMax, say) => {
+    const { alter, triggers, posts } = knowing({ triggers: ['JOB_UPDATED', ...eventsAndAwards] }, say);
+    const commander = await newCommander({ alter });
+    const { webhook, made } = await register(commander);
+    expect([made, webhook.unannounced]).toEqual([true, ['latest-bids', 'rfi-responses']]);
+    expect(await triggers(commander)).toEqual([eventsAndAwards]);
+    expect(posts()).toBeLessThanOrEqual(postsMax);
+  });
+
+  test('that refuses triggers keeps its webhook at the next run, until it takes more of them', async () => {
+    const known = { triggers: eventsAndAwards };
+    const { alter, triggers } = knowing(known, (refused) => `: triggers: "${refused}" is not a valid choice.`);
+    const commander = await newCommander({ alter });
+    const { webhook } = await register(commander);
+    expect(await register(commander)).toEqual({ webhook, made: false, deleted: [] });
+    expect(await readOwnWebhooks(db.database, 'main')).toMatchObject([{ uuid: webhook.uuid, retired: null }]);
+    known.triggers = all;
+    const better = await register(commander);
+    expect(better).toMatchObject({ made: true, deleted: [webhook.uuid], webhook: { unannounced: ['rfi-responses'] } });
+    expect(await triggers(commander)).toEqual([all.slice(0, 3)]);
+  });
+
+  test('that knows none of the triggers gets no webhook, and the error is about the first try', async () => {
+    const { alter, triggers } = knowing({ triggers: [] }, (refused) => `: triggers: "${refused}" is not known.`);
+    const commander = await newCommander({ alter });
+    await expect(register(commander)).rejects.toMatchObject({
+      publicMessage: expect.stringContaining('"SOURCING_EVENTS_FEED_UPDATED" is not known'),
+    });
+    expect([await triggers(commander), await readOwnWebhooks(db.database, 'main')]).toEqual([[], []]);
+  });
+
+  test('that refuses something else is asked once', async () => {
+    const { alter, posts } = knowing({ triggers: [] }, () => ': url: its domain is not allowed.');
+    await expect(register(await newCommander({ alter }))).rejects.toMatchObject({ code: 'invalid' });
+    expect(posts()).toBe(1);
+  });
+
+  test('our own in the profile public gets a webhook whose notifications are accepted, and keeps it', async () => {
+    const open = await startTestService({ profile: 'public' });
+    await db.database.query('delete from bridge.webhooks');
+    const commander = createCommander(open, await open.organisation(), db);
+    const first = await register(commander);
+    const { triggers } = await (await commander.deps()).client.readWebhook(first.webhook.uuid);
+    expect(triggers).toContain('AWARD_FEED_UPDATED');
+    expect(await register(commander)).toEqual({ ...first, made: false });
+    expect(await commander.arrived()).toBe(1);
+  });
+
   test('that answers a repeated creation without a key gets another webhook', async () => {
     let lost = 0;
     const commander = await newCommander({

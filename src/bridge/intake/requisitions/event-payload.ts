@@ -94,6 +94,24 @@ function requestBody(record: RequisitionRecord) {
   return { ...members, items: items.map(({ line: _line, needed_by: _needed, ...item }) => item) };
 }
 
+/**
+ * The same in the public form. It has no reference, so the description begins with it: by that a person knows what the
+ * request is for.
+ */
+function publicRequestBody(
+  record: RequisitionRecord,
+  { head, lots }: Need,
+  { with: members }: NonNullable<IntakeSettings['mapping']['request']>,
+) {
+  const { reference_id: reference, name, description } = record;
+  return {
+    ...members,
+    description: [`${reference}: ${name}`, description].filter((text) => text !== undefined && text !== '').join('\n'),
+    ...(head.deadline === undefined ? {} : { bidding_deadline: head.deadline }),
+    item_fields: lots.map(({ values }) => values.map(({ column, value }) => ({ name: column, value }))),
+  };
+}
+
 /** Makes the body of the job that creates, of the requisitions of an event. */
 export function bodyOf({ intake }: { intake: IntakeSettings }, wanted: readonly { body: string; need: Need }[]) {
   const [first] = wanted;
@@ -103,7 +121,9 @@ export function bodyOf({ intake }: { intake: IntakeSettings }, wanted: readonly 
     const lots = record.items
       .filter(({ name }) => record.items.filter((item) => item.name === name).length === 1)
       .map(({ name, line }) => ({ lot: name, erpKey: record.reference_id, line }));
-    return { body: requestBody(record), content: { name: record.name, reference: record.reference_id, lots } };
+    const { request } = intake.mapping;
+    const body = request === undefined ? requestBody(record) : publicRequestBody(record, first.need, request);
+    return { body, content: { name: record.name, reference: record.reference_id, lots } };
   }
   const content = eventContent(
     intake,

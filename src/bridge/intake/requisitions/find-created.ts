@@ -9,6 +9,7 @@ import { compareText } from '#bridge/documents/text-order.ts';
 import { bodyJson } from '#bridge/mirror/body-json.ts';
 import { queryOf, readPages } from '#client/list-page.ts';
 import { AnswerError } from '#client/read-answer.ts';
+import { jobTypeNames } from '#contract/job.ts';
 import { msFromTimestamp, parseTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { IntakeWork } from '../intake-deps.ts';
 import { readClaimed } from './event-store.ts';
@@ -35,6 +36,9 @@ const listPagesMost = 20;
 
 /** Searches; rejects when the service cannot be asked now. */
 export async function findCreated(work: IntakeWork, job: OpenJob): Promise<Trace> {
+  // Its files are uploaded only after its id is known: a job of this dialect that was lost attaches nothing.
+  if (job.kind === 'attach' && work.source.dialect === 'public')
+    return job.uuid === null ? { is: 'none' } : { is: 'unclear', why: 'the service does not know the job any more' };
   const list = await readJobs(work, job);
   if (job.kind === 'attach') return traceOfAttach(job, list);
   const sinceMs = msFromTimestamp(job.created) - clockSkewMs;
@@ -49,8 +53,9 @@ export async function findCreated(work: IntakeWork, job: OpenJob): Promise<Trace
   if (more.length > 0) return { is: 'unclear', why: `the service has several with the reference "${job.reference}"` };
   if (only !== undefined) return { is: 'entity', entity: only };
   if (list === undefined) return { is: 'unclear', why: 'the service does not list its jobs' };
-  // What has just been made may be missing in the feed for a while.
-  const shown = new Set(byReference.others);
+  // What has just been made may be missing in the feed for a while. A public service that does not keep references shows
+  // events without one: such an event may be ours.
+  const shown = new Set(work.source.dialect === 'public' ? byReference.references.keys() : byReference.others);
   const hidden = list.jobs.some(({ status, created_entity: entity }) =>
     status === 'COMPLETED' ? !entity || !shown.has(entity) : status !== 'FAILED',
   );
@@ -59,8 +64,12 @@ export async function findCreated(work: IntakeWork, job: OpenJob): Promise<Trace
   return { is: 'none' };
 }
 
-/** Nothing that is asked for here may be missing. */
 const missing: ReadonlySet<number> = new Set([400, 403, 404, 405, 501]);
+
+/** Whether the service does not have what was asked for, or not for this key. A key that it does not know says nothing. */
+function isMissing(error: unknown): boolean {
+  return error instanceof AnswerError && error.code !== 'unauthorized' && missing.has(error.status);
+}
 
 const jobForm = z.looseObject({
   id: z.string(),
@@ -71,6 +80,11 @@ const jobForm = z.looseObject({
   detail: z.looseObject({ data: z.array(z.looseObject({ file_name: z.string().optional() })).nullish() }).nullish(),
 });
 type ListedJob = z.output<typeof jobForm> & { readonly createdMs: number | undefined };
+
+/** A type that is not known may be any: another service may have its own names. */
+function isKnownType(type: string | undefined): boolean {
+  return jobTypeNames.some((name) => name === type);
+}
 
 /** Jobs of the type since the intent that are not known here; undefined where the service does not list them. */
 export async function readJobs(
@@ -92,14 +106,14 @@ export async function readJobs(
     for await (const { items } of readPages(read, queryOf({ page_number: 1, page_size: listPageSize }))) {
       pages += 1;
       const recent = items.map(timed).filter(({ createdMs }) => createdMs === undefined || createdMs >= sinceMs);
-      jobs.push(...recent.filter((each) => each.type === undefined || each.type === type));
+      jobs.push(...recent.filter((each) => each.type === type || !isKnownType(each.type)));
       // The newest job comes first.
       if (recent.length === 0) break;
       complete = pages < listPagesMost;
       if (!complete) break;
     }
   } catch (error) {
-    if (error instanceof AnswerError && missing.has(error.status) && pages === 0) return undefined;
+    if (isMissing(error) && pages === 0) return undefined;
     throw error;
   }
   const known = await knownJobs(
@@ -172,8 +186,7 @@ async function requestsByReference(work: IntakeWork, job: OpenJob, sinceMs: numb
     return split(all, { job, sinceMs, complete: pages < listPagesMost });
   } catch (error) {
     // Then only the jobs tell.
-    if (error instanceof AnswerError && missing.has(error.status))
-      return { ids: [], others: [], references: new Map(), complete: true };
+    if (isMissing(error)) return { ids: [], others: [], references: new Map(), complete: true };
     throw error;
   }
 }

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import { AnswerError } from '#client/read-answer.ts';
+import { mayUploadLater, uploadFaultText } from '#client/upload-file.ts';
 import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { askedToWaitMs, errorText } from '#platform/errors.ts';
@@ -16,7 +17,7 @@ import { type OpenJob, readOpenJobs, repeatJob, storeJobLook, storeJobSent, stor
 import { readEventStatus } from './read-events.ts';
 import { settleRefusal } from './refused-update.ts';
 import { postJob } from './send-jobs.ts';
-import { holdJob, type JobFault, jobCompleted, releaseJob } from './settle-job.ts';
+import { holdJob, type JobFault, jobCompleted, jobFailed, releaseJob } from './settle-job.ts';
 
 /** A job that is found nowhere is sent again so often, each time after a search. */
 const postsMost = 3;
@@ -40,7 +41,12 @@ const jobForm = z.looseObject({
   status: z.string(),
   created_entity: z.string().min(1).max(200).nullish(),
   errors: z.unknown().optional(),
-  detail: z.looseObject({ errors: z.array(z.unknown()).nullish() }).nullish(),
+  detail: z
+    .looseObject({
+      errors: z.array(z.unknown()).nullish(),
+      files: z.array(z.looseObject({ file_name: z.string().optional(), upload_url: z.string().optional() })).nullish(),
+    })
+    .nullish(),
 });
 
 async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
@@ -69,6 +75,10 @@ async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
     await refusedBy(work, job, { why, faults });
     return;
   }
+  if (answer.status !== 'COMPLETED' && job.kind === 'attach' && (answer.detail?.files ?? []).length > 0) {
+    await upload(work, job, answer.detail?.files ?? []);
+    return;
+  }
   if (answer.status !== 'COMPLETED') {
     const next = nextLook(job, clock.nowMs(), 0);
     await lease.transaction((tx) => storeJobLook(tx, job.id, next, `the job is ${answer.status}`));
@@ -85,6 +95,31 @@ async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
     await lease.transaction((tx) =>
       storeJobUncertain(tx, job.id, 'the job does not name what it has made', timestampNow(clock)),
     );
+}
+
+/**
+ * Uploads the files to the URLs that the job shows. The job ends by itself after that, and is looked at again; where a
+ * process dies before, the next look uploads the same bytes again. A refusal that stays is told to a person.
+ */
+async function upload(work: IntakeWork, job: OpenJob, shown: Parameters<typeof work.client.uploadFiles>[0]) {
+  const { client, lease, clock, log, intake, signal } = work;
+  const { files } = JSON.parse(job.payload) as { files: Parameters<typeof client.uploadFiles>[1] };
+  const faults = await lease.during((lost) => client.uploadFiles(shown, files, AbortSignal.any([signal, lost])));
+  const nowMs = clock.nowMs();
+  const next = nextLook(job, nowMs, 0);
+  if (faults.length === 0) {
+    await lease.transaction((tx) =>
+      storeJobLook(tx, job.id, next, 'the files are uploaded, and the job has not ended'),
+    );
+    return;
+  }
+  const why = uploadFaultText(faults);
+  log.warn({ intake: intake.name, job: job.uuid }, why);
+  await lease.transaction((tx) =>
+    mayUploadLater(faults) || nowMs - msFromTimestamp(job.ends) < namelessMs
+      ? storeJobLook(tx, job.id, next, why)
+      : jobFailed(tx, work, job.id, why, []),
+  );
 }
 
 /** A repeated update may fail because its first POST took effect. */

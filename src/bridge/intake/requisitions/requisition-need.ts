@@ -1,6 +1,7 @@
 /** Makes of a requisition what the intake wants of the service for it. Pure. */
 import { type CompiledField, FieldFault } from '#bridge/documents/compile-field.ts';
 import type { MappingRule } from '#bridge/documents/mapping-rule.ts';
+import type { Dialect } from '#client/dialect.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { sha256 } from '#platform/sha256.ts';
 import type { IntakeSettings } from '../intake-settings.ts';
@@ -26,6 +27,8 @@ export interface Need {
     readonly description?: string;
     readonly category?: string;
     readonly currency?: string;
+    /** Of a request in the dialect public. */
+    readonly deadline?: string;
   };
   readonly tags: readonly { readonly name: string; readonly value: string }[];
   readonly suppliers: readonly string[];
@@ -46,8 +49,11 @@ const descriptionMax = 1_000;
 const lotNameMax = 255;
 
 /** Compiles an intake's rules. The settings have been checked. */
-export function createWishOf({ name: intake, only, mapping, make, group }: IntakeSettings): WishOf {
-  const { event, lots } = mapping;
+export function createWishOf(
+  { name: intake, only, mapping, make, group }: IntakeSettings,
+  source: { readonly dialect: Dialect['name'] } | undefined,
+): WishOf {
+  const { event, lots, request } = mapping;
   const field = (rule: MappingRule | undefined, inLine = false) =>
     rule === undefined ? undefined : compiled(intake, rule, inLine);
   const fieldsOf = (rules: Readonly<Record<string, MappingRule>>, inLine: boolean) =>
@@ -57,7 +63,8 @@ export function createWishOf({ name: intake, only, mapping, make, group }: Intak
   const tags = event?.tags && fieldsOf(event.tags, false);
   const suppliers = (event?.suppliers ?? []).map((rule) => compiled(intake, rule, false));
   const lotName = field(lots?.name, true);
-  const columns = fieldsOf(lots?.columns ?? defaultColumns, true);
+  const columns = fieldsOf(request?.item_fields ?? lots?.columns ?? defaultColumns, true);
+  const deadline = field(request?.bidding_deadline);
   const groupBy = field(group && { template: group.by, type: 'text', required: false });
 
   const lotOf = (record: RequisitionRecord, item: RequisitionRecord['items'][number]): NeededLot => ({
@@ -72,10 +79,13 @@ export function createWishOf({ name: intake, only, mapping, make, group }: Intak
   function needOf(record: RequisitionRecord): Need {
     const of = (rule: CompiledField | undefined, fallback: string | undefined) =>
       rule ? textOf(rule, record) || undefined : fallback;
+    // The pages of the public service show neither a category nor a currency of a new event.
+    const isShown = source?.dialect !== 'public';
     const head = {
       description: of(description, record.description)?.slice(0, descriptionMax),
-      category: of(category, record.category),
-      currency: of(currency, record.items.find((item) => item.currency !== undefined)?.currency),
+      category: of(category, isShown ? record.category : undefined),
+      currency: of(currency, isShown ? record.items.find((item) => item.currency !== undefined)?.currency : undefined),
+      deadline: of(deadline, undefined),
     };
     const name = (named && textOf(named, record)) || record.name;
     return {

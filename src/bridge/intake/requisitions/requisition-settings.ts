@@ -1,7 +1,6 @@
 /** The settings of an intake of requisitions: what is made of them at the service, and how they are grouped. */
 import { z } from 'zod';
 import { type MappingRule, mappingRule } from '#bridge/documents/mapping-rule.ts';
-import { eventChanges } from '#contract/sourcing-event.ts';
 import { compileRequisitionField } from './requisition-fields.ts';
 
 const rules = z.record(z.string().min(1), mappingRule);
@@ -24,6 +23,17 @@ export const lotsMapping = z.strictObject({
   columns: rules.optional().describe("The buyer's columns of the bid sheet, each with a path or a rule"),
 });
 
+export const requestMapping = z.strictObject({
+  item_fields: rules
+    .refine((fields) => Object.keys(fields).length > 0, 'must have a field')
+    .describe("The fields of each item as the service's bot names them, each with a path or a rule"),
+  bidding_deadline: mappingRule.optional(),
+  with: z
+    .record(z.string(), z.unknown())
+    .default({})
+    .describe("Further members of the service's payload, as they stand: bot"),
+});
+
 export const grouping = z.strictObject({
   by: z.string().min(1).describe('A text with paths in braces: requisitions with the same text share an event'),
   most: z.int().min(1).max(10_000).default(50).describe('Lots in one event at most; a requisition is never divided'),
@@ -36,9 +46,10 @@ export type Make = (typeof makes)[number];
 export interface RequisitionMapping {
   readonly event: z.output<typeof eventMapping>;
   readonly lots: z.output<typeof lotsMapping>;
+  readonly request: z.output<typeof requestMapping>;
 }
 
-interface Fault {
+export interface IntakeFault {
   readonly path: (string | number)[];
   readonly message: string;
 }
@@ -49,9 +60,9 @@ export function faultsOfRequisitions(given: {
   template: string | undefined;
   group: z.output<typeof grouping> | undefined;
   mapping: Partial<RequisitionMapping>;
-}): Fault[] {
+}): IntakeFault[] {
   const { make, template, group, mapping } = given;
-  const faults: Fault[] = [];
+  const faults: IntakeFault[] = [];
   if (make === undefined) faults.push({ path: ['make'], message: `must be one of ${makes.join(', ')}` });
   if ((make === 'event-from-template') !== (template !== undefined))
     faults.push({ path: ['template'], message: 'goes with make: event-from-template, and with nothing else' });
@@ -60,6 +71,8 @@ export function faultsOfRequisitions(given: {
       path: ['make'],
       message: 'is request: each requisition becomes one, without group, mapping.event and mapping.lots',
     });
+  if (make !== 'request' && mapping.request)
+    faults.push({ path: ['mapping', 'request'], message: 'goes with make: request' });
   const check = (path: string[], rule: MappingRule | undefined, inLine: boolean) => {
     if (rule === undefined) return;
     const compiled = compileRequisitionField(path.at(-1) ?? '', rule, inLine);
@@ -74,9 +87,22 @@ export function faultsOfRequisitions(given: {
   const { name: lotName, columns = {} } = mapping.lots ?? {};
   check(['mapping', 'lots', 'name'], lotName, true);
   for (const [column, rule] of Object.entries(columns)) check(['mapping', 'lots', 'columns', column], rule, true);
+  const { item_fields: itemFields = {}, bidding_deadline: deadline, with: ofRequest = {} } = mapping.request ?? {};
+  for (const [field, rule] of Object.entries(itemFields))
+    check(['mapping', 'request', 'item_fields', field], rule, true);
+  check(['mapping', 'request', 'bidding_deadline'], deadline, false);
+  for (const member of ['description', 'bidding_deadline', 'item_fields'])
+    if (Object.hasOwn(ofRequest, member))
+      faults.push({ path: ['mapping', 'request', 'with', member], message: 'is made of the requisition' });
   faults.push(...faultsOfPayload(members, mapping.lots?.columns, make));
   return faults;
 }
+
+/** What of a bid sheet is looked at here: the rest depends on the dialect of the source. */
+const sheetForm = z.looseObject({
+  columns: z.array(z.looseObject({ name: z.string() })).optional(),
+  lots: z.unknown().optional(),
+});
 
 /** Members that the intake makes of the requisitions, which stand elsewhere in the settings. */
 const ownMembers = ['name', 'reference_id', 'suppliers', 'sourcing_requests'];
@@ -85,16 +111,12 @@ function faultsOfPayload(
   members: Readonly<Record<string, unknown>>,
   columns: Readonly<Record<string, MappingRule>> | undefined,
   make: Make | undefined,
-): Fault[] {
+): IntakeFault[] {
   const path = ['mapping', 'event', 'with'];
-  const faults = ownMembers.flatMap((member): Fault[] =>
+  const faults = ownMembers.flatMap((member): IntakeFault[] =>
     Object.hasOwn(members, member) ? [{ path: [...path, member], message: 'is made of the requisitions' }] : [],
   );
-  const parsed = eventChanges.safeParse(members);
-  for (const issue of parsed.error?.issues ?? [])
-    faults.push({ path: [...path, ...issue.path.map(String)], message: issue.message });
-  if (!parsed.success) return faults;
-  const { bid_sheet: sheet } = parsed.data;
+  const sheet = sheetForm.safeParse(members['bid_sheet']).data;
   if (sheet?.lots) faults.push({ path: [...path, 'bid_sheet', 'lots'], message: 'are made of the requisitions' });
   if (make !== 'event') return faults;
   if (sheet?.columns && !columns)

@@ -14,11 +14,9 @@
  *     killed after the id         the next process looks at 7c..
  *     restored from a backup      what may have been made since is searched for before its first POST
  */
-import { z } from 'zod';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import { type RequisitionRecord, recordSchemas } from '#connector/records.ts';
 import { attachedFile, filesPerAttachMax } from '#contract/file.ts';
-import { jobTypes } from '#contract/job.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
@@ -36,8 +34,6 @@ import { settleRefusal } from './refused-update.ts';
 import { releaseJob, tellOfFiles } from './settle-job.ts';
 import { nextUpdate } from './update-event.ts';
 
-const receipt = z.looseObject({ id: z.string().min(1).max(200) }).transform(({ id }) => id);
-
 /** Sends until nothing is left to send, or nothing more may be sent now. Rejects with LeaseLost. */
 export async function sendJobs(work: IntakeWork): Promise<void> {
   const { lease, signal } = work;
@@ -54,10 +50,9 @@ export async function sendJobs(work: IntakeWork): Promise<void> {
 /** Makes the POST of a job whose intent is committed. Returns whether the next one may be sent. */
 export async function postJob(work: IntakeWork, job: Pending): Promise<boolean> {
   const { client, lease, signal } = work;
-  const path = `/api/jobs/${jobTypes[jobTypeOf(job)].path}`;
-  const body = JSON.parse(job.payload) as unknown;
+  const payload = JSON.parse(job.payload) as Record<string, unknown>;
   const posted = await lease.during((lost) =>
-    postOnce(client, { path, body, idempotencyKey: job.id, receipt }, AbortSignal.any([signal, lost])),
+    postOnce(() => client.submitJobOnce(jobTypeOf(job), payload, job.id, AbortSignal.any([signal, lost]))),
   );
   return settlePosted(work, job, posted);
 }
@@ -156,7 +151,7 @@ async function nextCreate(tx: Sql, work: IntakeDeps): Promise<Pending | 'again' 
  */
 async function nextAttach(tx: Sql, work: IntakeDeps): Promise<Pending | 'again' | undefined> {
   if (!(await maySendJobs(tx, work))) return undefined;
-  const { intake, clock } = work;
+  const { intake, source, clock } = work;
   const now = timestampNow(clock);
   const event = await readEventWithFiles(tx, intake.name, now);
   if (!event) return undefined;
@@ -164,7 +159,7 @@ async function nextAttach(tx: Sql, work: IntakeDeps): Promise<Pending | 'again' 
     (recordSchemas.requisition.safeParse(JSON.parse(body)).data?.files ?? []).map((file) => ({ erpKey, file })),
   );
   await tx.query('update bridge.intake_events set files_due = null where id = $1', [event.id]);
-  const { kept, left } = fitting(files);
+  const { kept, left } = fitting(files, source.dialect);
   const members = [...Map.groupBy([...kept, ...left], ({ erpKey }) => erpKey)].map(([erpKey, own]) => {
     const why = own
       .flatMap(({ file, why: reason }) => (reason === undefined ? [] : [`${file.file_name}: ${reason}`]))
@@ -190,7 +185,10 @@ type File = NonNullable<RequisitionRecord['files']>[number];
 const filesLengthMax = 9_000_000;
 
 /** The API takes 50 files and 10 MB in one job, and each in a certain form. */
-function fitting(files: readonly { readonly erpKey: string; readonly file: File }[]) {
+function fitting(
+  files: readonly { readonly erpKey: string; readonly file: File }[],
+  dialect: IntakeDeps['source']['dialect'],
+) {
   let length = 0;
   const kept: { erpKey: string; file: File; why?: string }[] = [];
   const left: typeof kept = [];
@@ -199,11 +197,15 @@ function fitting(files: readonly { readonly erpKey: string; readonly file: File 
     const [issue] = attachedFile.safeParse(file).error?.issues ?? [];
     const why = issue
       ? [...issue.path, issue.message].join(' ')
-      : kept.length >= filesPerAttachMax
-        ? `its event has more than ${filesPerAttachMax} files`
-        : length + content.length > filesLengthMax
-          ? 'the files of its event are too large together'
-          : undefined;
+      : dialect === 'public' && file.url !== undefined
+        ? 'the service fetches no URL: its dialect is public, which takes bytes'
+        : dialect === 'public' && kept.some((other) => other.file.file_name === file.file_name)
+          ? 'another file of its event has the same name'
+          : kept.length >= filesPerAttachMax
+            ? `its event has more than ${filesPerAttachMax} files`
+            : length + content.length > filesLengthMax
+              ? 'the files of its event are too large together'
+              : undefined;
     if (why !== undefined) left.push({ erpKey, file, why });
     else {
       kept.push({ erpKey, file });

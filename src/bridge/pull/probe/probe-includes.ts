@@ -4,6 +4,7 @@ import type { SourceSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { AppError } from '#platform/errors.ts';
 import { keptIncludes } from '../feed/feed-reader.ts';
+import { samplePageSize } from './probe-pages.ts';
 import type { ProbeReader, Report } from './probe-reader.ts';
 
 /** Returns the related objects to ask for; none where the service refuses to be asked. */
@@ -15,7 +16,7 @@ export async function probeIncludes(
   const wanted = keptIncludes(feed);
   if (!source.includes || wanted.length === 0) return wanted;
   try {
-    const { includes } = await reader.window({ pageSize: 1, include: wanted });
+    const { includes } = await reader.window({ pageSize: samplePageSize, include: wanted });
     const shown = wanted.filter((name) => includes[name] !== undefined);
     const missing = wanted.filter((name) => includes[name] === undefined);
     report(

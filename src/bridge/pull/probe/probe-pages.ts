@@ -4,8 +4,8 @@ import { pagingOf } from '../feed/paging.ts';
 import type { SourceProfile } from '../feed/source-profile.ts';
 import type { ProbedPage, ProbeReader, Report } from './probe-reader.ts';
 
-/** Small, so that even a short feed has a second page. */
-export const samplePageSize = 3;
+/** Small, so that even a short feed has a second page; some services refuse shorter pages. */
+export const samplePageSize = 10;
 const followedPagesMax = 5;
 
 /** The first pages of the feed without a filter, in small pages. */

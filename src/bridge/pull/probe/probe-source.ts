@@ -20,7 +20,7 @@ import { probeClock } from './probe-clock.ts';
 import { probeCursor } from './probe-cursor.ts';
 import { probeIncludes } from './probe-includes.ts';
 import { probeDeclaredOrder, probeOrder } from './probe-order.ts';
-import { probeEmptyPages, probePageSize, probeShrinkingPages } from './probe-page-size.ts';
+import { probeEmptyPages, probeLastPage, probePageSize, probeShrinkingPages, readFullPage } from './probe-page-size.ts';
 import { probePages, probePaging, samplePageSize } from './probe-pages.ts';
 import { createProbeReader, type ProbeReader, type ProbeResult, type Report } from './probe-reader.ts';
 import { probeTies } from './probe-ties.ts';
@@ -85,7 +85,7 @@ async function probe({ source, feed }: ProbeDeps, reader: ProbeReader, report: R
     ...(clockAheadMs === undefined ? {} : { clockAheadMs }),
   };
   const followed = await probePages(reader, first);
-  const full = await reader.window({ pageSize: source.page_size });
+  const full = await readFullPage(reader, source.page_size, report);
   // The first pages may be empty although more follow.
   const shown = [...followed.pages, full].find(({ times }) => times.some((time) => time !== withoutTime));
   const stamps = (shown?.times ?? []).filter((time) => time !== withoutTime).slice(0, stampsTried);
@@ -103,9 +103,11 @@ async function probe({ source, feed }: ProbeDeps, reader: ProbeReader, report: R
   const order = probeOrder(stamps, report);
   const paging = probePaging(followed, report);
   probeDeclaredOrder(followed, report);
-  const pageSize = probePageSize(full, followed, report);
+  const pageSize = probePageSize(full, report);
+  await probeLastPage(reader, full, report);
   await probeTies(reader, full, report);
-  const bounds = await probeBounds(reader, { source, stamp, stamps }, report);
+  const accepted = { ...source, page_size: full.requested };
+  const bounds = await probeBounds(reader, { source: accepted, stamp, stamps }, report);
   probeEmptyPages(reader.samples, report);
   probeShrinkingPages(reader.samples, report);
   await probeCursor(reader, followed, paging, report);

@@ -2,6 +2,7 @@
 
 import { withoutTime } from '#bridge/mirror/read-version.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
+import { samplePageSize } from './probe-pages.ts';
 import type { ProbedPage, ProbeReader, Report } from './probe-reader.ts';
 
 /** Asks for the full page again, and once with another page size. Sends nothing where no two records share a stamp. */
@@ -15,7 +16,7 @@ export async function probeTies(reader: ProbeReader, full: ProbedPage, report: R
   const again = [
     await reader.window({ pageSize: full.requested }),
     // Some services sort by another key when the page size changes.
-    await reader.window({ pageSize: Math.max(2, full.records.length - 1) }),
+    await reader.window({ pageSize: Math.max(samplePageSize, full.records.length - 1) }),
   ];
   const unstable = again.flatMap((sample) => {
     const now = tiesOf(sample);

@@ -206,13 +206,15 @@ function nextSpan(
  */
 function shorterEnd(records: readonly ScannedRow[], start: number, end: number, granularity: number): number {
   const stamps = records.filter(isTimed).map(microsOf);
+  const first = Math.min(...stamps);
   const nearEnd = records[Math.floor((records.length - 1) * pageFillTarget)];
   const seen = nearEnd === undefined ? 0 : microsOf(nearEnd) - 1;
   const isUsable = isAscending(records) && seen > start && seen < end;
   const isShorter = isUsable && seen + granularity < Math.max(...stamps);
   const half = start + Math.floor((end - start) / 2);
-  const beforeAll = Math.min(end, ...stamps) - granularity - 1;
-  const shorter = !isShorter && beforeAll > half ? beforeAll : isUsable ? seen : half;
+  const beforeAll = first - granularity - 1;
+  const isEmptyBefore = stamps.length > 0 && first <= end && beforeAll > half;
+  const shorter = isEmptyBefore && !isShorter ? beforeAll : isUsable ? seen : half;
   return Math.min(end - 1, Math.max(shorter, start + granularity));
 }
 

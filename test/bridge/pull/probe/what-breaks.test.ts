@@ -62,11 +62,11 @@ function paged(
   };
 }
 
-/** Probes a feed of twelve rows, a minute apart, that `prepare` changes; returns its lines by their names. */
+/** Probes a feed of forty rows, a minute apart, that `prepare` changes; returns its lines by their names. */
 async function linesOf(prepare: (source: ListSource) => void) {
   const clock = testClock();
   const source = new ListSource(clock);
-  for (let n = 0; n < 12; n += 1) source.put(`r${n}`, n, 3_600 - n * 60);
+  for (let n = 0; n < 40; n += 1) source.put(`r${n}`, n, 3_600 - n * 60);
   prepare(source);
   const reader = await startReader({ database: db.database, liveness, client: source.client, clock });
   const results = await probeSource(
@@ -130,7 +130,7 @@ describe('empty pages that have a "next"', () => {
 
   test('are noted', async () => {
     const { lines } = await linesOf((source) => {
-      source.answer = hidden(source, 3, 9);
+      source.answer = hidden(source, 10, 30);
     });
     expect(lines.get('empty pages')).toMatchObject({
       verdict: 'note',
@@ -140,7 +140,7 @@ describe('empty pages that have a "next"', () => {
 
   test('at the beginning of the feed do not look like a feed without records', async () => {
     const { lines, profile } = await linesOf((source) => {
-      source.answer = hidden(source, 0, 6);
+      source.answer = hidden(source, 0, 20);
     });
     expect(lines.get('empty pages')).toMatchObject({ verdict: 'note' });
     expect(lines.get('bounds')?.message).not.toContain('no record with a time');
@@ -207,7 +207,7 @@ describe('a declared order of commits', () => {
     });
     expect(lines.get('declared order')).toMatchObject({
       verdict: 'ok',
-      message: expect.stringMatching(/^kept on the first 12 records/),
+      message: expect.stringMatching(/^kept on the first 40 records/),
     });
   });
 
@@ -226,7 +226,8 @@ describe('a cursor', () => {
 
   test('that is refused after a few pages is noted with the words of the source', async () => {
     const { lines } = await linesOf((source) => {
-      source.answer = (at) => ('next' in at && at.next.startsWith('cursor=c9&') ? gone() : paged(source, 'cursor')(at));
+      source.answer = (at) =>
+        'next' in at && at.next.startsWith('cursor=c30&') ? gone() : paged(source, 'cursor')(at);
     });
     expect(lines.get('lifetime of cursors')).toMatchObject({
       verdict: 'note',

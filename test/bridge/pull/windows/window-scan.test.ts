@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createPageCap } from '#bridge/pull/feed/page-cap.ts';
+import { createPageCap, type PageCap } from '#bridge/pull/feed/page-cap.ts';
 import type { ScannedRow, ScannedWindow, WindowAnswer, WindowScan } from '#bridge/pull/windows/scan-types.ts';
 import { upperBound } from '#bridge/pull/windows/upper-bound.ts';
 import { scanWindows } from '#bridge/pull/windows/window-scan.ts';
@@ -23,7 +23,7 @@ interface Row extends ScannedRow {
 }
 
 type Ask<Answer extends ScannedRow> = (
-  at: { after?: Timestamp; before?: Timestamp } | { next: string },
+  at: { after?: Timestamp; before?: Timestamp; pageSize?: number } | { next: string },
 ) => Promise<Shown<Answer>>;
 
 type Shown<Each extends ScannedRow> = Omit<WindowAnswer<Each>, 'tookMs'> & { tookMs?: number };
@@ -41,14 +41,15 @@ async function* readLive(ask: Ask<Row>, newest: Timestamp | undefined) {
 /** A scan with the limits that the settings have by default, of a source that answers at once. */
 function scanOf<Each extends ScannedRow>(
   scan: Omit<WindowScan<Each>, 'emptyPages' | 'ask' | 'cap'> & {
+    cap?: PageCap;
     ask: (at: Parameters<WindowScan<Each>['ask']>[0]) => Promise<Shown<Each>>;
   },
 ): AsyncGenerator<ScannedWindow<Each>> {
-  const cap = createPageCap();
+  const { cap = createPageCap() } = scan;
   return scanWindows({
     emptyPages: { count: 50, ms: 60_000 },
-    cap,
     ...scan,
+    cap,
     ask: async (at) => {
       const answer = await scan.ask(at);
       cap.note(answer.records.length);
@@ -116,8 +117,9 @@ class HostileSource {
 
   readonly ask: Ask<Row> = async (at) => {
     this.live(this.#random() * 2, 3);
-    const { pageSize, paging, inclusive } = this.#quirks;
+    const { paging, inclusive } = this.#quirks;
     const query = 'next' in at ? JSON.parse(at.next) : { ...at, page: 0, snapshot: String(this.nowMicros) };
+    const pageSize = Math.min(this.#quirks.pageSize, query.pageSize ?? this.#quirks.pageSize);
     const bound = (text: Timestamp | undefined) =>
       text === undefined ? undefined : this.#stamp(microsFromTimestamp(text));
     const after = bound(query.after);
@@ -292,8 +294,9 @@ test('complete windows leave no row out between them, wherever their bounds fall
             if (quirk.inclusive) return micros >= (after ?? 0) && micros <= (before ?? Number.MAX_SAFE_INTEGER);
             return micros > (after ?? 0) && micros < (before ?? Number.MAX_SAFE_INTEGER);
           });
-          const records = found.slice(query.page * quirk.pageSize, (query.page + 1) * quirk.pageSize);
-          const more = found.length > (query.page + 1) * quirk.pageSize;
+          const { page, pageSize } = { pageSize: quirk.pageSize, ...query };
+          const records = found.slice(page * pageSize, (page + 1) * pageSize);
+          const more = found.length > (page + 1) * pageSize;
           return { records, next: more ? JSON.stringify({ ...query, page: query.page + 1 }) : undefined };
         };
         const found = new Set<string>();
@@ -332,6 +335,7 @@ test('a range that fits a page costs one request', async () => {
   for await (const window of scanOf({
     ask,
     pageSize: () => 100,
+    cap: createPageCap(100),
     from: '2023-11-14T00:00:00.000000Z',
     to: '2023-11-15T00:00:00.000000Z',
   }))
@@ -395,7 +399,7 @@ test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]
   ],
   [
     'is missing although there are more',
-    'has no "next" although there are more',
+    'names no next page',
     (rows, at) => ({ records: rows.slice(0, (at as { pageSize?: number }).pageSize ?? 5), next: undefined }),
   ],
   [
@@ -534,7 +538,8 @@ test.each([
       // With the newest first, a window that is too long is halved.
       .toReversed();
     const all = [...(at.after === undefined && at.before === undefined ? undated : []), ...shown];
-    return { records: all.slice(0, 3), next: all.length > 3 ? 'more' : undefined };
+    const size = Math.min(3, at.pageSize ?? 3);
+    return { records: all.slice(0, size), next: all.length > size ? 'more' : undefined };
   };
   const read = new Set<string>();
   let reached: Timestamp | undefined;
