@@ -164,6 +164,7 @@ const publicMembers = {
     .array(
       z.strictObject({
         role_type: text(50, 1),
+        email: email.optional(),
         user: z
           .array(z.strictObject({ id: uuid.optional(), name: text(255).optional(), email: email.optional() }))
           .max(1_000)

@@ -42,8 +42,6 @@ interface StartOptions {
   fileBytesMax?: number;
   wrongTokensPerSecond?: number;
   corsOrigins?: readonly string[];
-  /** Default: as the documents say. */
-  profile?: ProfileName;
   connections?: ConnectionLimits;
   /** How it speaks; default: `spec`. */
   profile?: ProfileName;
@@ -78,7 +76,6 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
       retention: { submissionDays: 365, jobPayloadDays: 90, deliveryLogDays: 30, eventDays: null, fileDays: null },
       actionDays: 730,
       ...(options.corsOrigins && { corsOrigins: options.corsOrigins }),
-      ...(options.profile && { profile: options.profile }),
       ...(options.connections && { connections: options.connections }),
       profile: options.profile,
     },

@@ -138,7 +138,7 @@ test('an update goes by the plural path, with public names', async () => {
     sourcing_event: event,
     schedule: [{ ends: '2041-01-02' }],
     business_contact: 'ann@buyer.example',
-    roles: [{ role_type: 'VIEWER' }],
+    roles: [{ role_type: 'VIEWER', email: 'cid@buyer.example' }],
     description: null,
   });
   expect(job).toMatchObject({ type: 'UPDATE_SOURCING_EVENT', status: 'COMPLETED' });
