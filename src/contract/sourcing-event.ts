@@ -254,11 +254,11 @@ export const sentSourcingEvent = z
   .meta({ id: 'CreateSourcingEvent' });
 
 /** Reads a create payload in our names; `Sent` is `sentSourcingEvent`, or has more members. */
-export function readSourcingEvent<Sent extends z.ZodType<z.output<typeof sentSourcingEvent>>>(schema: Sent) {
+export function asEventPayload<Sent extends z.ZodType<z.output<typeof sentSourcingEvent>>>(schema: Sent) {
   return inOurNames(schema);
 }
 
-export const createSourcingEventPayload = readSourcingEvent(sentSourcingEvent);
+export const createSourcingEventPayload = asEventPayload(sentSourcingEvent);
 
 export type CreateSourcingEventPayload = z.output<typeof createSourcingEventPayload>;
 
@@ -292,12 +292,12 @@ export const sentEventFromTemplate = eventChanges
   });
 
 /** Reads an update in our names; `Sent` is `sentEventUpdate`, or has more members. */
-export function readEventUpdate<Sent extends z.ZodType<z.output<typeof sentEventUpdate>>>(schema: Sent) {
+export function asUpdatePayload<Sent extends z.ZodType<z.output<typeof sentEventUpdate>>>(schema: Sent) {
   return inOurNames(schema);
 }
 
 /** Reads an event from a template in our names; `Sent` is `sentEventFromTemplate`, or has more members. */
-export function readEventFromTemplate<Sent extends z.ZodType<z.output<typeof sentEventFromTemplate>>>(schema: Sent) {
+export function asTemplatePayload<Sent extends z.ZodType<z.output<typeof sentEventFromTemplate>>>(schema: Sent) {
   return inOurNames(schema).transform((payload, context) => {
     if (payload.template === undefined && payload.template_sourcing_event_id === undefined)
       context.addIssue({ code: 'custom', path: ['template'], message: 'is missing' });

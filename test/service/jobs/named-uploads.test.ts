@@ -114,12 +114,13 @@ describe('a job that names files', () => {
 
   test('does not hold up the jobs that are submitted after it', async () => {
     const organisation = await service.organisation();
-    const { event } = await runningJob(organisation, ['late.txt']);
+    const { event, id } = await runningJob(organisation, ['late.txt']);
     const { body } = await organisation.call('POST', attachToEvent, {
       sourcing_event: event,
       files: [{ file_name: 'now.txt', content: 'eA==' }],
     });
     await jobThatIs(organisation, body.id, 'COMPLETED');
+    expect((await readJob(organisation, id)).status).toBe('RUNNING');
   });
 
   test('FAILS an hour later, and names the files that did not come; their room is free again a day later', async () => {

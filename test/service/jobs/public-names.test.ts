@@ -175,7 +175,7 @@ test('a formula without brackets is computed', async () => {
 test('a sourcing request keeps and shows bot, bidding_deadline and item_fields; without a name it has its description', async () => {
   const sent = {
     bot: '7f9c24e8-3b12-4c8f-9a51-2d6f0e4b7a10',
-    description: `${'Sixty chairs. '.repeat(20)}`,
+    description: 'Sixty chairs. '.repeat(20),
     bidding_deadline: '2041-03-01T00:00:00.000000Z',
     item_fields: [
       [
