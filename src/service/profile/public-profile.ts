@@ -15,6 +15,7 @@
  */
 import { z } from 'zod';
 import { feedQueriesWith } from '#contract/feed.ts';
+import { issuesMax } from '#contract/issue.ts';
 import { limits } from '#contract/limits.ts';
 import { listPageSize } from '#contract/list.ts';
 import {
@@ -78,10 +79,11 @@ function rateLimitHeaders(_bucket: string, windows: readonly WindowState[]): Rec
 
 function answerError(error: AppError): ErrorAnswer {
   if (error.code === 'unauthorized' || error.code === 'forbidden') return { status: 403 };
-  const fields = Map.groupBy(error.code === 'internal' ? [] : error.issues, ({ path }) => path);
+  const issues = error.code === 'internal' ? [] : error.issues.slice(0, issuesMax);
+  const fields = Map.groupBy(issues, ({ path }) => path);
   const body: z.input<typeof errorBody> = {
     errors: [publicTextOf(error)],
-    field_errors: Object.fromEntries([...fields].map(([path, issues]) => [path, issues.map((one) => one.message)])),
+    field_errors: Object.fromEntries([...fields].map(([path, ofPath]) => [path, ofPath.map(({ message }) => message)])),
   };
   return { status: problemAnswers[error.code].status, mediaType: 'application/json', body };
 }
