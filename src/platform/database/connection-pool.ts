@@ -48,7 +48,7 @@ export function createConnectionPool(options: {
   const url = parseDatabaseUrl(options.url);
   const place = databasePlace(url);
   const pool = new Pool({
-    connectionString: withSessionOptions(url).href,
+    connectionString: url.href,
     application_name: options.applicationName,
     max: options.poolMax ?? poolDefaultMax,
     // A statement is sent while the one before it is under way.
@@ -65,7 +65,7 @@ export function createConnectionPool(options: {
   pool.on('connect', (client) => {
     client.on('error', () => undefined);
     // First of all that is sent. If it fails, the connection is broken, and what comes next says so.
-    client.query(flushAgain).catch(() => undefined);
+    client.query(sessionSettings).catch(() => undefined);
   });
   let closing: Promise<void> | undefined;
   const uses = new Set<LimitedUse>();
@@ -131,19 +131,13 @@ interface LimitedUse {
 }
 
 /**
- * A database may be set to commit without its disk. What was answered, or sent to an ERP, must be on the disk: only
- * statements that can do without it say so themselves (`withoutFlush`). Stronger settings, as `remote_apply`, stay.
+ * What each session is set to, by its first statement: the startup packet would do, but poolers do not pass its options on.
+ * A database may be set to commit without its disk; what was answered, or sent to an ERP, must be on the disk: only
+ * statements that can do without it say so themselves (`withoutFlush`). Stronger settings, as `remote_apply`, stay, and so
+ * does a time limit that the URL, the role or the database has.
  */
-const flushAgain = `select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
-
-/**
- * The settings travel in the startup packet, where they override those of the role and of the database. The time zone
- * and the date style stand last, so that the URL's own options cannot override them.
- */
-function withSessionOptions(url: URL): URL {
-  const changed = new URL(url);
-  const idle = `-c idle_in_transaction_session_timeout=${idleInTransactionMs}`;
-  const sessionOptions = [idle, url.searchParams.get('options'), '-c TimeZone=UTC -c DateStyle=ISO'];
-  changed.searchParams.set('options', sessionOptions.filter(Boolean).join(' '));
-  return changed;
-}
+const sessionSettings = `select set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO', false),
+  set_config('idle_in_transaction_session_timeout', case current_setting('idle_in_transaction_session_timeout')
+    when '0' then '${idleInTransactionMs}' else current_setting('idle_in_transaction_session_timeout') end, false),
+  set_config('synchronous_commit', case current_setting('synchronous_commit')
+    when 'off' then 'on' else current_setting('synchronous_commit') end, false)`;

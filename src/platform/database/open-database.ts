@@ -6,6 +6,7 @@ import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import { createDatabase, type Database } from './database.ts';
 import { startEmbeddedPostgres } from './embedded-postgres.ts';
+import type { Sql } from './sql.ts';
 
 export interface OpenDatabase {
   readonly database: Database;
@@ -56,6 +57,26 @@ export async function openDatabase(options: {
   };
 }
 
+/**
+ * Throws an AppError where two connections share a backend: a pooler in transaction mode. It would lose what a session is
+ * set to (time zone, prepared statements, locks), and lend it to others.
+ */
+async function refuseSharedSessions(database: Database): Promise<void> {
+  const pidOf = async (sql: Sql) => (await sql.query<{ pid: number }>('select pg_backend_pid() as pid'))[0]?.pid;
+  const isShared = await database.session(async (one) => {
+    const first = await pidOf(one);
+    const second = await database.session(pidOf);
+    return first === second || first !== (await pidOf(one));
+  });
+  if (isShared)
+    throw new AppError(
+      'internal',
+      'DATABASE_URL leads through a pooler that shares sessions (pool_mode transaction or statement), and the programs ' +
+        'need sessions of their own. Set pool_mode = session for this database in the pooler, or name the PostgreSQL ' +
+        'server itself.',
+    );
+}
+
 async function checkServer(database: Database, signal: AbortSignal | undefined): Promise<void> {
   const [server] = await pRetry(
     () =>
@@ -73,6 +94,7 @@ async function checkServer(database: Database, signal: AbortSignal | undefined):
         error instanceof AppError && error.code === 'unavailable' && error.recovery.do === 'retry',
     },
   );
+  await refuseSharedSessions(database);
   if (server && server.number < versionMin * 10_000)
     throw new AppError(
       'internal',
