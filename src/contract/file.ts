@@ -95,7 +95,7 @@ interface SentFiles extends Readonly<Record<string, unknown>> {
 }
 
 /** Reads an attach payload: its files are all with their contents, or all names. */
-export function readAttachedFiles<Sent extends z.ZodType<SentFiles>>(schema: Sent) {
+export function asAttachPayload<Sent extends z.ZodType<SentFiles>>(schema: Sent) {
   return schema
     .superRefine((sent, context) => {
       sameUnderBothNames({ requester: 'created_by' })(sent, context);

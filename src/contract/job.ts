@@ -1,38 +1,38 @@
 /** Asynchronous jobs: a type, a path and a payload each. Source: API document, "Job"; type names from the decisions. */
 import { z } from 'zod';
-import { generateFileDownloadLinksPayload, readAttachedFiles, sentFilesForEvent, sentFilesForRequest } from './file.ts';
+import { asAttachPayload, generateFileDownloadLinksPayload, sentFilesForEvent, sentFilesForRequest } from './file.ts';
 import { listQuery } from './list.ts';
 import { text, timestamp, timestampInQuery, uuid } from './scalars.ts';
 import {
-  readEventFromTemplate,
-  readEventUpdate,
-  readSourcingEvent,
+  asEventPayload,
+  asTemplatePayload,
+  asUpdatePayload,
   sentEventFromTemplate,
   sentEventUpdate,
   sentSourcingEvent,
 } from './sourcing-event.ts';
-import { readSourcingRequest, sentSourcingRequest } from './sourcing-request.ts';
+import { asRequestPayload, sentSourcingRequest } from './sourcing-request.ts';
 
 /** The payload of each type, and the last part of its path; `otherPath` is that of the public pages. */
 export const jobTypes = {
-  CREATE_SOURCING_EVENT: { path: 'create-sourcing-events', payload: readSourcingEvent(sentSourcingEvent) },
+  CREATE_SOURCING_EVENT: { path: 'create-sourcing-events', payload: asEventPayload(sentSourcingEvent) },
   CREATE_SOURCING_EVENT_FROM_TEMPLATE: {
     path: 'create-sourcing-events-from-template',
-    payload: readEventFromTemplate(sentEventFromTemplate),
+    payload: asTemplatePayload(sentEventFromTemplate),
   },
-  CREATE_SOURCING_REQUEST: { path: 'create-sourcing-requests', payload: readSourcingRequest(sentSourcingRequest) },
+  CREATE_SOURCING_REQUEST: { path: 'create-sourcing-requests', payload: asRequestPayload(sentSourcingRequest) },
   UPDATE_SOURCING_EVENT: {
     path: 'update-sourcing-event',
     otherPath: 'update-sourcing-events',
-    payload: readEventUpdate(sentEventUpdate),
+    payload: asUpdatePayload(sentEventUpdate),
   },
   ATTACH_FILES_TO_SOURCING_REQUEST: {
     path: 'attach-files-to-sourcing-request',
-    payload: readAttachedFiles(sentFilesForRequest),
+    payload: asAttachPayload(sentFilesForRequest),
   },
   ATTACH_FILES_TO_SOURCING_EVENT: {
     path: 'attach-files-to-sourcing-event',
-    payload: readAttachedFiles(sentFilesForEvent),
+    payload: asAttachPayload(sentFilesForEvent),
   },
   GENERATE_FILE_DOWNLOAD_LINKS: { path: 'generate-file-download-links', payload: generateFileDownloadLinksPayload },
 } as const satisfies Record<string, { path: string; otherPath?: string; payload: z.ZodType }>;
@@ -51,12 +51,12 @@ export type JobPayload<Type extends JobType> = z.output<(typeof jobTypes)[Type][
 /** The body of `POST /api/jobs`: the type and the members of that type's payload. */
 export const jobRequest = z
   .discriminatedUnion('type', [
-    readSourcingEvent(sentSourcingEvent.extend({ type: z.literal('CREATE_SOURCING_EVENT') })),
-    readEventFromTemplate(sentEventFromTemplate.extend({ type: z.literal('CREATE_SOURCING_EVENT_FROM_TEMPLATE') })),
-    readSourcingRequest(sentSourcingRequest.extend({ type: z.literal('CREATE_SOURCING_REQUEST') })),
-    readEventUpdate(sentEventUpdate.extend({ type: z.literal('UPDATE_SOURCING_EVENT') })),
-    readAttachedFiles(sentFilesForRequest.extend({ type: z.literal('ATTACH_FILES_TO_SOURCING_REQUEST') })),
-    readAttachedFiles(sentFilesForEvent.extend({ type: z.literal('ATTACH_FILES_TO_SOURCING_EVENT') })),
+    asEventPayload(sentSourcingEvent.extend({ type: z.literal('CREATE_SOURCING_EVENT') })),
+    asTemplatePayload(sentEventFromTemplate.extend({ type: z.literal('CREATE_SOURCING_EVENT_FROM_TEMPLATE') })),
+    asRequestPayload(sentSourcingRequest.extend({ type: z.literal('CREATE_SOURCING_REQUEST') })),
+    asUpdatePayload(sentEventUpdate.extend({ type: z.literal('UPDATE_SOURCING_EVENT') })),
+    asAttachPayload(sentFilesForRequest.extend({ type: z.literal('ATTACH_FILES_TO_SOURCING_REQUEST') })),
+    asAttachPayload(sentFilesForEvent.extend({ type: z.literal('ATTACH_FILES_TO_SOURCING_EVENT') })),
     generateFileDownloadLinksPayload.extend({ type: z.literal('GENERATE_FILE_DOWNLOAD_LINKS') }),
   ])
   .meta({ id: 'JobRequest' });

@@ -1,6 +1,6 @@
 /** The envelopes of the manage endpoints and of every other list. Source: API document, "Response envelopes". */
 import { z } from 'zod';
-import { type PageSizes, pageSizeWithin, wholeNumber } from './scalars.ts';
+import { type PageSizes, pageSizeWithin, wholeNumberInQuery } from './scalars.ts';
 
 export const listPageSizeDefault = 20;
 export const listPageSizeMax = 1_000;
@@ -12,7 +12,7 @@ export function listPageSize(sizes: PageSizes) {
 
 /** The query parameters of every list. */
 export const listQuery = {
-  page_number: wholeNumber.pipe(z.int().min(1)).default(1).describe('Which page, from 1.'),
+  page_number: wholeNumberInQuery.pipe(z.int().min(1)).default(1).describe('Which page, from 1.'),
   page_size: listPageSize({ min: 1, max: listPageSizeMax }),
 };
 

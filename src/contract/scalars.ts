@@ -76,7 +76,7 @@ export function valuesByName<Value extends z.ZodType>(value: Value, namesMax: nu
 }
 
 /** A whole number in a query. */
-export const wholeNumber = z
+export const wholeNumberInQuery = z
   .string()
   .regex(/^\d{1,9}$/, 'must be a whole number')
   .transform(Number);
@@ -89,7 +89,7 @@ export interface PageSizes {
 
 /** `page_size` of a feed or a list. */
 export function pageSizeWithin({ min, max }: PageSizes) {
-  return wholeNumber.pipe(z.int().min(min).max(max));
+  return wholeNumberInQuery.pipe(z.int().min(min).max(max));
 }
 
 export const tag = z.strictObject({ name: text(255, 1), value: text(255) }).meta({ id: 'Tag' });

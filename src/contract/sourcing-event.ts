@@ -164,6 +164,7 @@ const publicMembers = {
     .array(
       z.strictObject({
         role_type: text(50, 1),
+        email: email.optional(),
         user: z
           .array(z.strictObject({ id: uuid.optional(), name: text(255).optional(), email: email.optional() }))
           .max(1_000)
@@ -181,7 +182,8 @@ const createdBy = text(255, 1)
 
 function isTimeZone(name: string): boolean {
   try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined;
+    new Intl.DateTimeFormat('en', { timeZone: name }).format();
+    return true;
   } catch {
     return false;
   }
@@ -210,7 +212,7 @@ function inOurNames<Sent extends z.ZodType<SentEvent>>(schema: Sent) {
       ...ours,
       ...(contact && { event_contact: contact }),
       ...(schedule && { rounds: schedule }),
-    } as Omit<z.output<Sent>, PublicName>;
+    };
   });
 }
 
@@ -252,11 +254,11 @@ export const sentSourcingEvent = z
   .meta({ id: 'CreateSourcingEvent' });
 
 /** Reads a create payload in our names; `Sent` is `sentSourcingEvent`, or has more members. */
-export function readSourcingEvent<Sent extends z.ZodType<z.output<typeof sentSourcingEvent>>>(schema: Sent) {
+export function asEventPayload<Sent extends z.ZodType<z.output<typeof sentSourcingEvent>>>(schema: Sent) {
   return inOurNames(schema);
 }
 
-export const createSourcingEventPayload = readSourcingEvent(sentSourcingEvent);
+export const createSourcingEventPayload = asEventPayload(sentSourcingEvent);
 
 export type CreateSourcingEventPayload = z.output<typeof createSourcingEventPayload>;
 
@@ -290,12 +292,12 @@ export const sentEventFromTemplate = eventChanges
   });
 
 /** Reads an update in our names; `Sent` is `sentEventUpdate`, or has more members. */
-export function readEventUpdate<Sent extends z.ZodType<z.output<typeof sentEventUpdate>>>(schema: Sent) {
+export function asUpdatePayload<Sent extends z.ZodType<z.output<typeof sentEventUpdate>>>(schema: Sent) {
   return inOurNames(schema);
 }
 
 /** Reads an event from a template in our names; `Sent` is `sentEventFromTemplate`, or has more members. */
-export function readEventFromTemplate<Sent extends z.ZodType<z.output<typeof sentEventFromTemplate>>>(schema: Sent) {
+export function asTemplatePayload<Sent extends z.ZodType<z.output<typeof sentEventFromTemplate>>>(schema: Sent) {
   return inOurNames(schema).transform((payload, context) => {
     if (payload.template === undefined && payload.template_sourcing_event_id === undefined)
       context.addIssue({ code: 'custom', path: ['template'], message: 'is missing' });

@@ -43,7 +43,7 @@ export const sentSourcingRequest = z
   .meta({ id: 'CreateSourcingRequest' });
 
 /** Reads a create payload: it has a name then. `Sent` is `sentSourcingRequest`, or has more members. */
-export function readSourcingRequest<Sent extends z.ZodType<z.output<typeof sentSourcingRequest>>>(schema: Sent) {
+export function asRequestPayload<Sent extends z.ZodType<z.output<typeof sentSourcingRequest>>>(schema: Sent) {
   return schema.transform((sent, context) => {
     // Not half of a character at the end.
     const name =

@@ -159,9 +159,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
       accessRecord.refused(refusedTokenOrigin(by, address), { what: 'api.login', object: null }),
   });
   const calls = createFairSlots(callSlots);
-  const bodyThread = createBodyThread(
-    new URL(`?profile=${profile.name}`, import.meta.resolve('#service/check-bodies.ts')),
-  );
+  const bodyThread = createBodyThread(new URL(import.meta.resolve('#service/check-bodies.ts')), profile.name);
   const bodies = createLargeBodies({ ...deps, thread: bodyThread, bytesPerMinute: settings.largeBodyBytesPerMinute });
   const application = createApplication({
     log,

@@ -25,7 +25,7 @@ export function linkToNext(next: string | null): Record<string, string> {
 }
 
 /** The answer that is a page of a list. */
-export function answerList<List extends { readonly next: string | null }>(list: List): Answer {
+export function answerList(list: { readonly next: string | null }): Answer {
   return { status: 200, headers: linkToNext(list.next), body: list };
 }
 

@@ -20,6 +20,7 @@ test.each([
   [['--misbehave', 'page-nmbers'], '"page-nmbers" is no quirk. `--misbehave list` shows all.'],
   [['--misbehave', 'page-numbers,offsets'], 'do not go together'],
   [['--misbehave', 'cut', '--misbehave-seed', 'x'], 'whole number'],
+  [['--misbehave', 'cut', '--profile', 'public'], '--misbehave changes the feeds of the profile spec'],
 ])('%s is refused before anything is opened', async (args, message) => {
   const { code, stderr } = await runHere(['service', ...args]);
   expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);

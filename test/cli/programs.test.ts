@@ -296,6 +296,28 @@ describe('start', () => {
   });
 });
 
+describe('--profile public', () => {
+  test('service speaks as the public pages say', async () => {
+    const command = await startOnServer(['service', '--port', '0', '--profile', 'public']);
+    const url = urlIn(await command.line(/ready/));
+    const answer = await fetch(`${url}/api/feeds/awards`, { headers: { authorization: 'Bearer sb_unknown' } });
+    expect([answer.status, await answer.text()]).toEqual([403, '']);
+    command.signal('SIGTERM');
+    expect(await command.ended).toBe(0);
+  });
+
+  test('demo plays its story, and both sides hold the same', async () => {
+    const command = await startOnServer(['demo', '--profile', 'public', '--events', '3', '--lots', '4', '--seed', '7']);
+    expect(await command.ended).toBe(0);
+    expect(command.stdout()).toContain('The connector holds exactly what the service awarded.');
+  });
+
+  test('another profile is refused', async () => {
+    const { code, stderr } = await runCommandLine(['service', '--profile', 'private']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('Allowed choices are spec, public')]);
+  });
+});
+
 describe('demo', () => {
   test('exits with 1 and claims no result when it is stopped in the middle of the story', async () => {
     const command = await startOnServer(['demo', '--events', '500']);

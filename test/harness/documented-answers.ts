@@ -7,6 +7,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import { createApiDocuments } from '#service/openapi/api-documents.ts';
+import type { ProfileName } from '#service/profile/profile.ts';
+import { profileOf } from '#service/profile/profile-of.ts';
 
 export interface SeenAnswer {
   status: number;
@@ -86,12 +88,13 @@ export function createAnswerCheck(documents: Readonly<Record<string, object>>): 
   };
 }
 
-let ofService: AnswerCheck | undefined;
+const ofService = new Map<ProfileName, AnswerCheck>();
 
-/** The check of the service's answers, made when it is first used. */
-export function answerCheckOfService(): AnswerCheck {
-  ofService ??= createAnswerCheck(createApiDocuments());
-  return ofService;
+/** The check of the answers of a service with this profile, made when it is first used. */
+export function answerCheckOfService(profile: ProfileName = 'spec'): AnswerCheck {
+  const known = ofService.get(profile) ?? createAnswerCheck(createApiDocuments('/', profileOf(profile)));
+  ofService.set(profile, known);
+  return known;
 }
 
 function operationsOf(documentName: string, document: Json): Operation[] {

@@ -42,9 +42,9 @@ interface StartOptions {
   fileBytesMax?: number;
   wrongTokensPerSecond?: number;
   corsOrigins?: readonly string[];
-  /** Default: as the documents say. */
-  profile?: ProfileName;
   connections?: ConnectionLimits;
+  /** How it speaks; default: `spec`. */
+  profile?: ProfileName;
   /** Default: `testOutgoing`. */
   fetch?: GuardedFetch;
   /** Default: a folder for this service. */
@@ -76,8 +76,8 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
       retention: { submissionDays: 365, jobPayloadDays: 90, deliveryLogDays: 30, eventDays: null, fileDays: null },
       actionDays: 730,
       ...(options.corsOrigins && { corsOrigins: options.corsOrigins }),
-      ...(options.profile && { profile: options.profile }),
       ...(options.connections && { connections: options.connections }),
+      profile: options.profile,
     },
     database: db.database,
     signals,
@@ -90,7 +90,7 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
     registry,
     ...(options.random ? { random: options.random } : {}),
   });
-  checkAnswersOf(service.url, (...seen) => void answerCheckOfService().check(...seen));
+  checkAnswersOf(service.url, (...seen) => void answerCheckOfService(options.profile).check(...seen));
   closeAtEnd(() => service.close(1_000));
   const operator = (method: string, path: string, body?: unknown) =>
     request(method, service.url + path, { key: adminToken, ...(body === undefined ? {} : { body }) });

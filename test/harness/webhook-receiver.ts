@@ -5,6 +5,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
+import type { ProfileName } from '#service/profile/profile.ts';
 import { closeAtEnd } from './close-at-end.ts';
 import { answerCheckOfService } from './documented-answers.ts';
 import { testCertificates } from './test-certificates.ts';
@@ -25,7 +26,7 @@ export interface WebhookReceiver {
   answer: number | ((response: ServerResponse, received: Received) => void);
 }
 
-export async function startWebhookReceiver(): Promise<WebhookReceiver> {
+export async function startWebhookReceiver(profile: ProfileName = 'spec'): Promise<WebhookReceiver> {
   const tls = testCertificates();
   const receiver: WebhookReceiver & { url: string } = { url: '', received: [], answer: 200 };
   const faults: string[] = [];
@@ -34,7 +35,7 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     const { method = '', headers } = request;
     const received = { method, headers, body, json: JSON.parse(body.toString()) };
     receiver.received.push(received);
-    const fault = answerCheckOfService().faultOfNotification(received.headers, received.json);
+    const fault = answerCheckOfService(profile).faultOfNotification(received.headers, received.json);
     if (fault !== undefined) faults.push(`${received.json.trigger}: ${fault}`);
     if (typeof receiver.answer === 'function') receiver.answer(response, received);
     else response.writeHead(receiver.answer).end();

@@ -67,7 +67,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     name: 'only the first page of the supplier list is read',
     file: 'pull/suppliers/pull-supplier-list.ts',
     from: 'counts.add(count);',
-    to: 'counts.add(count);\n    break;',
+    to: 'return { ids, rows, count: undefined };',
   },
   {
     name: 'one audit that lacks a record is enough',

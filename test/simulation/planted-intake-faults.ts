@@ -35,8 +35,8 @@ const faults: readonly Omit<PlantedFault, 'by'>[] = [
   {
     name: 'intake: an answer without an id is taken for a refusal',
     file: 'intake/post-submission.ts',
-    from: "return { is: 'uncertain', why: 'the service answered without",
-    to: "return { is: 'not-taken', waitMs: 0, why: 'the service answered without",
+    from: 'if (error instanceof FetchError && !error.sent)',
+    to: 'if (error instanceof FetchError ? !error.sent : !(error instanceof AnswerError))',
   },
   {
     name: 'intake: a change of the ERP while the supplier is submitted is forgotten',

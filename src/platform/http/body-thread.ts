@@ -43,8 +43,8 @@ const checkMs = 30_000;
 const heapMegabytes = 512;
 const idleMs = 30_000;
 
-/** `entry` is a module that calls `serveBodyChecks`. No thread is started yet. */
-export function createBodyThread(entry: URL): BodyThread {
+/** `entry` is a module that calls `serveBodyChecks`, and finds `data` as its `workerData`. No thread is started yet. */
+export function createBodyThread(entry: URL, data?: string): BodyThread {
   let running: Worker | undefined;
   let idle: NodeJS.Timeout | undefined;
   let last: Promise<unknown> = Promise.resolve();
@@ -58,7 +58,7 @@ export function createBodyThread(entry: URL): BodyThread {
 
   async function ask(order: Order): Promise<CheckedBody> {
     clearTimeout(idle);
-    running ??= startThread(entry);
+    running ??= startThread(entry, data);
     const report = await reportOf(running, order).catch(async (cause: unknown) => {
       await end();
       throw cause;
@@ -85,9 +85,10 @@ export function createBodyThread(entry: URL): BodyThread {
   };
 }
 
-function startThread(entry: URL): Worker {
+function startThread(entry: URL, data: string | undefined): Worker {
   const worker = new Worker(entry, {
     name: 'body checks',
+    workerData: data,
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
   });

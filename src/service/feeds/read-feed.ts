@@ -10,7 +10,6 @@ import {
   type FeedQuery,
   feedOrderHeader,
   feedPages,
-  type feedQueriesWith,
   feeds,
   pageSizeDefault,
   tagFilterPrefix,
@@ -21,18 +20,10 @@ import { AppError } from '#platform/errors.ts';
 import { type Answer, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { linkToNext } from '../list-envelope.ts';
+import type { FeedForm } from '../profile/profile.ts';
 import { loadIncludes } from './load-includes.ts';
 import { createPageBytes } from './page-bytes.ts';
 import { modifiedOf, tagText } from './stored-record.ts';
-
-/** How pages of feeds are asked for and shown. */
-export interface FeedForm {
-  readonly queries: ReturnType<typeof feedQueriesWith>;
-  /** Whether the body has the next page's URL, beside the header `Link`; else its `next` is null. */
-  readonly nextInBody: boolean;
-  /** Whether the feeds declare their order. */
-  readonly declaresOrder: boolean;
-}
 
 /** GET /api/feeds/{feed}. */
 export function readFeed(feed: FeedName, form: FeedForm) {

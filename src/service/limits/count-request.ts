@@ -6,7 +6,7 @@
  * Written by hand, because the maintained libraries (rate-limiter-flexible, the stores of express-rate-limit) count in
  * fixed windows, let twice the quota pass around a window's end, and count the requests that they refuse.
  */
-import { effectiveLimit, type Limit, type LimitName, type Window } from '#contract/limits.ts';
+import { effectiveLimit, type Limit, type LimitName } from '#contract/limits.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -14,7 +14,7 @@ import { prepared, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { CountedCall } from '#platform/http/endpoint.ts';
 import type { KeyIdentity } from '../caller.ts';
-import type { Profile } from '../profile/profile.ts';
+import type { NamedWindow, Profile, WindowState } from '../profile/profile.ts';
 
 /** Longer than the longest window, so that processes whose clocks differ do not delete each other's counts. */
 const keptMicros = 25 * 3_600 * 1_000_000;
@@ -69,17 +69,6 @@ export async function forgetOldRequests(sql: Sql, now: Timestamp): Promise<void>
 /** A row of the contract's table of limits is one bucket, except that each feed has its own. */
 function bucketOf(name: LimitName, path: string): string {
   return name === 'feeds' ? `feeds.${path.slice(path.lastIndexOf('/') + 1)}` : name;
-}
-
-interface NamedWindow extends Window {
-  readonly name: 'burst' | 'sustained';
-}
-
-/** A window after a call was counted. */
-export interface WindowState extends NamedWindow {
-  readonly remaining: number;
-  /** Until the oldest counted request leaves the window. */
-  readonly resetSeconds: number;
 }
 
 function windowsOf({ burst, sustained }: Limit): NamedWindow[] {

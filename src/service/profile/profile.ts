@@ -3,14 +3,13 @@
  * decisions. `public` is what the public pages of a real service say; `public-profile.ts` has every difference.
  */
 import type { z } from 'zod';
-import type { Limit, LimitName } from '#contract/limits.ts';
+import type { feedQueriesWith } from '#contract/feed.ts';
+import type { Limit, LimitName, Window } from '#contract/limits.ts';
 import type { Trigger } from '#contract/webhook.ts';
 import type { AppError } from '#platform/errors.ts';
 import type { Endpoint } from '#platform/http/endpoint.ts';
 import type { ErrorAnswer } from '#platform/http/problem.ts';
 import type { Caller } from '../caller.ts';
-import type { FeedForm } from '../feeds/read-feed.ts';
-import type { WindowState } from '../limits/count-request.ts';
 
 export const profileNames = ['spec', 'public'] as const;
 export type ProfileName = (typeof profileNames)[number];
@@ -33,6 +32,26 @@ export interface Profile {
   readonly sendsFeedModified: boolean;
   /** What the OpenAPI document says of these differences. */
   readonly words: { readonly errors: string; readonly limits: string };
+}
+
+/** How pages of feeds are asked for and shown. */
+export interface FeedForm {
+  readonly queries: ReturnType<typeof feedQueriesWith>;
+  /** Whether the body has the next page's URL, beside the header `Link`; else its `next` is null. */
+  readonly nextInBody: boolean;
+  /** Whether the feeds declare their order. */
+  readonly declaresOrder: boolean;
+}
+
+export interface NamedWindow extends Window {
+  readonly name: 'burst' | 'sustained';
+}
+
+/** A window after a call was counted. */
+export interface WindowState extends NamedWindow {
+  readonly remaining: number;
+  /** Until the oldest counted request leaves the window. */
+  readonly resetSeconds: number;
 }
 
 interface ErrorForm {

@@ -15,6 +15,7 @@
  */
 import { z } from 'zod';
 import { feedQueriesWith } from '#contract/feed.ts';
+import { issuesMax } from '#contract/issue.ts';
 import { limits } from '#contract/limits.ts';
 import { listPageSize } from '#contract/list.ts';
 import {
@@ -31,8 +32,7 @@ import type { AppError } from '#platform/errors.ts';
 import type { Answer, Endpoint } from '#platform/http/endpoint.ts';
 import { type ErrorAnswer, problemAnswers, publicTextOf } from '#platform/http/problem.ts';
 import type { Caller } from '../caller.ts';
-import type { WindowState } from '../limits/count-request.ts';
-import type { Profile } from './profile.ts';
+import type { Profile, WindowState } from './profile.ts';
 
 const pageSizes = { min: 10, max: 200 };
 
@@ -79,10 +79,11 @@ function rateLimitHeaders(_bucket: string, windows: readonly WindowState[]): Rec
 
 function answerError(error: AppError): ErrorAnswer {
   if (error.code === 'unauthorized' || error.code === 'forbidden') return { status: 403 };
-  const fields = Map.groupBy(error.code === 'internal' ? [] : error.issues, ({ path }) => path);
+  const issues = error.code === 'internal' ? [] : error.issues.slice(0, issuesMax);
+  const fields = Map.groupBy(issues, ({ path }) => path);
   const body: z.input<typeof errorBody> = {
     errors: [publicTextOf(error)],
-    field_errors: Object.fromEntries([...fields].map(([path, issues]) => [path, issues.map((one) => one.message)])),
+    field_errors: Object.fromEntries([...fields].map(([path, ofPath]) => [path, ofPath.map(({ message }) => message)])),
   };
   return { status: problemAnswers[error.code].status, mediaType: 'application/json', body };
 }
@@ -104,12 +105,12 @@ function asList(endpoint: Endpoint<Caller>): Endpoint<Caller> {
 }
 
 /** The endpoint with another body in its answers. */
-function answering<Body>(endpoint: Endpoint<Caller>, change: (body: Body) => unknown): Endpoint<Caller> {
+function answering(endpoint: Endpoint<Caller>, change: (body: never) => object): Endpoint<Caller> {
   return {
     ...endpoint,
     handle: async (call, prepared): Promise<Answer> => {
       const answer = await endpoint.handle(call, prepared);
-      return { ...answer, body: change(answer.body as Body) };
+      return { ...answer, body: change(answer.body as never) };
     },
   };
 }

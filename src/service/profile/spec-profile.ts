@@ -2,8 +2,7 @@
 import { feedQueries } from '#contract/feed.ts';
 import { limits } from '#contract/limits.ts';
 import { problemMediaType } from '#contract/problem.ts';
-import type { WindowState } from '../limits/count-request.ts';
-import type { Profile } from './profile.ts';
+import type { Profile, WindowState } from './profile.ts';
 
 export const specProfile: Profile = {
   name: 'spec',

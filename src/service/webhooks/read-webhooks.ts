@@ -46,6 +46,7 @@ export const listWebhooks = endpoint<Caller, z.ZodUndefined, typeof listWebhooks
         renderWebhook({ id, name, description, url, triggers, signing_alg, is_active }),
     );
     const gsn = await readGsn(unit.tx, organisationId);
-    return answerList({ ...list, used_endpoints: ['/api/webhooks'], gsn, includes: {}, extras: {} });
+    const body = { ...list, used_endpoints: ['/api/webhooks'], gsn, includes: {}, extras: {} };
+    return answerList(body);
   },
 });

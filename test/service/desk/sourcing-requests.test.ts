@@ -41,6 +41,9 @@ test('a request is shown as it was sent, with its items, its events and its file
   expect(status).toBe(200);
   expect(body).toEqual({
     ...request,
+    bot: null,
+    bidding_deadline: null,
+    item_fields: [],
     id,
     needed_by: '2031-01-01T00:00:00.000000Z',
     created: expect.stringMatching(/\.\d{6}Z$/),

@@ -270,3 +270,59 @@ test('ten thousand lots of a three-operator formula are computed in far less tha
   for (let lot = 0; lot < 10_000; lot += 1) computeLot(sheet, (column) => cells.get(column));
   expect(performance.now() - started).toBeLessThan(500);
 });
+
+describe('names without brackets', () => {
+  const input = (name: string) => ({ name, inputType: 'NUMBER' as const });
+  const readings = (names: readonly string[], text: string, options = {}) => {
+    const checked = checkFormulas(names.map(input), text, options);
+    return checked.ok ? [...(checked.sheet.primaryCost?.columns ?? [])] : checked.issues.map(({ message }) => message);
+  };
+
+  test.each([
+    [['Unit Price', 'Quantity'], 'Unit Price * Quantity', ['Unit Price', 'Quantity']],
+    [['Unit Price', 'Unit Price Net'], 'Unit Price Net - Unit Price', ['Unit Price Net', 'Unit Price']],
+    [
+      ['Price (EUR)', 'Price/kg', 'kg a year'],
+      'Price (EUR) + Price/kg*kg a year',
+      ['Price (EUR)', 'Price/kg', 'kg a year'],
+    ],
+    [['Discount %', 'Price'], 'Price * (1 - Discount % / 100)', ['Price', 'Discount %']],
+    [['Unit Price', 'Max'], 'MAX(Unit Price, 2) + Max', ['Unit Price', 'Max']],
+    [['Unit Price', 'Volume'], '[Unit Price] * Volume', ['Unit Price', 'Volume']],
+    [['2031 Volume'], '2 * 2031 Volume', ['2031 Volume']],
+    // An operator is one wherever both sides are columns, as it was before there were names without brackets.
+    [['Price', 'kg'], 'Price/kg', ['Price', 'kg']],
+  ])('of %j, %j names %j', (names, text, expected) => {
+    expect(readings(names, text)).toEqual(expected);
+  });
+
+  test.each([
+    [['Unit Price'], 'Unit Price * Quantty', 'column [Quantty] does not exist'],
+    [['Unit Price'], 'Unit Prices', 'an operator is missing before Prices'],
+    [['Unit Price', 'Quantity'], 'Unit Price Quantity', 'at character 12: an operator is missing before Quantity'],
+    [['100', 'Price (EUR)'], 'Price (EUR) * 100 + 1 (', 'an operator is missing before ('],
+    [[' Price', 'Price '], 'Price', 'column [Price] does not exist'],
+  ])('of %j, %j is refused: %s', (names, text, message) => {
+    expect(readings(names, text)).toEqual([expect.stringContaining(message)]);
+  });
+
+  test('a formula that can be read in two ways is refused with both; brackets decide it', () => {
+    const names = ['Price', 'kg', 'Price/kg'];
+    expect(readings(names, 'Price/kg')).toEqual([
+      'can be read in two ways: over [Price/kg], or over [Price], [kg]; write the names in [brackets]',
+    ]);
+    expect(readings(names, '[Price/kg]')).toEqual(['Price/kg']);
+    expect(readings(names, '[Price]/[kg]')).toEqual(['Price', 'kg']);
+  });
+
+  test('a stored formula keeps the meaning that it was created with', () => {
+    expect(readings(['Price', 'kg', 'Price/kg'], 'Price/kg', { isStored: true })).toEqual(['Price', 'kg']);
+  });
+
+  test('hundreds of long names with a common beginning take no longer than a second', () => {
+    const names = ['a', ...Array.from({ length: 499 }, (_, index) => `${'a+'.repeat(45)}${index}`)];
+    const started = performance.now();
+    expect(readings(names, `${'a+'.repeat(4_999)}a`)).toEqual(['a']);
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+});

@@ -32,6 +32,7 @@ const tables: Record<string, { numbers: [number, number, number, number]; endpoi
       'POST /api/jobs/create-sourcing-events-from-template',
       'POST /api/jobs/create-sourcing-requests',
       'POST /api/jobs/update-sourcing-event',
+      'POST /api/jobs/update-sourcing-events',
       'POST /api/jobs/attach-files-to-sourcing-request',
       'POST /api/jobs/attach-files-to-sourcing-event',
     ],

@@ -310,7 +310,7 @@ test('a limit is described with the numbers of the contract', () => {
     '30 requests a minute and 600 requests an hour',
   );
   const { headers } = open.paths['/api/manage/suppliers'].get.responses[200];
-  expect(Object.keys(headers)).toEqual(['X-Request-Id', 'ETag', 'RateLimit', 'RateLimit-Policy']);
+  expect(Object.keys(headers)).toEqual(['X-Request-Id', 'ETag', 'Link', 'RateLimit', 'RateLimit-Policy']);
   expect(Object.keys(open.components.responses.TooManyRequests.headers)).toContain('Retry-After');
 });
 
@@ -345,4 +345,21 @@ test('paths are relative to the server of the document, or to its public address
   expect(createApiDocuments('https://sourcing.example.com').public['servers']).toEqual([
     { url: 'https://sourcing.example.com' },
   ]);
+});
+
+test('every answer that has a next page names Link, and every 202 of the public API names Location', () => {
+  const answersOf = (document: Json) =>
+    operationsOf({ paths: document.paths }).flatMap((operation) =>
+      Object.entries<Json>(operation.responses).map(([status, response]) => ({ status, response })),
+    );
+  const behind = (schema: Json) => open.components.schemas[schema.$ref?.split('/').at(-1)] ?? schema;
+  const pages = answersOf(open).filter(
+    ({ response }) => behind(response.content?.['application/json']?.schema ?? {}).properties?.next !== undefined,
+  );
+  // Four feeds and six lists.
+  expect(pages).toHaveLength(10);
+  for (const { response } of pages) expect(Object.keys(response.headers)).toContain('Link');
+  const accepted = answersOf(open).filter(({ status }) => status === '202');
+  expect(accepted.length).toBeGreaterThan(8);
+  for (const { response } of accepted) expect(Object.keys(response.headers)).toContain('Location');
 });
