@@ -36,8 +36,23 @@ export interface BuyingErp {
   readonly database: Database;
   saveVendor(vendor: { number: string; name: string; status: 'active' | 'blocked' }): Promise<void>;
   saveRequisition(requisition: Requisition): Promise<void>;
-  /** Every call in order. */
+  /** Every call of the function in order. */
   orderCalls(): Promise<OrderCall[]>;
+  /** The awards that the connector keeps in its own tables, by order. */
+  heldAwards(): Promise<HeldAward[]>;
+  /** The quotations there: `<lot> <unit price>` of each lot, by order and lot. */
+  heldQuotations(): Promise<{ order: string; lines: string[] }[]>;
+}
+
+export interface HeldAward {
+  readonly order: string;
+  readonly state: string;
+  readonly total: string;
+  /** As in `OrderCall`, without the requisition. */
+  readonly lines: readonly string[];
+  readonly version: number;
+  /** How many versions the history has. */
+  readonly kept: number;
 }
 
 const tables = `
@@ -92,8 +107,25 @@ export async function startBuyingErp(): Promise<BuyingErp> {
         ...(action === 'cancel' ? { total: '0', lines: [] } : { total, lines: lines.map(lineText) }),
       }));
     },
+    heldAwards: () =>
+      database.query(
+        `select ${orderKey} as order, state, total_cost::text as total,
+           array(select concat_ws(' ', lot, share, quantity, unit_price, cost)
+                 from sourcing.award_line l where l.key = award.key order by line) as lines,
+           version::int,
+           (select count(*)::int from sourcing.document_history h where h.kind = 'award' and h.key = award.key) as kept
+         from sourcing.award order by 1`,
+      ),
+    heldQuotations: () =>
+      database.query(
+        `select ${orderKey} as order, array_agg(lot || ' ' || unit_price order by lot) as lines
+         from sourcing.quotation join sourcing.quotation_line using (key) group by 1 order by 1`,
+      ),
   };
 }
+
+/** Numbers are read as texts: exact. */
+const orderKey = `event_reference_id || '/' || supplier_external_id`;
 
 interface Award {
   readonly event: { readonly reference_id: string };

@@ -34,7 +34,6 @@ export interface Step {
   play(stage: Stage): Promise<void>;
 }
 
-export const crowdSize = 450;
 const crowdBidders = ['V-4', 'V-1', 'V-2'] as const;
 const waitMs = 90_000;
 
@@ -87,7 +86,7 @@ export const template = {
 const itemsOf = (unit: string, ...wanted: readonly (readonly [string, string])[]): Item[] =>
   wanted.map(([name, quantity], index) => ({ line: String((index + 1) * 10), name, quantity, unit }));
 
-const crowd = Array.from({ length: crowdSize }, (_, index) => {
+const crowd = Array.from({ length: 450 }, (_, index) => {
   const number = index + 1;
   const bidder = crowdBidders[number % 3] ?? 'V-4';
   return { line: String(number * 10), name: `Lot ${String(number).padStart(3, '0')}`, number, bidder };
@@ -174,6 +173,19 @@ function raise(erp: BuyingErp, number: string): Promise<void> {
     files: files[number] ?? {},
   });
 }
+
+/** The last bid of each supplier for each lot, by order and lot. */
+export const expectedQuotations = [
+  { order: 'PR-1/V-1', lines: ['Bolt 0.035', 'Nut 0.0125', 'Washer 0.185'] },
+  { order: 'PR-1/V-2', lines: ['Bolt 0.036', 'Nut 0.012', 'Washer 0.19'] },
+  { order: 'PR-2/V-3', lines: ['Pipe 19.99', 'Valve 1234.56'] },
+  { order: 'PR-2/V-4', lines: ['Pipe 20', 'Valve 1300'] },
+  ...crowdBidders.toSorted().map((bidder) => ({
+    order: `PR-3/${bidder}`,
+    lines: crowd.filter((each) => each.bidder === bidder).map(({ name, number }) => `${name} ${number}.000001`),
+  })),
+  { order: 'PR-4/V-5', lines: ['Paint 8.333333333'] },
+];
 
 export const steps: readonly Step[] = [
   {
@@ -352,15 +364,23 @@ export async function callService(stage: Stage, method: string, path: string, bo
   return (await until(`${method} ${path} is answered`, answered, () => stage.failure())).shown;
 }
 
-/** The last call of each order is this one, also where there were others before. */
+/** The last call of each order is this one, and the connector's own tables have the same. */
 function ordersArrive({ erp }: Stage, expected: readonly Order[]) {
   const keys = expected.map(({ order }) => order);
   return arrives(`orders ${keys.join(', ')}`, async () => {
-    const last = new Map((await erp.orderCalls()).map(({ action: _, ...order }) => [order.order, order]));
-    return keys.map((key) => last.get(key));
-  }).toEqual(expected);
+    const called = new Map((await erp.orderCalls()).map(({ order, total, lines }) => [order, { order, total, lines }]));
+    const held = new Map((await erp.heldAwards()).map((each) => [each.order, each]));
+    return keys.map((key) => [called.get(key), held.get(key)]);
+  }).toMatchObject(expected.map((order) => [order, heldAward(order)]));
 }
 
-function arrives<T>(message: string, look: () => Promise<T>) {
+/** How the connector's own tables have an order: of one that is withdrawn, the head is as it was. */
+export function heldAward({ order, total, lines }: Order) {
+  const shown = lines.map((line) => line.slice(0, line.indexOf(' of ')));
+  return { order, lines: shown, ...(lines.length === 0 ? { state: 'withdrawn' } : { state: 'current', total }) };
+}
+
+/** Waits until it is as expected. */
+export function arrives<T>(message: string, look: () => Promise<T>) {
   return expect.poll(look, { timeout: waitMs, interval: 50, message });
 }

@@ -9,6 +9,7 @@ export const longest = [
   'test/connectors/tryton/conformance.test.ts',
   'test/simulation/seeds-1.test.ts',
   'test/simulation/seeds-2.test.ts',
+  'test/faults/public-story.test.ts',
   'test/cli/bridge-commands.test.ts',
   'test/service/fuzz/huge-bodies.test.ts',
   'test/tryton/story.test.ts',

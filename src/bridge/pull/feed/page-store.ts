@@ -24,6 +24,8 @@ export interface PageToStore {
   readonly records: readonly Record<string, unknown>[];
   /** The same records as the mirror stores them, where they are prepared already. */
   readonly prepared?: PreparedVersions | undefined;
+  /** The next page is read at once: flows are woken after it, so that an award of many lots is usually sent whole. */
+  readonly next?: string | undefined;
   /** Called once while the database is at work. */
   readonly whileWriting?: () => void;
   readonly includes?: PulledPage['includes'];
@@ -79,6 +81,8 @@ export function createPageStore(deps: {
   const watch = deps.watchOf?.(feed.feed);
   const refreshStatistics = createStatisticsRefresh(deps.database, log);
   const knownSuppliers = createKnownSuppliers();
+  /** Something was stored for which no flow was woken yet. */
+  let hasNews = false;
 
   /** What belongs to the page beside its records. It is sent while the database still writes them. */
   async function storeRest(tx: Sql, page: PageToStore, stored: StoredPage, now: Timestamp) {
@@ -127,7 +131,11 @@ export function createPageStore(deps: {
       deps.records.inc({ feed: feed.feed, result: 'unreadable' }, stored.unreadable.length);
       log.warn({ ...feed, count: stored.unreadable.length }, `records are not as documented: ${stored.unreadable[0]}`);
     }
-    if (changed + resources > 0) deps.wakeFlows();
+    hasNews ||= changed + resources > 0;
+    if (hasNews && page.next === undefined) {
+      hasNews = false;
+      deps.wakeFlows();
+    }
     refreshStatistics(changed);
     return { stamps: stored.stamps, changed, watermark };
   };
