@@ -6,6 +6,7 @@
  */
 import { createActionPruning } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
+import { createHeartbeat } from '#platform/heartbeat.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { checkSealedColumns } from '#platform/sealed-columns.ts';
@@ -101,7 +102,7 @@ async function openBridge(
   registerStatusMetrics({ settings, database, clock, registry });
 
   opened.defer(() => signals.close(graceMs()));
-  const readiness = { database: () => database.query('select 1') };
+  const readiness = { database: createHeartbeat(database, 'bridge') };
   // Before any work begins: a console that no one could log in to stops the start.
   const publicName = settings.console_url === undefined ? [] : [new URL(settings.console_url).hostname];
   const names = [settings.console_host, ...publicName, ...settings.console_names];

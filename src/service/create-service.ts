@@ -13,6 +13,7 @@ import { AppError, type ErrorCode } from '#platform/errors.ts';
 import { createFairSlots, type FairSlots } from '#platform/fair-slots.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
+import { createHeartbeat } from '#platform/heartbeat.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { createBodyThread } from '#platform/http/body-thread.ts';
 import type { ConnectionLimits } from '#platform/http/connections.ts';
@@ -164,7 +165,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   const application = createApplication({
     log,
     registry: deps.registry,
-    readiness: { database: () => database.query('select 1') },
+    readiness: { database: createHeartbeat(database, 'service') },
     cors: { origins: settings.corsOrigins ?? [], paths: corsPaths },
     errorForm: (error, path) => (path.startsWith('/api/') ? profile.errors?.answer(error) : undefined),
     trustsProxy: settings.connections?.isTrustedProxy,

@@ -1,5 +1,6 @@
 /** The paths that monitoring calls: `/healthz`, `/readyz` and `/metrics`. They also answer during the shutdown. */
 import type { Express, Request, Response } from 'express';
+import { AppError } from '../errors.ts';
 import type { Registry } from '../metrics.ts';
 import { refuseMethod } from './problem.ts';
 
@@ -34,10 +35,12 @@ export function addProbes(app: Express, options: ProbeOptions, isShuttingDown: (
   };
   add('/healthz', (response) => void response.json({ status: 'ok' }));
   add('/readyz', async (response) => {
-    const checks = await runChecks(readiness, readinessTimeoutMs);
+    const { checks, reasons } = await runChecks(readiness, readinessTimeoutMs);
     const ready = !isShuttingDown() && Object.values(checks).every((state) => state === 'ok');
     const status = isShuttingDown() ? 'shutting down' : ready ? 'ready' : 'not ready';
-    response.status(ready ? 200 : 503).json({ status, checks });
+    response
+      .status(ready ? 200 : 503)
+      .json({ status, checks, ...(Object.keys(reasons).length > 0 ? { reasons } : {}) });
   });
   add('/metrics', async (response, request) => {
     options.guardMetrics?.(request);
@@ -45,23 +48,28 @@ export function addProbes(app: Express, options: ProbeOptions, isShuttingDown: (
   });
 }
 
-/** Runs all checks at once. A check that rejects, throws or hangs has failed; the others still report their state. */
-async function runChecks(
-  checks: ProbeOptions['readiness'],
-  timeoutMs: number,
-): Promise<Record<string, 'ok' | 'failed'>> {
-  const states = await Promise.all(
-    Object.entries(checks).map(async ([name, check]) => {
-      const { promise: timeout, resolve } = Promise.withResolvers<'failed'>();
-      const timer = setTimeout(() => resolve('failed'), timeoutMs);
-      const state = (async () => check())().then(
-        () => 'ok' as const,
-        () => 'failed' as const,
-      );
-      const first = await Promise.race([state, timeout]);
+/**
+ * Runs all checks at once. A check that rejects, throws or hangs has failed; the others still report their state. Only the
+ * reasons that are meant for others are shown.
+ */
+async function runChecks(checks: ProbeOptions['readiness'], timeoutMs: number) {
+  const reasons: Record<string, string> = {};
+  const runOne = async (name: string, check: () => Promise<unknown>): Promise<'ok' | 'failed'> => {
+    const { promise: timeout, reject } = Promise.withResolvers<never>();
+    const late = new AppError('unavailable', `There was no answer within ${timeoutMs / 1_000} s.`);
+    const timer = setTimeout(() => reject(late), timeoutMs);
+    try {
+      await Promise.race([(async () => check())(), timeout]);
+      return 'ok';
+    } catch (error) {
+      if (error instanceof AppError) reasons[name] = error.publicMessage;
+      return 'failed';
+    } finally {
       clearTimeout(timer);
-      return [name, first] as const;
-    }),
+    }
+  };
+  const states = await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => [name, await runOne(name, check)] as const),
   );
-  return Object.fromEntries(states);
+  return { checks: Object.fromEntries(states), reasons };
 }

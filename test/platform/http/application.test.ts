@@ -216,6 +216,7 @@ describe('/healthz, /readyz and /metrics', () => {
       readiness: {
         good: async () => 1,
         rejects: () => Promise.reject(new Error('password=hunter2')),
+        says: () => Promise.reject(new AppError('unavailable', 'The database is read-only.')),
         throws: () => {
           throw new Error('away');
         },
@@ -226,7 +227,8 @@ describe('/healthz, /readyz and /metrics', () => {
     expect(answer.status).toBe(503);
     expect(await answer.json()).toEqual({
       status: 'not ready',
-      checks: { good: 'ok', rejects: 'failed', throws: 'failed', hangs: 'failed' },
+      checks: { good: 'ok', rejects: 'failed', says: 'failed', throws: 'failed', hangs: 'failed' },
+      reasons: { says: 'The database is read-only.', hangs: 'There was no answer within 0.02 s.' },
     });
   });
 

@@ -67,6 +67,7 @@ test('while the database is down every call is 503 with Retry-After; then the se
   const database = {
     ...db.database,
     query,
+    execute: (...statement: Parameters<typeof db.database.execute>) => now().execute(...statement),
     transaction: <T>(work: (tx: Sql) => Promise<T>) => now().transaction(work),
   };
   const service = await startTestService({ db: { ...db, database } });
