@@ -13,7 +13,6 @@ export const longest = [
   'test/cli/bridge-commands.test.ts',
   'test/service/fuzz/huge-bodies.test.ts',
   'test/tryton/story.test.ts',
-  'test/platform/queue-outage.test.ts',
   'test/connectors/sap-s4hana/conformance.test.ts',
   'test/faults/kill-service.test.ts',
   'test/faults/kill-demo.test.ts',
