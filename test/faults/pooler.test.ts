@@ -14,10 +14,9 @@ import { replayLedger } from './ledger-connector.ts';
 import { openClient } from './players.ts';
 import { createInstallation, expectGracefulEnd, lineOf } from './program-process.ts';
 
-const missing = 'PgBouncer (Debian: pgbouncer)';
-if (!hasPooler()) console.log(`Behind a pooler: SKIPPED, there is no ${missing}`);
+const isPoolerThere = hasPooler();
 
-test.runIf(hasPooler())('a pooler in transaction mode is refused at the start, with what to set', async () => {
+test.runIf(isPoolerThere)('a pooler in transaction mode is refused at the start, with what to set', async () => {
   const db = await createTestDatabase();
   const url = await startPooler(db.url, 'transaction');
   const dataDir = await scratchFolder();
@@ -26,7 +25,7 @@ test.runIf(hasPooler())('a pooler in transaction mode is refused at the start, w
 });
 
 const ways: { name: string; urlOf: (url: string) => Promise<string> }[] = [
-  ...(hasPooler() ? [{ name: 'a pooler in session mode', urlOf: (url: string) => startPooler(url, 'session') }] : []),
+  ...(isPoolerThere ? [{ name: 'a pooler in session mode', urlOf: (url: string) => startPooler(url, 'session') }] : []),
   {
     name: 'a URL with options of its own',
     urlOf: async (url) => `${url}?options=${encodeURIComponent('-c statement_timeout=120000 -c TimeZone=Asia/Tokyo')}`,

@@ -9,8 +9,11 @@ import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
 import { scratchFolder } from './scratch-folder.ts';
 
+/** Says once for each test file where there is none. */
 export function hasPooler(): boolean {
-  return spawnSync('pgbouncer', ['--version']).status === 0;
+  const isThere = spawnSync('pgbouncer', ['--version']).status === 0;
+  if (!isThere) console.log('PgBouncer: SKIPPED, it is not on this machine (Debian: pgbouncer)');
+  return isThere;
 }
 
 /** Returns the URL of the same database through the pooler, with Debian's defaults but for the pool mode. */

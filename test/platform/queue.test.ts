@@ -192,6 +192,7 @@ describe.runIf(hasRedisServer())('a Redis', () => {
     await server.kill();
     await server.restart();
     await reaches(sender, worked, 'restarted');
+    expect(new Set(worked)).toEqual(new Set(['before', 'flushed', 'restarted']));
   });
 
   test('that became a replica, and takes no writes, delays nothing that is worked here', async () => {
