@@ -306,24 +306,20 @@ export async function startInstalledBridge(
         const { mountStatus } = await import('#console/mount-status.ts');
         return mountStatus(application, { settings, database, clock: systemClock });
       }
-      let endStreams: (() => void) | undefined;
-      application.mountWhenAsked(async (part) => {
-        const { mountConsole } = await import('#console/mount-console.ts');
-        endStreams = mountConsole(part, {
-          settings,
-          role,
-          database,
-          clock: systemClock,
-          log,
-          dataDir,
-          fetch: outgoing.fetch,
-          secrets,
-          clientOf,
-          isCurrent: (request) => access.isCurrent(request),
-          ...offers,
-        });
+      const { mountConsole } = await import('#console/mount-console.ts');
+      return mountConsole(application, {
+        settings,
+        role,
+        database,
+        clock: systemClock,
+        log,
+        dataDir,
+        fetch: outgoing.fetch,
+        secrets,
+        clientOf,
+        isCurrent: (request) => access.isCurrent(request),
+        ...offers,
       });
-      return () => endStreams?.();
     },
   });
 }
