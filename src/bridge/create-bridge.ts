@@ -1,8 +1,7 @@
 /**
  * The bridge: it receives notifications, pulls feeds into the mirror, and pushes documents through flows. Its intakes
  * carry suppliers from the ERPs to the services. Each of the four parts finds in SQL what is due; signals of the queue
- * only make it faster. A process runs one of the parts or all of them, and several processes may run the same part. The
- * modules of a part are loaded where it is started: a receiver does not hold those of the others.
+ * only make it faster. A process runs one of the parts or all of them, and several processes may run the same part.
  */
 import { createActionPruning } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -11,16 +10,26 @@ import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { checkSealedColumns } from '#platform/sealed-columns.ts';
 import { createSweep } from '#platform/sweep.ts';
+import { startAlerts } from './alerts/start-alerts.ts';
 import type { BridgeDeps, BridgeRole, WorkingPart } from './bridge-deps.ts';
 import { checkNames } from './check-names.ts';
-import type { OpenIntake } from './intake/open-intakes.ts';
+import { openFlows } from './flows/open-flows.ts';
+import { registerFlows } from './flows/register-flows.ts';
+import { type OpenIntake, openIntakes } from './intake/open-intakes.ts';
+import { registerIntakes } from './intake/register-intakes.ts';
+import { startIntake, warnOfFailedIntakeChecks } from './intake/start-intake.ts';
 import { createLeases } from './leases/lease.ts';
 import { createLivenessLock } from './leases/liveness-lock.ts';
 import { migrateBridge } from './migrate-bridge.ts';
-import { loadPart } from './part-modules.ts';
 import { openCheckpoints } from './pull/feed/checkpoint-store.ts';
+import { startPull } from './pull/start-pull.ts';
+import { startSupplierLists } from './pull/suppliers/start-supplier-lists.ts';
+import { startPush } from './push/start-push.ts';
+import { startReceive } from './receive/start-receive.ts';
+import { startReconcile } from './reconcile/start-reconcile.ts';
 import { bridgeSealedColumns } from './sealed-bridge-columns.ts';
 import { createSourceClients } from './source-clients.ts';
+import { createSampling } from './status/samples.ts';
 import { registerStatusMetrics } from './status/status-metrics.ts';
 import { webhookUrlOf } from './webhooks/webhook-deps.ts';
 
@@ -66,10 +75,8 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   checkNames(settings);
   await migrateBridge(database);
   await checkSealedColumns(database, deps.secrets, bridgeSealedColumns);
-  const flows = hasRole('push') ? await (await loadPart('openFlows')).openFlows(deps, opened) : [];
-  const intakes: OpenIntake[] = hasRole('intake')
-    ? await (await loadPart('openIntakes')).openIntakes(deps, opened)
-    : [];
+  const flows = hasRole('push') ? await openFlows(deps, opened) : [];
+  const intakes: OpenIntake[] = hasRole('intake') ? await openIntakes(deps, opened) : [];
   const liveness = await createLivenessLock({ database, log });
   opened.defer(() => liveness.close());
   const acquireLease = createLeases({ database, liveness, leaseMs: settings.lease_seconds * 1000 });
@@ -79,12 +86,10 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   }
   // A pusher without any configuration does not remove the flows of the pushers that have one.
   if (hasRole('push') && settings.sources.length > 0) {
-    const { registerFlows } = await loadPart('registerFlows');
     for (const { flow, why } of await registerFlows(database, settings.flows, timestampNow(clock)))
       log.warn({ flow }, `nothing of this flow is sent from here: ${why}`);
   }
   if (hasRole('intake') && settings.sources.length > 0) {
-    const { registerIntakes } = await loadPart('registerIntakes');
     for (const name of await registerIntakes(database, settings.intakes, deps.secrets, timestampNow(clock)))
       log.info({ intake: name }, 'intake resumed: the settings of its connector have changed');
   }
@@ -118,38 +123,28 @@ async function openBridge(
   const endStreams = await deps.mountConsole?.(page);
   page.finish();
   const parts: WorkingPart[] = [];
-  if (hasRole('pull')) parts.push((await loadPart('pull')).startPull(deps, acquireLease));
+  if (hasRole('pull')) parts.push(startPull(deps, acquireLease));
   if (hasRole('push')) {
-    const { startPush } = await loadPart('push');
-    const { startReconcile } = await loadPart('reconcile');
     parts.push(await startPush(deps, acquireLease, flows), startReconcile(deps));
   }
   // A process that only receives may have a configuration of sources alone: it would miss what the others know.
   if ((hasRole('pull') || hasRole('push')) && settings.alerts.channels.length > 0) {
-    const { startAlerts } = await loadPart('alerts');
     parts.push(startAlerts(deps, acquireLease, { receives: hasRole('receive') }));
   }
   if (hasRole('intake')) {
-    const { startIntake, warnOfFailedIntakeChecks } = await loadPart('intake');
     parts.push(startIntake(deps, acquireLease, intakes));
     // Not awaited: a connector that does not answer must not delay the start.
     void warnOfFailedIntakeChecks(intakes, deps);
     // Without a puller here, the supplier list that intakes compare with is read by this process.
     if (!hasRole('pull')) {
-      const { startSupplierLists } = await loadPart('supplierLists');
       parts.push({ lanes: [startSupplierLists(deps, acquireLease, createSourceClients(deps))] });
     }
   }
-  const receive = hasRole('receive')
-    ? await (await loadPart('receive')).startReceive({ ...deps, readiness }, opened, graceMs)
-    : undefined;
+  const receive = hasRole('receive') ? await startReceive({ ...deps, readiness }, opened, graceMs) : undefined;
   if (receive) parts.push(receive);
 
   // A receiver need not know any flow, and none of its feeds has to be read.
-  const sample =
-    hasRole('pull') || hasRole('push')
-      ? (await loadPart('samples')).createSampling({ ...deps, acquireLease })
-      : undefined;
+  const sample = hasRole('pull') || hasRole('push') ? createSampling({ ...deps, acquireLease }) : undefined;
   const pruneOldActions = createActionPruning({ database, program: 'bridge', clock, days: settings.action_days });
   const sweep = createSweep({
     signals,

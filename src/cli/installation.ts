@@ -3,7 +3,7 @@
  * opened and closed only here, and each of the two programs is started on it here. The programs and what only they use
  * are loaded when they are started: a command beside them begins in half of the time.
  */
-import { chmod, mkdir, mkdtemp, readFile, rmdir, stat } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rmdir, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
@@ -30,6 +30,7 @@ import type { Service } from '#service/create-service.ts';
 import type { MisbehaveOptions } from '#service/misbehave/misbehave.ts';
 import type { ProfileName } from '#service/profile/profile.ts';
 import type { Configuration } from './configuration.ts';
+import { readCertificate } from './read-certificate.ts';
 import { watchDataFolder } from './watch-data-folder.ts';
 
 export interface Installation {
@@ -238,7 +239,7 @@ export async function startInstalledService(
       fileBytesMax: service.file_bytes_max,
       wrongTokensPerSecond: configuration.http.wrong_tokens_per_second,
       corsOrigins: service.cors_origins,
-      tls: service.tls && (await readCertificate(service.tls, 'service.tls')),
+      tls: service.tls && (await readCertificate(service.tls, 'service.tls', { clock: systemClock, log })),
       connections: connectionLimitsOf(configuration),
       sweepMs: configuration.sweep_seconds * 1000,
       retention: {
@@ -264,7 +265,7 @@ export async function startInstalledService(
 }
 
 /**
- * Starts the bridge with its console. Throws as `startBridge` does, and `invalid` for an unreadable certificate file.
+ * Starts the bridge with its console. Throws as `startBridge` and `readCertificate` do.
  */
 export async function startInstalledBridge(
   installation: Installation,
@@ -284,7 +285,9 @@ export async function startInstalledBridge(
     settings,
     role,
     tls: await certificateFor(installation, settings, role === 'all' || role === 'receive'),
-    consoleTls: settings.console_tls && (await readCertificate(settings.console_tls, 'bridge.console_tls')),
+    consoleTls:
+      settings.console_tls &&
+      (await readCertificate(settings.console_tls, 'bridge.console_tls', { clock: systemClock, log })),
     dataDir,
     sweepMs: configuration.sweep_seconds * 1000,
     database,
@@ -303,43 +306,31 @@ export async function startInstalledBridge(
         const { mountStatus } = await import('#console/mount-status.ts');
         return mountStatus(application, { settings, database, clock: systemClock });
       }
-      let endStreams: (() => void) | undefined;
-      application.mountWhenAsked(async (part) => {
-        const { mountConsole } = await import('#console/mount-console.ts');
-        endStreams = mountConsole(part, {
-          settings,
-          role,
-          database,
-          clock: systemClock,
-          log,
-          dataDir,
-          fetch: outgoing.fetch,
-          secrets,
-          clientOf,
-          isCurrent: (request) => access.isCurrent(request),
-          ...offers,
-        });
+      const { mountConsole } = await import('#console/mount-console.ts');
+      return mountConsole(application, {
+        settings,
+        role,
+        database,
+        clock: systemClock,
+        log,
+        dataDir,
+        fetch: outgoing.fetch,
+        secrets,
+        clientOf,
+        isCurrent: (request) => access.isCurrent(request),
+        ...offers,
       });
-      return () => endStreams?.();
     },
   });
 }
 
 /**
  * The webhook endpoint's certificate, with its key. Only a process that receives reads the key of `bridge.tls`: the others
- * need not have that file. Throws an AppError `invalid` for a file that cannot be read.
+ * need not have that file. Throws as `readCertificate` does.
  */
-export async function certificateFor({ certificates }: Installation, { tls }: BridgeSettings, receives: boolean) {
+export async function certificateFor({ certificates, log }: Installation, { tls }: BridgeSettings, receives: boolean) {
   if (!tls) return certificates;
-  return receives ? readCertificate(tls, 'bridge.tls') : undefined;
-}
-
-async function readCertificate(tls: { cert_file: string; key_file: string }, setting: string) {
-  const read = (name: string, file: string) =>
-    readFile(file, 'utf8').catch((cause: unknown) => {
-      throw new AppError('invalid', `The file ${file} (${setting}.${name}) cannot be read.`, { cause });
-    });
-  return { certPem: await read('cert_file', tls.cert_file), keyPem: await read('key_file', tls.key_file) };
+  return receives ? readCertificate(tls, 'bridge.tls', { clock: systemClock, log }) : undefined;
 }
 
 function connectionLimitsOf({ http }: Configuration): ConnectionLimits {

@@ -48,7 +48,7 @@ import { findKeptAnswer, forgetOldAnswers, idempotentRequest, withIdempotency } 
 import { createJobWorker, type JobLane, organisationsWithJobs } from './jobs/run-jobs.ts';
 import { createKeyUses } from './key-uses.ts';
 import { createRequestCounter, forgetOldRequests } from './limits/count-request.ts';
-import type { MisbehaveOptions } from './misbehave/misbehave.ts';
+import { type MisbehaveOptions, misbehave } from './misbehave/misbehave.ts';
 import { serveDocuments } from './openapi/serve-documents.ts';
 import type { Profile, ProfileName } from './profile/profile.ts';
 import { profileOf } from './profile/profile-of.ts';
@@ -184,7 +184,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   };
   const misbehaving =
     deps.misbehave &&
-    (await import('./misbehave/misbehave.ts')).misbehave(application.express, {
+    misbehave(application.express, {
       ...deps,
       ...ofKeys,
       ...deps.misbehave,

@@ -70,7 +70,7 @@ export async function benchScale(installation: Installation): Promise<void> {
       noteGoal({
         name: `memory of role ${role}, 1 source`,
         measured: measured.rssMax / 1024 / 1024,
-        most: 150,
+        most: 250,
         unit: ' MB',
       });
     }
@@ -81,7 +81,7 @@ export async function benchScale(installation: Installation): Promise<void> {
     noteGoal({
       name: 'memory of the service, 1 organisation',
       measured: service / 1024 / 1024,
-      most: 150,
+      most: 250,
       unit: ' MB',
     });
 

@@ -102,40 +102,6 @@ describe('wrong usage exits with 2, says what is wrong on standard error, and sh
   });
 });
 
-describe('the limits of the heap', () => {
-  const launch = join(import.meta.dirname, '../../src/cli/launch.js');
-  /** Fills the young generation as it ends, and prints on standard error what the process has become. */
-  const report = `data:text/javascript,${encodeURIComponent(`
-    import { getHeapSpaceStatistics } from 'node:v8';
-    process.on('exit', () => {
-      const kept = [];
-      for (let made = 0; made < 2_000_000; made += 1) kept[made % 50_000] = { made };
-      const { space_size } = getHeapSpaceStatistics().find((space) => space.space_name === 'new_space');
-      console.error(JSON.stringify({ pid: process.pid, flags: process.execArgv, youngMb: space_size / 2 ** 20 }));
-    });
-  `)}`;
-  async function launched(nodeOptions: string) {
-    const run = promisify(execFile)(process.execPath, ['--import', report, launch, '--help'], {
-      env: { ...process.env, NODE_OPTIONS: nodeOptions },
-    });
-    const { stderr } = await run;
-    return { pid: run.child.pid, reported: JSON.parse(stderr) as { pid: number; flags: string[]; youngMb: number } };
-  }
-
-  test('hold in the process that was started, whose flags stay, and nothing is said about it', async () => {
-    const { pid, reported } = await launched('');
-    expect(reported.pid).toBe(pid);
-    expect(reported.flags.slice(-2)).toEqual(['--import', report]);
-    expect(reported.youngMb).toBeLessThanOrEqual(16);
-  });
-
-  test('leave the young generation that the user wants', async () => {
-    const { reported } = await launched('--max_semi_space_size=32');
-    expect(reported.flags).toEqual(['--import', report]);
-    expect(reported.youngMb).toBeGreaterThan(16);
-  });
-});
-
 test('an old Node is told in one sentence which one is needed', async () => {
   const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { node: '20.9.0' } })`;
   const launch = join(import.meta.dirname, '../../src/cli/launch.js');

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isSignedWith, readSignature, readyKey, signatureMatches, signBody } from '#contract/signature.ts';
+import { signatureMatches, signBody } from '#contract/signature.ts';
 
 // RFC 4231, test case 2: HMAC-SHA-256 with the key "Jefe".
 const key = 'Jefe';
@@ -12,8 +12,10 @@ describe('signing', () => {
   test('returns the value of RFC 4231, for text and for bytes', () => {
     expect(signBody(body, key)).toBe(signature);
     expect(signBody(body.toString(), key)).toBe(signature);
-    expect(signBody(body, readyKey(key))).toBe(signature);
-    expect(signBody(body.toString(), readyKey(key))).toBe(signature);
+  });
+
+  test('refuses an empty key', () => {
+    expect(() => signBody(body, '')).toThrow('must not be empty');
   });
 
   test('takes key and text as UTF-8', () => {
@@ -53,7 +55,9 @@ describe('checking', () => {
   test('refuses another key, no key, and the empty key', () => {
     expect(signatureMatches(body, signature, ['jefe'])).toBe(false);
     expect(signatureMatches(body, signature, [])).toBe(false);
-    expect(signatureMatches(body, signBody(body, ''), [''])).toBe(false);
+    // printf 'what do ya want for nothing?' | openssl dgst -sha256 -hmac ''
+    const signedByAnybody = 'hmac-sha256=76d9e7194e7dbc3aa00bbe8ffb9f6fcb5a932170f971f948bb2ab61607d2b9d6';
+    expect(signatureMatches(body, signedByAnybody, [''])).toBe(false);
   });
 
   test('refuses a body that differs in one bit, and one with a byte more or less', () => {
@@ -69,19 +73,6 @@ describe('checking', () => {
         expect(signatureMatches(Uint8Array.from([...bytes, 0]), header, [key])).toBe(false);
       }),
     );
-  });
-
-  test('gives the same for a key that was made ready, whatever the lengths of key and body', () => {
-    const keys = fc.oneof(fc.string({ minLength: 1, unit: 'grapheme' }), fc.string({ minLength: 60, maxLength: 70 }));
-    fc.assert(
-      fc.property(fc.uint8Array(), keys, keys, (bytes, one, other) => {
-        const given = readSignature(signBody(bytes, one));
-        expect(given && isSignedWith([readyKey(other)], bytes, given)).toBe(one === other);
-        expect(given && isSignedWith([readyKey(other), readyKey(one)], bytes, given)).toBe(true);
-        expect(signBody(bytes, readyKey(one))).toBe(signBody(bytes, one));
-      }),
-    );
-    expect(() => readyKey('')).toThrow('must not be empty');
   });
 
   test('accepts only its own key, and throws for no text as a header', () => {

@@ -1,7 +1,6 @@
 /** A host on which a process of the bridge runs: it is started, killed or stopped, and started again. */
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
-import { loadAllParts } from '#bridge/part-modules.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
@@ -13,9 +12,6 @@ import { fetchIn } from './simulated-network.ts';
 import { serverOf } from './simulated-pool.ts';
 import type { Simulation } from './simulation.ts';
 import { currentProcess, SimulatedProcess } from './world.ts';
-
-// The disk keeps another time than the simulated world.
-await loadAllParts();
 
 const secrets = createSecretBox(Buffer.alloc(32, 7));
 /** How long a process may take to end after SIGTERM. */

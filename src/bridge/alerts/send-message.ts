@@ -1,9 +1,9 @@
 /**
  * Sends one message to one channel. Resolves when the receiver has taken it; rejects with an AppError whose text has no
  * secret. HTTP goes through the guarded fetch; the address is the operator's own, so it may lie in any network. E-mail
- * goes through nodemailer, which is loaded with the first one.
+ * goes through nodemailer.
  */
-import type { SendMailOptions } from 'nodemailer';
+import { createTransport, type SendMailOptions } from 'nodemailer';
 import { signBody } from '#contract/signature.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
@@ -95,7 +95,6 @@ async function sendMail(
   message: AlertMessage,
   signal: AbortSignal,
 ): Promise<void> {
-  const { createTransport } = await import('nodemailer');
   const { host, port, security, user, password: pass } = channel;
   const transport = createTransport({
     host,

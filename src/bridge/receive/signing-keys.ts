@@ -3,7 +3,6 @@
  * this bridge has registered. They are kept in memory, so that known keys work while the database is away. They are
  * read again when a signature fits none of them, but at most once a second, however many forged requests come.
  */
-import { type ReadyKey, readyKey } from '#contract/signature.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
@@ -13,7 +12,7 @@ import { openKey, readAcceptedKeys, type SealedKey } from '../webhooks/webhook-s
 
 export interface SigningKeys {
   /** Returns the known keys; none for a source that is not configured. */
-  keysOf(source: string): readonly ReadyKey[];
+  keysOf(source: string): readonly string[];
   /**
    * Called for a signature that fits no known key. Resolves with true when the keys have been read after this call,
    * within about a second; with false at once when too many requests wait for that already. Rejects with AppError
@@ -39,10 +38,8 @@ export function createSigningKeys(deps: {
   log: Logger;
 }): SigningKeys {
   const { clock, log } = deps;
-  const configured = new Map(
-    [...deps.configured].map(([source, keys]) => [source, keys.filter((key) => key !== '').map(readyKey)]),
-  );
-  let known: ReadonlyMap<string, readonly ReadyKey[]> = configured;
+  const configured = new Map([...deps.configured].map(([source, keys]) => [source, keys.filter((key) => key !== '')]));
+  let known: ReadonlyMap<string, readonly string[]> = configured;
   const unreadable = new Set<string>();
   const closing = new AbortController();
   let reading: Promise<void> = Promise.resolve();
@@ -67,9 +64,9 @@ export function createSigningKeys(deps: {
   }
 
   /** A key that cannot be opened is logged once, and does not affect the others. */
-  function opened(sealed: SealedKey): ReadyKey[] {
+  function opened(sealed: SealedKey): string[] {
     try {
-      return [readyKey(openKey(deps.secrets, sealed))];
+      return [openKey(deps.secrets, sealed)];
     } catch (err) {
       if (!unreadable.has(sealed.id)) log.error({ err, source: sealed.source }, 'a signing key cannot be read');
       unreadable.add(sealed.id);

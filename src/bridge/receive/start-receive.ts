@@ -59,7 +59,7 @@ export async function startReceive(
     sources.set(name, {
       feeds: new Set(feeds),
       freshnessMs: freshnessS === 0 ? undefined : freshnessS * 1000,
-      bearer: bearer && (await createBearerCheck(bearer, deps)),
+      bearer: bearer && createBearerCheck(bearer, deps),
     });
   const bodies = {
     withinMs: settings.body_seconds * 1000,

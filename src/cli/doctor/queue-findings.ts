@@ -1,5 +1,5 @@
 /** What the doctor finds about the wake-ups between processes. */
-import type { Redis } from 'ioredis';
+import { Redis } from 'ioredis';
 import { errorText } from '#platform/errors.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
@@ -8,7 +8,6 @@ const timeoutMs = 5_000;
 /** Whether Redis answers, of which kind it is, and whether it may evict the queue's keys. */
 export async function findQueue(redisUrl: string | undefined): Promise<DoctorFinding[]> {
   if (redisUrl === undefined) return [ok('queue', 'wake-ups over PostgreSQL')];
-  const { Redis } = await import('ioredis');
   const redis = new Redis(redisUrl, {
     lazyConnect: true,
     connectTimeout: timeoutMs,

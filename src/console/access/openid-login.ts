@@ -1,10 +1,9 @@
 /**
- * Login by an OpenID provider (authorisation code with PKCE, OpenID Connect Core 1.0), through openid-client. What a
+ * Login by an OpenID provider (authorisation code with PKCE, OpenID Connect Core 1.0), through openid-openid. What a
  * login needs between going to the provider and coming back is sealed into a cookie: no visitor makes anything grow here.
- * The provider is asked for its metadata at the first login, so a provider that is away does not delay the start; and
- * the library is loaded with it, so a console without such a login does without.
+ * The provider is asked for its metadata at the first login, so a provider that is away does not delay the start.
  */
-import type * as openid from 'openid-client';
+import * as openid from 'openid-client';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
@@ -26,8 +25,6 @@ const awayCodes = new Set([
   'OAUTH_RESPONSE_IS_NOT_JSON',
 ]);
 const sealContext = 'console.openid';
-
-type Library = typeof openid;
 
 interface LoginUnderWay {
   readonly state: string;
@@ -73,16 +70,16 @@ export function createOpenIdLogin({
   let provider: Promise<openid.Configuration> | undefined;
 
   /** A failed discovery is not kept. */
-  function discover(client: Library): Promise<openid.Configuration> {
-    provider ??= client
+  function discover(): Promise<openid.Configuration> {
+    provider ??= openid
       .discovery(
         new URL(settings.issuer),
         settings.client_id,
         settings.client_secret,
-        settings.client_secret === undefined ? client.None() : undefined,
+        settings.client_secret === undefined ? openid.None() : undefined,
         {
           timeout: timeoutSeconds,
-          execute: settings.issuer.startsWith('http:') ? [client.allowInsecureRequests] : [],
+          execute: settings.issuer.startsWith('http:') ? [openid.allowInsecureRequests] : [],
         },
       )
       .catch((cause: unknown) => {
@@ -104,21 +101,20 @@ export function createOpenIdLogin({
 
   return {
     begin: async (next) => {
-      const client = await import('openid-client');
-      const found = await discover(client);
+      const found = await discover();
       const underWay: LoginUnderWay = {
-        state: client.randomState(),
-        nonce: client.randomNonce(),
-        verifier: client.randomPKCECodeVerifier(),
+        state: openid.randomState(),
+        nonce: openid.randomNonce(),
+        verifier: openid.randomPKCECodeVerifier(),
         next,
         endsMs: clock.nowMs() + openIdLoginMs,
       };
-      const url = client.buildAuthorizationUrl(found, {
+      const url = openid.buildAuthorizationUrl(found, {
         redirect_uri: redirectUrl,
         scope: settings.scope,
         state: underWay.state,
         nonce: underWay.nonce,
-        code_challenge: await client.calculatePKCECodeChallenge(underWay.verifier),
+        code_challenge: await openid.calculatePKCECodeChallenge(underWay.verifier),
         code_challenge_method: 'S256',
       });
       return { url: url.href, cookie: secrets.seal(JSON.stringify(underWay), sealContext).toString('base64url') };
@@ -126,18 +122,17 @@ export function createOpenIdLogin({
 
     finish: async (query, cookie) => {
       const underWay = openCookie(cookie);
-      const client = await import('openid-client');
-      const found = await discover(client);
-      const claims = await client
+      const found = await discover();
+      const claims = await openid
         .authorizationCodeGrant(found, new URL(`${redirectUrl}${query}`), {
           expectedState: underWay.state,
           expectedNonce: underWay.nonce,
           pkceCodeVerifier: underWay.verifier,
           idTokenExpected: true,
         })
-        .then((tokens) => allClaims(client, found, settings, tokens))
+        .then((tokens) => allClaims(found, settings, tokens))
         .catch((cause: unknown) => {
-          throw refusalOf(client, cause);
+          throw refusalOf(cause);
         });
       const name = nameOf(claims, settings);
       const role = settings.roles.find(({ claim, value }) => holds(claims[claim], value));
@@ -155,7 +150,6 @@ type Claims = Readonly<Record<string, unknown>>;
 
 /** Providers may leave claims out of the ID token and tell them at their userinfo endpoint only. */
 async function allClaims(
-  client: Library,
   provider: openid.Configuration,
   { roles, name_claim }: OpenIdSettings,
   tokens: openid.TokenEndpointResponse & openid.TokenEndpointResponseHelpers,
@@ -164,7 +158,7 @@ async function allClaims(
   const wanted = [name_claim, ...roles.map(({ claim }) => claim)];
   if (wanted.every((claim) => claims[claim] !== undefined)) return claims;
   if (provider.serverMetadata().userinfo_endpoint === undefined) return claims;
-  const info = await client.fetchUserInfo(provider, tokens.access_token, String(claims['sub']));
+  const info = await openid.fetchUserInfo(provider, tokens.access_token, String(claims['sub']));
   return { ...info, ...claims };
 }
 
@@ -185,12 +179,12 @@ function holds(claim: unknown, value: string): boolean {
 }
 
 /** What the provider or the person said no to, in words for the person. The cause is for the log. */
-function refusalOf(client: Library, cause: unknown): AppError {
-  if (cause instanceof client.AuthorizationResponseError)
+function refusalOf(cause: unknown): AppError {
+  if (cause instanceof openid.AuthorizationResponseError)
     return new AppError('unauthorized', `The provider has not logged you in (${cause.error}).`, { cause });
-  if (cause instanceof client.ResponseBodyError)
+  if (cause instanceof openid.ResponseBodyError)
     return new AppError('unauthorized', `The provider has refused the login (${cause.error}).`, { cause });
-  const isAway = cause instanceof client.ClientError && awayCodes.has(cause.code ?? '');
+  const isAway = cause instanceof openid.ClientError && awayCodes.has(cause.code ?? '');
   if (isAway || cause instanceof TypeError) return away(cause);
   return new AppError('unauthorized', 'The answer of the provider cannot be believed. Log in again.', {
     message: `the answer of the OpenID provider was refused: ${errorText(cause)}`,

@@ -21,11 +21,6 @@ export interface Application {
   readonly listener: RequestListener;
   /** Adds a route that is served without Express. */
   addDirect(route: DirectRoute): void;
-  /**
-   * Adds routes that `mount` mounts with the first request that no route before them has answered: what they need is not
-   * loaded until then. An error of `mount` is the answer of every such request.
-   */
-  mountWhenAsked(mount: (part: Pick<Application, 'express'>) => Promise<void>): void;
   /** From now on new requests are answered 503 and `/readyz` fails: the server is about to close. */
   beginShutdown(): void;
   /** Adds the answers for unknown paths and for errors. Call it after the last route. */
@@ -75,7 +70,11 @@ declare module 'express-serve-static-core' {
 /** Creates the application; mount the endpoints on `express`, then call `finish`. */
 export function createApplication(options: ApplicationOptions): Application {
   const { log, registry } = options;
-  const app = bareExpress(options);
+  const app = express();
+  app.disable('x-powered-by');
+  app.set('query parser', 'simple');
+  app.set('case sensitive routing', true);
+  app.set('trust proxy', options.trustsProxy ?? false);
   let shuttingDown = false;
 
   const warn = createThrottledWarnings(log);
@@ -150,18 +149,6 @@ export function createApplication(options: ApplicationOptions): Application {
       else app(request, response);
     },
     addDirect: (route) => void direct.push(route),
-    mountWhenAsked: (mount) => {
-      let mounted: Promise<Express> | undefined;
-      const mountNow = async () => {
-        const part = bareExpress(options);
-        await mount({ express: part });
-        return part;
-      };
-      app.use(async (request, response, next) => {
-        mounted ??= mountNow();
-        (await mounted)(request, response, next);
-      });
-    },
     beginShutdown: () => {
       shuttingDown = true;
     },
@@ -175,15 +162,6 @@ export function createApplication(options: ApplicationOptions): Application {
       });
     },
   };
-}
-
-function bareExpress({ trustsProxy }: Pick<ApplicationOptions, 'trustsProxy'>): Express {
-  const app = express();
-  app.disable('x-powered-by');
-  app.set('query parser', 'simple');
-  app.set('case sensitive routing', true);
-  app.set('trust proxy', trustsProxy ?? false);
-  return app;
 }
 
 function requestIdOf({ headers }: IncomingMessage): string {

@@ -2,7 +2,14 @@
  * A listening HTTP or HTTPS server that stops gracefully: it accepts no new connections, lets running requests end,
  * closes idle connections, and closes the rest after the grace time.
  */
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -16,9 +23,6 @@ import {
   isInReserve,
   watchConnections,
 } from './connections.ts';
-
-// An import would load what the module offers of WebSockets, too: 3 MB.
-const { createServer, STATUS_CODES } = process.getBuiltinModule('node:http');
 
 export interface HttpServer {
   /** `http://127.0.0.1:8080`, with the actual port and a name that a client can use. */

@@ -3,7 +3,7 @@
  * webhook has OAuth parameters. Every failure is an attempt with an error; nothing is thrown.
  * Source: API document, "Events"; decisions, "Webhooks".
  */
-import { type ReadyKey, readyKey, signBody } from '#contract/signature.ts';
+import { signBody } from '#contract/signature.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
@@ -23,7 +23,6 @@ export interface Receiver {
   organisationId: string;
   url: string;
   signingKey: string;
-  readyKey: ReadyKey;
   oauth: TokenParameters | undefined;
   allowedNetworks: readonly Cidr[];
 }
@@ -42,13 +41,11 @@ const excerptCharacters = 500;
 export function openReceiver(secrets: SecretBox, webhookId: string, stored: StoredReceiver): Receiver {
   const host = new URL(stored.url).hostname;
   if (!domainAllowed(host, stored.webhook_domains)) throw new Error(`the host "${host}" is no longer whitelisted`);
-  const signingKey = secrets.open(stored.signing_key, signingKeyContext(webhookId));
   return {
     webhookId,
     organisationId: stored.organisation_id,
     url: stored.url,
-    signingKey,
-    readyKey: readyKey(signingKey),
+    signingKey: secrets.open(stored.signing_key, signingKeyContext(webhookId)),
     oauth: stored.authentication
       ? (JSON.parse(secrets.open(stored.authentication, authenticationContext(webhookId))) as TokenParameters)
       : undefined,
@@ -127,7 +124,7 @@ async function send(
   const body = Buffer.from(JSON.stringify(notificationOf(delivery, profile)));
   const headers: Record<string, string> = {
     'content-type': 'application/json',
-    'x-signature': signBody(body, receiver.readyKey),
+    'x-signature': signBody(body, receiver.signingKey),
     'webhook-id': delivery.id,
     'webhook-timestamp': String(Math.floor(startedMs / 1000)),
     'webhook-attempt': String(delivery.attempts),

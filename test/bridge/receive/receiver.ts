@@ -3,7 +3,6 @@ import { createRefusals, type Refusals } from '#bridge/receive/refusals.ts';
 import { createSigningKeys, type SigningKeys } from '#bridge/receive/signing-keys.ts';
 import { createWebhookEndpoint, type ReceivedSource } from '#bridge/receive/webhook-endpoint.ts';
 import { feedNames } from '#contract/feed.ts';
-import type { ReadyKey } from '#contract/signature.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { type Application, createApplication } from '#platform/http/application.ts';
@@ -110,11 +109,4 @@ export async function startReceiver(options: {
     },
     stop,
   };
-}
-
-/** The text of a key that was made ready. RFC 2104: the inner block is the key, filled up with zeros, exclusive-ored with 0x36. */
-export function textOfKey({ inner }: ReadyKey): string {
-  return Buffer.from(inner.map((byte) => byte ^ 0x36))
-    .toString()
-    .replace(/\0+$/, '');
 }

@@ -124,7 +124,7 @@ test('the service gets a token that the bridge issues, and its notifications are
   const bearing = await startReceiver({
     database: db.database,
     source: {
-      bearer: await createBearerCheck(bearer, { ...testOutgoing(), secrets: testSecrets, clock: systemClock }),
+      bearer: createBearerCheck(bearer, { ...testOutgoing(), secrets: testSecrets, clock: systemClock }),
     },
     mount: ({ express }) =>
       mountTokenEndpoint(express, {

@@ -1,7 +1,5 @@
 /** Login at a real OpenID provider (the package oidc-provider), with the browser's part played over HTTP. */
-import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { readActions } from '#platform/audit-log.ts';
 import { type TestClock, testClock } from '../../bridge/parts.ts';
@@ -86,16 +84,6 @@ async function logIn(browser: Browser, person: string, next = '/'): Promise<Resp
 }
 
 const messageOf = async (response: Response) => /role="alert">([^<]*)/.exec(await response.text())?.[1];
-
-test('the library is loaded with the first login only: no process imports it when it starts', () => {
-  const root = join(import.meta.dirname, '../../../src');
-  const importers = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
-    (path) =>
-      path.endsWith('.ts') &&
-      /^(import (?!type )|export ).*from 'openid-client'/m.test(readFileSync(join(root, path), 'utf8')),
-  );
-  expect(importers).toEqual([]);
-});
 
 test('a person is led to the provider and back, and has the role of the first group that fits', async () => {
   const browser = console.browser();

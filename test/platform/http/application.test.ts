@@ -73,57 +73,6 @@ describe('unknown and invalid paths', () => {
   });
 });
 
-describe('routes that are mounted when they are asked for', () => {
-  const later = async (mount: (app: Express) => void | Promise<void>) => {
-    let mounted = 0;
-    const { url } = await startTestApplication({
-      more: (_app, application) =>
-        application.mountWhenAsked(async ({ express }) => {
-          mounted += 1;
-          await mount(express);
-        }),
-    });
-    return { url, mounted: () => mounted };
-  };
-
-  test('are mounted once, with the first requests that nothing before them answers', async () => {
-    const { url, mounted } = await later(
-      (app) => void app.get('/late', (_request, response) => void response.send('here')),
-    );
-    await fetch(`${url}/healthz`);
-    expect(mounted()).toBe(0);
-    const answers = await Promise.all([fetch(`${url}/late`), fetch(`${url}/late`)]);
-    expect(await Promise.all(answers.map((answer) => answer.text()))).toEqual(['here', 'here']);
-    expect(mounted()).toBe(1);
-  });
-
-  test('are as all others: request id, exact case, 404 for what they do not have, no name of the framework', async () => {
-    const { url } = await later((app) => void app.get('/late', (_request, response) => void response.send('here')));
-    const answer = await fetch(`${url}/late`, { headers: { 'x-request-id': 'order-4711' } });
-    expect(answer.headers.get('x-request-id')).toBe('order-4711');
-    expect(answer.headers.get('x-powered-by')).toBeNull();
-    for (const path of ['/Late', '/nothing-here']) {
-      const missing = await fetch(url + path);
-      expect(missing.status).toBe(404);
-      expect(await missing.json()).toMatchObject({ detail: `There is nothing at ${path}.` });
-    }
-  });
-
-  test('their errors, and the one that stops them from being mounted, are problems', async () => {
-    const { url } = await later((app) => {
-      app.get('/late', async () => {
-        throw new AppError('conflict', 'It is late.');
-      });
-    });
-    const answer = await fetch(`${url}/late`);
-    expect([answer.status, await answer.json()]).toEqual([409, expect.objectContaining({ detail: 'It is late.' })]);
-    const broken = await later(async () => {
-      throw new AppError('unavailable', 'It cannot be mounted.');
-    });
-    expect((await fetch(`${broken.url}/late`)).status).toBe(503);
-  });
-});
-
 describe('a handler that throws', () => {
   const secret = 'connect to 10.0.0.5 as root failed';
   const throwing = (error: unknown) => ({

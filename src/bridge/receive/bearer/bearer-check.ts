@@ -9,10 +9,7 @@ import { checkIssuedToken } from './issued-token.ts';
 import { createJwtCheck } from './jwt-check.ts';
 
 /** Creates the check for one source's setting. It caches what it gets from authorisation servers. */
-export async function createBearerCheck(
-  bearer: NonNullable<SourceSettings['bearer']>,
-  deps: BearerDeps,
-): Promise<BearerCheck> {
+export function createBearerCheck(bearer: NonNullable<SourceSettings['bearer']>, deps: BearerDeps): BearerCheck {
   switch (bearer.type) {
     case 'issued':
       return (token) => checkIssuedToken(deps.secrets, bearer, token, deps.clock.nowMs());

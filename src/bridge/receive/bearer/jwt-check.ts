@@ -3,7 +3,7 @@
  * name as issuer, this receiver's audience and the token's times. The keys are cached, and read again when a token
  * names a key that is not among them, so that the server can rotate its keys.
  */
-import type { JSONWebKeySet, JWTPayload } from 'jose';
+import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose';
 import type { SourceSettings } from '#bridge/settings.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
@@ -38,12 +38,8 @@ const clockToleranceS = 30;
 const timeoutMs = 5_000;
 const answerBytesMax = 512 * 1024;
 
-/**
- * Creates the check. It rejects with AppError `unavailable` when the keys cannot be read. The library is loaded here,
- * as few installations need it.
- */
-export async function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps): Promise<BearerCheck> {
-  const { createLocalJWKSet, errors, jwtVerify } = await import('jose');
+/** Creates the check. It rejects with AppError `unavailable` when the keys cannot be read. */
+export function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps): BearerCheck {
   type KeySet = ReturnType<typeof createLocalJWKSet>;
   let known: { keys: KeySet; readMs: number } | undefined;
   let requestedMs = Number.NEGATIVE_INFINITY;

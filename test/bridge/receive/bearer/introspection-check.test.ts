@@ -14,7 +14,7 @@ const settings = {
   client_id: 'the bridge',
   client_secret: 'its secret',
 } as const;
-const check = await createBearerCheck(settings, { fetch, secrets: testSecrets, clock });
+const check = createBearerCheck(settings, { fetch, secrets: testSecrets, clock });
 let number = 0;
 let token = '';
 beforeEach(() => {
@@ -90,7 +90,7 @@ describe('no token is accepted, and the service tries again,', () => {
 
   test('when the server is away; the error does not contain the token', async () => {
     const away = { ...settings, introspection_url: 'https://127.0.0.1:1/introspect' };
-    const failing = await createBearerCheck(away, { fetch, secrets: testSecrets, clock });
+    const failing = createBearerCheck(away, { fetch, secrets: testSecrets, clock });
     const error = await Promise.resolve(failing(token)).catch((thrown: unknown) => thrown as Error);
     expect(error).toMatchObject({ code: 'unavailable' });
     expect(JSON.stringify(error) + String(error)).not.toMatch(/token-\d|its secret/);

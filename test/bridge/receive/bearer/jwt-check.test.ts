@@ -48,7 +48,7 @@ const newCheck = () => createBearerCheck(settings, { fetch, secrets: testSecrets
 const nowS = () => Math.floor(clock.nowMs() / 1000);
 
 test('tokens signed with any of the published keys are valid; the keys are read once', async () => {
-  const check = await newCheck();
+  const check = newCheck();
   for (const signer of [rsa, ec, ed, rsa]) expect(await check(await signer.sign())).toBe(true);
   expect(server.asked).toHaveLength(1);
 });
@@ -56,7 +56,7 @@ test('tokens signed with any of the published keys are valid; the keys are read 
 test('a token that names no key is tried with all keys that fit', async () => {
   const other = await createSigner('RS256', undefined);
   published = [rsa.jwk, other.jwk];
-  const check = await newCheck();
+  const check = newCheck();
   expect(await check(await other.sign({}, {}))).toBe(true);
   expect(await check(await (await createSigner('RS256', undefined)).sign({}, {}))).toBe(false);
 });
@@ -97,13 +97,13 @@ describe('a token is not valid:', () => {
       },
     ],
   ])('%s', async (_what, make) => {
-    const check = await newCheck();
+    const check = newCheck();
     expect(await check(await make())).toBe(false);
     expect(await check(await rsa.sign()), 'and the next one is looked at for itself').toBe(true);
   });
 
   test('one that has expired, although it was valid before', async () => {
-    const check = await newCheck();
+    const check = newCheck();
     const token = await rsa.sign({ exp: nowS() + 20 });
     expect(await check(token)).toBe(true);
     // Clocks may differ by half a minute.
@@ -116,7 +116,7 @@ describe('a token is not valid:', () => {
 
 describe('when the server rotates its keys', () => {
   test('a token of a new key is valid at once, and that of a withdrawn key for ten minutes at most', async () => {
-    const check = await newCheck();
+    const check = newCheck();
     expect(await check(await rsa.sign())).toBe(true);
     const fresh = await createSigner('RS256', 'fresh');
     published = [fresh.jwk];
@@ -127,7 +127,7 @@ describe('when the server rotates its keys', () => {
   });
 
   test('keys are requested at most every ten seconds, whatever keys the tokens name', async () => {
-    const check = await newCheck();
+    const check = newCheck();
     const unknown = await createSigner('RS256', 'unknown');
     expect(await check(await rsa.sign())).toBe(true);
     for (let count = 0; count < 20; count += 1)
@@ -140,7 +140,7 @@ describe('when the server rotates its keys', () => {
 });
 
 test('the keys are read again although the clock was set back', async () => {
-  const check = await newCheck();
+  const check = newCheck();
   expect(await check(await rsa.sign())).toBe(true);
   const fresh = await createSigner('RS256', 'fresh');
   published = [fresh.jwk];
@@ -168,14 +168,14 @@ describe('when the keys cannot be read', () => {
     ['it answers no JSON', () => void (server.answer = (response) => response.writeHead(200).end('<html>'))],
   ])('and none are known, the service is to try again: %s', async (_what, spoil) => {
     spoil();
-    const check = await newCheck();
+    const check = newCheck();
     await expect(check(await rsa.sign())).rejects.toMatchObject({ code: 'unavailable', recovery: { do: 'retry' } });
     server.answer = (response) => giveJson(response, 200, { keys: published });
     expect(await check(await rsa.sign())).toBe(true);
   });
 
   test('known keys are used for an hour, and no longer', async () => {
-    const check = await newCheck();
+    const check = newCheck();
     expect(await check(await rsa.sign())).toBe(true);
     fail();
     clock.advance(3_600_000);
