@@ -175,7 +175,7 @@ function compileReferenceRead(form: ReferenceForm): (response: HttpResponse, key
     return ({ headers }) => headers[name] || undefined;
   }
   const read = compileJsonPath(form.body);
-  return (response) => referenceText(read(exactJson(response)));
+  return (response) => referenceText(read(response.jsonIfAny()));
 }
 
 /** The last part of a URL's path: 4711 for `https://erp.example.com/orders/4711?x=1`. */
@@ -195,28 +195,7 @@ export function referenceText(value: unknown): string | undefined {
   return isSingle(value) && value !== null && value !== '' ? String(value) : undefined;
 }
 
-/** The answer's JSON; an integer that a JavaScript number would change becomes its text. Undefined for another body. */
-export function exactJson(response: HttpResponse): unknown {
-  const text = response.text();
-  if (!/\d{16}/.test(text)) return response.jsonIfAny();
-  try {
-    return JSON.parse(text, keepDigits);
-  } catch {
-    return undefined;
-  }
-}
-
 /** The answer's JSON with each number as the text that the ERP has sent: 12.50 stays so. Undefined for another body. */
 export function exactNumbers(response: HttpResponse): unknown {
   return parseWithDigits(response.text());
-}
-
-/** A JSON reviver. `source` is ECMAScript's; TypeScript's types do not have it yet. */
-function keepDigits(_name: string, value: unknown, ...[context]: readonly { source?: string }[]): unknown {
-  return typeof value === 'number' &&
-    !Number.isSafeInteger(value) &&
-    context?.source !== undefined &&
-    /^-?\d+$/.test(context.source)
-    ? context.source
-    : value;
 }

@@ -9,7 +9,7 @@ import {
   type HttpResponse,
   TransientError,
 } from 'sourcing-bridge/connector';
-import { exactJson, isSameText, referenceText } from './answers.ts';
+import { isSameText, referenceText } from './answers.ts';
 import { compileLookup } from './requests.ts';
 import type { ContentHashForm, KindSettings, LookupSettings } from './settings.ts';
 import { noCall, rootsOf, textTemplate } from './templates.ts';
@@ -87,7 +87,7 @@ function compileEntries({ method, list }: LookupSettings): (response: HttpRespon
 }
 
 function jsonOf(response: HttpResponse): unknown {
-  const json = exactJson(response);
+  const json = response.jsonIfAny();
   if (json === undefined)
     throw new TransientError(`the ERP answered ${response.status} to the lookup with a body that is not JSON`);
   return json;

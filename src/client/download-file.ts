@@ -3,8 +3,8 @@
  * logs do not show it, the API key is not sent to it, and redirects are not followed.
  */
 import { AppError } from '#platform/errors.ts';
+import { unpackAnswer } from '#platform/foreign-answer.ts';
 import { anyNetwork, type Cidr, parseCidrs } from '#platform/network-guard.ts';
-import { unpack } from './read-answer.ts';
 import { type ClientDeps, type ClientSettings, reportingFetch } from './send-call.ts';
 
 /**
@@ -14,7 +14,6 @@ import { type ClientDeps, type ClientSettings, reportingFetch } from './send-cal
 export type Download = (link: string, signal?: AbortSignal) => Promise<Uint8Array>;
 
 const fileBytesMax = 128 * 1024 * 1024;
-const what = 'the download link';
 
 /** Creates the function that downloads files. */
 export function createDownload({ settings, fetch, onRequest }: ClientDeps): Download {
@@ -32,7 +31,7 @@ export function createDownload({ settings, fetch, onRequest }: ClientDeps): Down
       onTooLarge: 'fail',
       ...(signal ? { signal } : {}),
     });
-    if (answer.status === 200) return unpack(answer, what, fileBytesMax);
+    if (answer.status === 200) return (await unpackAnswer(answer, 'The answer to a download link', fileBytesMax)).body;
     throw refusedLink(answer.status, url.hostname, 'a download link');
   };
 }

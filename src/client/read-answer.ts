@@ -1,50 +1,13 @@
 /**
- * Reads an answer of the service: decompresses it, parses its JSON, and throws an error with the service's own text for
- * a problem, also for one that was sent with status 200. Each error's recovery says whether a retry can help.
+ * Reads the text of an answer of the service: parses its JSON, and throws an error with the service's own text for a
+ * problem, also for one that was sent with status 200. Each error's recovery says whether a retry can help.
  */
-import { promisify } from 'node:util';
-import { brotliDecompress, gunzip } from 'node:zlib';
 import { z } from 'zod';
-import { AppError, hasErrorCode, type Recovery } from '#platform/errors.ts';
-import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
+import { AppError, type Recovery } from '#platform/errors.ts';
+import { parseExactJson } from '#platform/exact-json.ts';
+import { parseAnswer } from '#platform/foreign-answer.ts';
 import { createSecretRemover } from '#platform/remove-secrets.ts';
-import { parseExactJson } from './exact-json.ts';
 import { isRedirect, redirectTarget } from './slash-redirects.ts';
-
-const unpackers: Readonly<Record<string, (packed: Buffer, limit: { maxOutputLength: number }) => Promise<Buffer>>> = {
-  gzip: promisify(gunzip),
-  'x-gzip': promisify(gunzip),
-  br: promisify(brotliDecompress),
-};
-
-/**
- * Returns the decompressed body. `bytesMax` also limits the decompressed size, because a small body may decompress to
- * one that fills the memory. Throws AppError `too-large`, or `unavailable` when the body cannot be decompressed.
- */
-export async function unpack({ headers, body }: GuardedResponse, what: string, bytesMax: number): Promise<Buffer> {
-  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? '';
-  if (encoding === '' || encoding === 'identity' || body.length === 0) return body;
-  const unpacker = unpackers[encoding];
-  if (!unpacker) throw new AppError('unavailable', `The answer to ${what} has an encoding that was not asked for.`);
-  return unpacker(body, { maxOutputLength: bytesMax }).catch((cause: unknown) => {
-    throw hasErrorCode(cause, 'ERR_BUFFER_TOO_LARGE')
-      ? new AppError('too-large', `The answer to ${what} is larger than allowed.`, { recovery: { do: 'skip' } })
-      : new AppError('unavailable', `The answer to ${what} cannot be decompressed.`, { cause });
-  });
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
-/**
- * Decodes UTF-8, the only encoding of JSON, and drops a byte order mark. Throws AppError `unavailable` for other bytes.
- */
-export function decode(bytes: Buffer, what: string): string {
-  try {
-    return utf8.decode(bytes);
-  } catch (cause) {
-    throw new AppError('unavailable', `The answer to ${what} is not in UTF-8.`, { cause });
-  }
-}
 
 export interface TextAnswer {
   readonly status: number;
@@ -53,9 +16,8 @@ export interface TextAnswer {
 }
 
 /**
- * Returns the JSON of an answer with status 2xx, or undefined for an answer that may be empty. Throws AppError
- * `unavailable` with the recovery `retry` for a text that is no JSON or is incomplete, and as `errorOfAnswer` for a
- * problem that was sent with status 200.
+ * Returns the JSON of an answer with status 2xx, or undefined for an answer that may be empty. Throws as `parseAnswer`
+ * does, and as `errorOfAnswer` for a problem that was sent with status 200.
  */
 export function readJson(
   answer: TextAnswer,
@@ -67,14 +29,7 @@ export function readJson(
     if (call.method !== 'GET' || status === 204) return undefined;
     throw new AppError('unavailable', `The answer to ${call.what} is empty.`);
   }
-  let body: unknown;
-  try {
-    body = parseExactJson(text);
-  } catch {
-    const type = headers['content-type']?.split(';')[0]?.slice(0, 100) ?? 'no content type';
-    const page = /html/i.test(type) ? ': it is a page for people, as of a login or of a proxy' : '';
-    throw new AppError('unavailable', `The answer to ${call.what} is not JSON (${status}, ${type})${page}.`);
-  }
+  const body = parseAnswer(text, answer, `The answer to ${call.what}`);
   const hidden = hiddenProblem(body, headers['content-type']);
   if (hidden !== undefined)
     throw errorOfAnswer({ ...answer, status: hidden }, call.what, { secrets, sentWith: status });
@@ -177,7 +132,7 @@ function textsOf(error: unknown): string[] {
 /** What the service says is wrong, as the end of a sentence. What its `detail` says already is not repeated. */
 function detailOf(text: string): string {
   try {
-    const [first, ...others] = errorForm.parse(JSON.parse(text));
+    const [first, ...others] = errorForm.parse(parseExactJson(text));
     if (first === undefined) return '.';
     return `: ${[first, ...others.filter((other) => !first.includes(other))].join('; ')}`;
   } catch {

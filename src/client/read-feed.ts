@@ -6,8 +6,8 @@
 import { type FeedName, feedOrderHeader, feedPage } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
+import { parseExactJson } from '#platform/exact-json.ts';
 import { parseInput } from '#platform/input.ts';
-import { parseExactJson } from './exact-json.ts';
 import { nextQueryOf } from './next-page.ts';
 import type { TextAnswer } from './read-answer.ts';
 import type { ReadAnswer, Send } from './send-call.ts';

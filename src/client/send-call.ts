@@ -6,13 +6,14 @@ import pRetry, { AbortError } from 'p-retry';
 import type { z } from 'zod';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, askedToWaitMs } from '#platform/errors.ts';
+import { acceptEncoding, decodeAnswer, unpackAnswer } from '#platform/foreign-answer.ts';
 import type { GuardedRequest, GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
 import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import { readRateLimitMs, readRetryAfterMs } from '#platform/retry-after.ts';
 import type { Dialect } from './dialect.ts';
 import { type Bucket, bucketOf, type Quotas, type QuotaUse } from './quotas.ts';
-import { decode, errorOfAnswer, readJson, type TextAnswer, unpack } from './read-answer.ts';
+import { errorOfAnswer, readJson, type TextAnswer } from './read-answer.ts';
 import { createSlashRedirects } from './slash-redirects.ts';
 
 const answerBytesMax = 64 * 1024 * 1024;
@@ -139,7 +140,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
     const headers: Record<string, string> = {
       authorization: `Bearer ${settings.apiKey}`,
       accept: 'application/json',
-      'accept-encoding': 'gzip, br',
+      'accept-encoding': acceptEncoding,
     };
     if (body !== undefined) headers['content-type'] = 'application/json';
     if (file) {
@@ -154,7 +155,9 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       const request = (target: string) => exchange(call, target, headers, sent, signal);
       const { received, afterMs, note } = await (method === 'GET' ? followSlash(path, request) : request(path));
       const { status, headers: answered } = received;
-      const reading = unpack(received, what, answerBytesMax).then((bytes) => decode(bytes, what));
+      const subject = `The answer to ${what}`;
+      const unpacking = unpackAnswer(received, subject, answerBytesMax);
+      const reading = unpacking.then((unpacked) => decodeAnswer(unpacked, subject));
       // For an error the status is enough: a proxy may have sent a page that cannot be read.
       const text = await (status >= 400 ? reading.catch(() => 'unreadable') : reading);
       const answer = { status, headers: answered, text };

@@ -27,10 +27,18 @@ export interface HttpResponse {
   readonly status: number;
   /** Names are in lower case. */
   readonly headers: Readonly<Record<string, string>>;
+  /** As they were before they were compressed. */
   readonly bytes: Uint8Array;
+  /**
+   * Decoded by the charset of the answer. Throws for bytes of another one, unless the status is an error:
+   * UnknownOutcome, or TransientError for a safe request.
+   */
   readonly text: () => string;
-  /** Throws when the body is not JSON: UnknownOutcome, or TransientError for a safe request. */
+  /**
+   * A number that a JavaScript number would change is its text. Throws as `text` does, also when the body is not JSON;
+   * for more than 100 levels or 1,000,000 values in the answer to a safe request, ConfigError.
+   */
   readonly json: () => unknown;
-  /** Undefined when the body is not JSON. */
+  /** As `json`, but undefined when the body is not JSON. */
   readonly jsonIfAny: () => unknown;
 }

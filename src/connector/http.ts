@@ -5,7 +5,8 @@
  * message shows what was sent to log in, even where the ERP repeats it.
  */
 import { type Clock, systemClock } from '#platform/clock.ts';
-import { errorText } from '#platform/errors.ts';
+import { AppError, errorText } from '#platform/errors.ts';
+import { acceptEncoding, decodeAnswer, parseAnswer, unpackAnswer } from '#platform/foreign-answer.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
 import { createGuardedFetch, FetchError } from '#platform/guarded-fetch.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
@@ -91,7 +92,7 @@ export function createHttp(settings: HttpSettings): Http {
         url,
         path,
         method,
-        headers,
+        headers: { 'accept-encoding': acceptEncoding, ...headers },
         body,
         signal,
         allowedNetworks: anyNetwork,
@@ -104,7 +105,7 @@ export function createHttp(settings: HttpSettings): Http {
     }
     // For an error, the beginning of its text is enough.
     if (answer.truncated && answer.status < 400) throw errorOfTooLarge(answer.status, responseBytesMax, isSafe);
-    return responseOf(answer, isSafe, login);
+    return responseOf(answer, { isSafe, login, bytesMax: responseBytesMax });
   }
 
   /** The response, unless it is an error: that is thrown without what was sent to log in. */
@@ -299,38 +300,70 @@ function addHeaders(headers: Record<string, string>, more: Readonly<Record<strin
 /** A character other than those of RFC 9110, section 5.5: visible characters, blanks and tabs. */
 const notInHeader = /[^\t\x20-\x7e\x80-\xff]/;
 
-function responseOf({ status, headers, body }: GuardedResponse, isSafe: boolean, login: LoginHeaders): HttpResponse {
+/** The response; its text and its JSON are read when they are wanted. */
+async function responseOf(
+  answer: GuardedResponse,
+  { isSafe, login, bytesMax }: { isSafe: boolean; login: LoginHeaders; bytesMax: number },
+): Promise<HttpResponse> {
+  const { status, headers } = answer;
+  const subject = `the ERP answered ${status} with a body that`;
+  /** For an error the status is enough: then the text says why it cannot be read. */
+  const textOfFault = (fault: unknown): string => {
+    if (status < 400) throw errorOfUnreadable(fault, isSafe);
+    return errorText(fault);
+  };
+
+  let unpacked = answer;
   let decoded: string | undefined;
+  try {
+    unpacked = await unpackAnswer(answer, subject, bytesMax);
+  } catch (error) {
+    decoded = textOfFault(error);
+  }
   const text = () => {
-    decoded ??= body.toString('utf8');
+    try {
+      decoded ??= decodeAnswer(unpacked, subject);
+    } catch (error) {
+      decoded = textOfFault(error);
+    }
     return decoded;
   };
-  let parsed: { json: unknown } | undefined;
-  const jsonIfAny = () => {
-    parsed ??= { json: jsonOf(text()) };
-    return parsed.json;
+
+  let parsed: { json: unknown } | { notJson: AppError } | undefined;
+  const parse = () => {
+    try {
+      return { json: parseAnswer(text(), answer, subject) };
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      if (error.code === 'too-large' && status < 400) throw errorOfUnreadable(error, isSafe);
+      return { notJson: error };
+    }
   };
   return {
     status,
     headers,
-    bytes: body,
+    bytes: unpacked.body,
     text,
-    jsonIfAny,
+    jsonIfAny: () => {
+      parsed ??= parse();
+      return 'json' in parsed ? parsed.json : undefined;
+    },
     json: () => {
-      const json = jsonIfAny();
-      if (json !== undefined) return json;
-      const message = `the ERP answered ${status} with a body that is not JSON: ${shown(hideLogin(text(), login))}`;
+      parsed ??= parse();
+      if ('json' in parsed) return parsed.json;
+      const message = `${parsed.notJson.message} It begins with: ${shown(hideLogin(text(), login))}`;
       throw isSafe ? new TransientError(message) : new UnknownOutcome(message);
     },
   };
 }
 
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+function errorOfUnreadable(fault: unknown, isSafe: boolean): ConnectorError {
+  const message = errorText(fault);
+  if (!isSafe) return new UnknownOutcome(message);
+  // A repeated read would get the same answer.
+  return fault instanceof AppError && fault.code === 'too-large'
+    ? new ConfigError(message)
+    : new TransientError(message);
 }
 
 function errorOfMissingAnswer(

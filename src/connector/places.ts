@@ -3,6 +3,7 @@
  * answer. What a place is (a column, a path) the connector decides.
  */
 import { z } from 'zod';
+import { parseAsWritten } from '#platform/exact-json.ts';
 import { DataError } from './errors.ts';
 import type { RecordFault } from './records.ts';
 
@@ -50,13 +51,13 @@ export function compileFlag<Row>(
   };
 }
 
-/** Reads JSON; each number becomes the text that stands there: 12.50 stays so. Returns undefined for another text. */
+/**
+ * Reads JSON; each number becomes the text that stands there: 12.50 stays so. Returns undefined for another text, and
+ * for one with more levels or values than are read.
+ */
 export function parseWithDigits(text: string): unknown {
   try {
-    // `source` is ECMAScript's; TypeScript's types do not have it yet.
-    return JSON.parse(text, (_name, value: unknown, ...[context]: readonly { source?: string }[]) =>
-      typeof value === 'number' ? (context?.source ?? value) : value,
-    );
+    return parseAsWritten(text);
   } catch {
     return undefined;
   }

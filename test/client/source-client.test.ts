@@ -57,7 +57,7 @@ describe('a compressed answer', () => {
   ])('is requested, and read: %s', async (encoding, bytes) => {
     service.answers = [packed(encoding, bytes)];
     expect((await client.readFeed('awards', first)).records).toEqual([{ id: 'größe' }]);
-    expect(service.requests[0]?.headers['accept-encoding']).toBe('gzip, br');
+    expect(service.requests[0]?.headers['accept-encoding']).toBe('gzip, br, deflate');
   });
 
   test('of an error still has the detail of its problem', async () => {
@@ -73,6 +73,24 @@ describe('a compressed answer', () => {
   ])('that cannot be decompressed (%s) is a transient error', async (encoding, bytes) => {
     service.answers = [packed(encoding, bytes), page()];
     expect((await client.readFeed('awards', first)).records).toEqual([]);
+  });
+
+  test('is read by its charset, and bytes that are not of it are refused', async () => {
+    const latin1 = Buffer.from(body, 'latin1');
+    const sentAs = (type: string) => (response: ServerResponse) =>
+      response.writeHead(200, { 'content-type': type }).end(latin1);
+    service.answers = [sentAs('application/json; charset=ISO-8859-1')];
+    expect((await client.readFeed('awards', first)).records).toEqual([{ id: 'größe' }]);
+    service.answers = [sentAs('application/json')];
+    expect((await failureOf(client.readFeed('awards', first))).message).toContain('has bytes that are not UTF-8');
+  });
+
+  test.each([200, 500])('with status %i that is nothing but brackets does not fill the memory', async (code) => {
+    service.answers = [
+      (response) => response.writeHead(code, { 'content-type': 'application/json' }).end('['.repeat(16 * 2 ** 20)),
+    ];
+    const failure = await failureOf(client.readFeed('awards', first));
+    expect(failure.message).toMatch(code === 200 ? /nested deeper than 100 levels/ : /answered with 500\.$/);
   });
 
   test('that decompresses to more than the limit is refused, and not requested again', async () => {
@@ -225,8 +243,10 @@ describe('an answer of 200 without a result', () => {
   });
 
   test('the error of an answer of another content type names the type', async () => {
-    service.answers = [(response) => response.writeHead(200, { 'content-type': 'text/html; charset=x' }).end('<html>')];
-    expect((await failureOf(client.readFeed('awards', first))).message).toContain('is not JSON (200, text/html)');
+    service.answers = [
+      (response) => response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end('<html>'),
+    ];
+    expect((await failureOf(client.readFeed('awards', first))).message).toContain('is not JSON (text/html)');
   });
 
   test.each([

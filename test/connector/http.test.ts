@@ -1,6 +1,7 @@
 /** Requests to an ERP. Sources of the expected errors: src/connector/errors.ts, and RFC 9110 for statuses. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   AuthError,
@@ -229,6 +230,46 @@ describe('an answer', () => {
     const asked = await send({ method: 'POST', safe: true });
     expect(() => asked.json()).toThrow(TransientError);
   });
+
+  test('is read as it was before it was compressed, by its charset, with all its digits', async () => {
+    const body = '{"name":"Müller","id":12345678901234567890}';
+    const server = await startPlainServer((response, { headers }) => {
+      expect(headers['accept-encoding']).toBe('gzip, br, deflate');
+      response
+        .writeHead(200, { 'content-type': 'application/json; charset=ISO-8859-1', 'content-encoding': 'gzip' })
+        .end(gzipSync(Buffer.from(body, 'latin1')));
+    });
+    const answer = await http(server.url).send();
+    expect(answer.json()).toEqual({ name: 'Müller', id: '12345678901234567890' });
+    expect(answer.text()).toBe(body);
+    expect(Buffer.from(answer.bytes).toString('latin1')).toBe(body);
+  });
+
+  type Unreadable = [what: string, headers: Record<string, string>, body: Buffer, safeKind: ErrorClass, words: RegExp];
+  test.each<Unreadable>([
+    ['bytes of another charset', {}, Buffer.from('"Müller"', 'latin1'), TransientError, /bytes that are not UTF-8/],
+    ['an unknown encoding', { 'content-encoding': 'zstd' }, Buffer.from('{}'), TransientError, /not asked for/],
+    ['more bytes than allowed', { 'content-encoding': 'gzip' }, gzipSync(' '.repeat(101)), ConfigError, /100 bytes/],
+    ['too many levels', { 'content-encoding': 'gzip' }, gzipSync('['.repeat(101)), ConfigError, /100 levels/],
+  ])(
+    'with %s is refused in words that say why, and its status still counts',
+    async (_what, headers, body, kind, words) => {
+      const server = await startPlainServer((response, { url }) => {
+        response.writeHead(url === '/bad' ? 400 : 200, headers).end(body);
+      });
+      const bounds = { responseBytesMax: words.source.includes('levels') ? 1_000 : 100 };
+      const read = async (request: Partial<HttpRequest>) => (await http(server.url, bounds).send(request)).json();
+      expect(await failure(read({}))).toMatchObject({
+        name: UnknownOutcome.name,
+        message: expect.stringMatching(words),
+      });
+      expect(await failure(read({ method: 'GET' }))).toMatchObject({
+        name: kind.name,
+        message: expect.stringMatching(words),
+      });
+      expect(await failure(read({ path: '/bad' }))).toMatchObject(says(DataError, 'answered 400'));
+    },
+  );
 
   test('that is too long fails: a write is UnknownOutcome, and the status of an error still counts', async () => {
     const server = await startPlainServer((response, { url }) => {

@@ -7,7 +7,8 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { WebhookAuthentication } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError } from '#platform/errors.ts';
+import { AppError, errorText } from '#platform/errors.ts';
+import { acceptEncoding, readJsonAnswer } from '#platform/foreign-answer.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
 import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { Cidr } from '#platform/network-guard.ts';
@@ -213,6 +214,7 @@ function tokenRequest(parameters: TokenParameters['parameters'], clientAuth: Cli
   return {
     headers: {
       accept: 'application/json',
+      'accept-encoding': acceptEncoding,
       'content-type': 'application/x-www-form-urlencoded',
       ...(clientAuth === 'basic' ? { authorization: `Basic ${basic}` } : {}),
     },
@@ -234,8 +236,9 @@ interface Refusal {
  * Returns the grant, or the refusal that the server stated. Throws `unavailable` for an answer that holds no usable
  * token.
  */
-function readAnswer(answer: GuardedResponse, host: string, requestedMs: number): Grant | Refusal {
-  const body = objectIn(answer.body);
+async function readAnswer(answer: GuardedResponse, host: string, requestedMs: number): Promise<Grant | Refusal> {
+  const read = await objectIn(answer, host);
+  const body = 'object' in read ? read.object : undefined;
   const code = knownErrors.find((known) => known === body?.['error']);
   const isRefusal = answer.status < 200 || answer.status > 299 || body?.['error'] !== undefined;
   if (isRefusal) {
@@ -250,6 +253,7 @@ function readAnswer(answer: GuardedResponse, host: string, requestedMs: number):
       }),
     };
   }
+  if ('fault' in read) throw noToken(read.fault);
   const parsed = tokenAnswer.safeParse(body);
   if (!parsed.success) {
     const part = parsed.error.issues[0]?.path[0];
@@ -268,14 +272,16 @@ function readAnswer(answer: GuardedResponse, host: string, requestedMs: number):
   };
 }
 
-function objectIn(bytes: Buffer): Record<string, unknown> | undefined {
+/** The body's object, undefined for another JSON value; or why the body cannot be read. */
+async function objectIn(
+  answer: GuardedResponse,
+  host: string,
+): Promise<{ object: Record<string, unknown> | undefined } | { fault: string }> {
   try {
-    const value: unknown = JSON.parse(bytes.toString('utf8'));
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
-  } catch {
-    return undefined;
+    const value = await readJsonAnswer(answer, `the answer of ${host}`, answerBytesMax);
+    return { object: z.record(z.string(), z.unknown()).safeParse(value).data };
+  } catch (error) {
+    return { fault: errorText(error) };
   }
 }
 

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import type { SourceSettings } from '#bridge/settings.ts';
 import { AppError, errorText } from '#platform/errors.ts';
+import { acceptEncoding, readJsonAnswer } from '#platform/foreign-answer.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import type { BearerCheck, BearerDeps } from './bearer-deps.ts';
 import { createVerdicts, type Verdict } from './token-verdicts.ts';
@@ -28,7 +29,12 @@ export function createIntrospectionCheck(settings: Introspection, { fetch, clock
     const answer = await fetch({
       url: settings.introspection_url,
       method: 'POST',
-      headers: { authorization, accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' },
+      headers: {
+        authorization,
+        accept: 'application/json',
+        'accept-encoding': acceptEncoding,
+        'content-type': 'application/x-www-form-urlencoded',
+      },
       body: new URLSearchParams({ token, token_type_hint: 'access_token' }).toString(),
       allowedNetworks: anyNetwork,
       timeoutMs,
@@ -36,7 +42,7 @@ export function createIntrospectionCheck(settings: Introspection, { fetch, clock
       onTooLarge: 'fail',
     });
     if (answer.status !== 200) throw new Error(`it answered ${answer.status}`);
-    return JSON.parse(answer.body.toString('utf8'));
+    return readJsonAnswer(answer, 'its answer', answerBytesMax);
   }
 
   return createVerdicts(clock, async (token): Promise<Verdict> => {
@@ -44,7 +50,7 @@ export function createIntrospectionCheck(settings: Introspection, { fetch, clock
     try {
       body = await ask(token);
     } catch (cause) {
-      throw unavailable(cause instanceof SyntaxError ? 'its answer is not JSON' : errorText(cause));
+      throw unavailable(errorText(cause));
     }
     const parsed = introspection.safeParse(body);
     if (!parsed.success) throw unavailable('its answer has no "active"');

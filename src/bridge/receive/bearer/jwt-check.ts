@@ -6,6 +6,7 @@
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose';
 import type { SourceSettings } from '#bridge/settings.ts';
 import { AppError, errorText } from '#platform/errors.ts';
+import { acceptEncoding, readJsonAnswer } from '#platform/foreign-answer.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import type { BearerCheck, BearerDeps } from './bearer-deps.ts';
 import { createVerdicts, type Verdict } from './token-verdicts.ts';
@@ -53,14 +54,15 @@ export function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps): Bea
     const answer = await fetch({
       url: settings.jwks_url,
       method: 'GET',
-      headers: { accept: 'application/jwk-set+json, application/json' },
+      headers: { accept: 'application/jwk-set+json, application/json', 'accept-encoding': acceptEncoding },
       allowedNetworks: anyNetwork,
       timeoutMs,
       responseBytesMax: answerBytesMax,
       onTooLarge: 'fail',
     });
     if (answer.status !== 200) throw new Error(`the server of the keys answered ${answer.status}`);
-    known = { keys: createLocalJWKSet(parseKeys(answer.body)), readMs: requestedMs };
+    const set = await readJsonAnswer(answer, 'the answer of the server of the keys', answerBytesMax);
+    known = { keys: createLocalJWKSet(keySetOf(set)), readMs: requestedMs };
   }
 
   /** Makes one request at a time, which all waiting callers share. */
@@ -136,8 +138,7 @@ export function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps): Bea
   });
 }
 
-function parseKeys(body: Buffer): JSONWebKeySet {
-  const set: unknown = JSON.parse(body.toString('utf8'));
+function keySetOf(set: unknown): JSONWebKeySet {
   if (typeof set !== 'object' || set === null || !('keys' in set) || !Array.isArray(set.keys))
     throw new Error('the server of the keys answered with no key set');
   return set as JSONWebKeySet;

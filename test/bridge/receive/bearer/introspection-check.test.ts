@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
 import { testOutgoing } from '../../../harness/test-certificates.ts';
@@ -72,6 +73,12 @@ describe('the answer is cached', () => {
   });
 });
 
+test('a compressed answer is read', async () => {
+  server.answer = (response) =>
+    response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('{"active":true}'));
+  expect(await check(token)).toBe(true);
+});
+
 describe('no token is accepted, and the service tries again,', () => {
   test.each([
     ['the server fails', 500, { active: true }],
@@ -79,6 +86,7 @@ describe('no token is accepted, and the service tries again,', () => {
     ['the answer does not say', 200, { exp: 1e12 }],
     ['the answer says it in another way', 200, { active: 'true' }],
     ['the answer is no JSON', 200, undefined],
+    ['the answer is nested too deeply', 200, JSON.parse(`${'['.repeat(200)}${']'.repeat(200)}`)],
   ])('when %s', async (_what, status, body) => {
     server.answer = (response) =>
       body === undefined ? response.writeHead(status).end('active') : giveJson(response, status, body);

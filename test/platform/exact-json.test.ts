@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
-import { expect, test } from 'vitest';
-import { parseExactJson } from '#client/exact-json.ts';
+import { describe, expect, test } from 'vitest';
+import { JsonBoundError, parseAsWritten, parseExactJson } from '#platform/exact-json.ts';
 
 test.each([
   ['{"cost":12345678901234567.89}', { cost: '12345678901234567.89' }],
@@ -11,6 +11,7 @@ test.each([
   ['{"a":1E400}', { a: '1E400' }],
   ['{"a":-1e-400}', { a: '-1e-400' }],
   ['{"a":1e99999999999999999999}', { a: '1e99999999999999999999' }],
+  ['{"a":1000000000000000000000}', { a: '1000000000000000000000' }],
   ['{"a":1e-99999999999999999999}', { a: '1e-99999999999999999999' }],
   ['12345678901234567890', '12345678901234567890'],
   ['{"a":1,"a":12345678901234567890}', { a: '12345678901234567890' }],
@@ -40,6 +41,33 @@ test('a member called __proto__ is an ordinary member', () => {
 test('a text that is no JSON is refused', () => {
   for (const text of ['', '{"a":', '{"a":1e}', '[1,]', '{"a":12345678901234567890'])
     expect(() => parseExactJson(text)).toThrow(SyntaxError);
+});
+
+describe.each([
+  ['exact', parseExactJson],
+  ['as written', parseAsWritten],
+])('JSON read %s is refused', (_how, parse) => {
+  test('beyond 100 levels, before anything is made of it', () => {
+    expect(parse(`${'['.repeat(100)}${']'.repeat(100)}`)).toBeInstanceOf(Array);
+    expect(() => parse(`${'['.repeat(101)}${']'.repeat(101)}`)).toThrow(JsonBoundError);
+    expect(() => parse('['.repeat(16 * 2 ** 20))).toThrow('is nested deeper than 100 levels');
+    expect(() => parse('{"a":'.repeat(2 ** 20))).toThrow('is nested deeper than 100 levels');
+  });
+
+  test('beyond 1,000,000 values', () => {
+    expect(parse(`[${'0,'.repeat(999_998)}0]`)).toHaveLength(999_999);
+    expect(() => parse(`[${'0,'.repeat(999_999)}0]`)).toThrow('has more than 1000000 values');
+    expect(() => parse(`[${'[],'.repeat(1_000_000)}0]`)).toThrow('has more than 1000000 values');
+  });
+
+  test('not for brackets and commas in its texts', () => {
+    const texts = ['['.repeat(200), '"[\\', '\\', ','.repeat(1_000_001), '{'.repeat(101)];
+    expect(parse(JSON.stringify(texts))).toEqual(texts);
+  });
+});
+
+test('each number can be read as it is written', () => {
+  expect(parseAsWritten('{"a":12.50,"b":[1e2,"3"]}')).toEqual({ a: '12.50', b: ['1e2', '3'] });
 });
 
 test('no digit of a number is lost, at any place in the JSON', () => {
