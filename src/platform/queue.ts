@@ -10,6 +10,7 @@ import type { Carrier } from './queue/carrier.ts';
 import { createLane, type Lane, type Work } from './queue/lane.ts';
 import { createNotifyCarrier } from './queue/notify-carrier.ts';
 import { createOutageLog } from './queue/outage-log.ts';
+import { openRedisCarrier } from './queue/redis-carrier.ts';
 import { within } from './queue/within.ts';
 
 export type { Work } from './queue/lane.ts';
@@ -54,7 +55,7 @@ export async function createSignals(options: SignalsOptions): Promise<Signals> {
   const carrier: Carrier =
     redisUrl === undefined
       ? createNotifyCarrier({ ...options, applicationName: namespace, reportError })
-      : await (await import('./queue/redis-carrier.ts')).openRedisCarrier({ redisUrl, namespace, reportError });
+      : await openRedisCarrier({ redisUrl, namespace, reportError });
   const lanes = new Map<string, Lane>();
   let closing: Promise<void> | undefined;
 
