@@ -1,4 +1,5 @@
 /** The bridge's settings: its sources, its flows, and where it listens. Explained in `config/bridge.yaml`. */
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import { dialects } from '#client/dialect.ts';
 import { documentKinds } from '#connector/documents.ts';
@@ -226,11 +227,29 @@ const flow = z.strictObject({
     .describe('The live flow that this shadow is compared with; needed where its source has several'),
 });
 
+/** Without a scheme and a port, which others add; IPv6 with or without brackets, and kept without. */
+const publicHost = z
+  .string()
+  .overwrite((host) => host.replace(/^\[(.*)\]$/, '$1'))
+  .superRefine((host, context) => {
+    const fault = faultOfHost(host);
+    if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
+  });
+
+function faultOfHost(host: string): string | undefined {
+  if (isIP(host) !== 0 && !host.includes('%')) return undefined;
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(host)) return 'must be a name or an IP address without a scheme such as https://';
+  if (/^[^:]+:\d+$|^\[.*\]:\d+$/.test(host)) return 'must be a name or an IP address without a port; set bridge.port';
+  return /^[^\s/\\?#@:%*[\]]+$/.test(host) ? undefined : 'must be a host name or an IP address';
+}
+
 export const bridgeSettings = z
   .strictObject({
     host: z.string().default('127.0.0.1').describe('Where the webhook endpoint listens (HTTPS)'),
     port: port.default(8443),
-    public_host: z.string().default('localhost').describe('The name in its certificate and in the URL of the webhook'),
+    public_host: publicHost
+      .default('localhost')
+      .describe('The name or IP address in its certificate and in the URL of the webhook'),
     tls: z
       .strictObject({ cert_file: z.string(), key_file: z.string() })
       .optional()

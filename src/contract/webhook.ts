@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { type FeedName, feedNames, feeds } from './feed.ts';
 import { manageList } from './list.ts';
 import { httpsUrl, text, timestamp, uuid } from './scalars.ts';
-import { parseTimestamp, type Timestamp } from './timestamp.ts';
 
 export type Trigger = (typeof feeds)[FeedName]['trigger'] | 'JOB_UPDATED' | 'TEST';
 export const triggers: readonly Trigger[] = [...feedNames.map((feed) => feeds[feed].trigger), 'JOB_UPDATED', 'TEST'];
@@ -122,19 +121,6 @@ export const notification = z
     context.addIssue({ code: 'custom', path: ['trigger'], message: 'is missing' });
     return z.NEVER;
   });
-
-/**
- * The quick form of `notification`, for what nearly every notification is; without its payload. Undefined for anything
- * else, also for what the schema accepts: then the schema decides, and says what is wrong.
- */
-export function plainNotification(value: unknown): { trigger: string; timestamp: Timestamp } | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  const { trigger, triggers, timestamp: time, payload } = value as Record<string, unknown>;
-  if (typeof trigger !== 'string' || triggers !== undefined || typeof time !== 'string') return undefined;
-  if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) return undefined;
-  const read = parseTimestamp(time);
-  return read === undefined ? undefined : { trigger, timestamp: read };
-}
 
 /** The payload for a feed. A receiver that has read beyond `feed_modified` need not read again. */
 export const feedNotificationPayload = z

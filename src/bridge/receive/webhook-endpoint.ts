@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FeedName } from '#contract/feed.ts';
 import { isSignedWith, readSignature } from '#contract/signature.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
-import { feedOfTrigger, notification, plainNotification } from '#contract/webhook.ts';
+import { feedOfTrigger, notification } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
@@ -244,8 +244,7 @@ function keyOf({ source, feed }: ReceivedNotification): string | undefined {
 
 /** Throws AppError `invalid` for a body that is no notification. */
 function readNotification(body: Buffer): { trigger: string; timestamp: Timestamp } {
-  const value = parseJson(body);
-  return plainNotification(value) ?? parseInput(notification, value, 'The notification');
+  return parseInput(notification, parseJson(body), 'The notification');
 }
 
 /** 100 years: with more, the bounds would have no form as a Timestamp. */

@@ -4,6 +4,7 @@ import type { WebhookAuthentication } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
+import { hostInUrl } from '#platform/http/url-host.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { tokenPath } from '../receive/bearer/token-endpoint.ts';
 import type { BridgeSettings, SourceSettings } from '../settings.ts';
@@ -19,7 +20,7 @@ export interface WebhookDeps {
 
 /** Returns the URL under which the service reaches this bridge: `https://<public_host>:<port>/webhooks/<source>`. */
 export function webhookUrlOf(settings: Pick<BridgeSettings, 'public_host' | 'port'>, source: string): string {
-  return `https://${settings.public_host}:${settings.port}/webhooks/${source}`;
+  return `https://${hostInUrl(settings.public_host)}:${settings.port}/webhooks/${source}`;
 }
 
 /**

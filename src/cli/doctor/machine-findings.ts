@@ -1,9 +1,11 @@
 /** What the doctor finds on this machine: versions, disk, certificate, and the webhook endpoint's port. */
 import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
+import { isIP } from 'node:net';
 import { arch, platform } from 'node:os';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
+import { hostInUrl } from '#platform/http/url-host.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import { ownManifest } from '#platform/own-package.ts';
 import type { Installation } from '../installation.ts';
@@ -48,7 +50,7 @@ export async function findCertificate(
     const certificate = new X509Certificate(pem);
     const days = Math.floor((certificate.validToDate.getTime() - clock.nowMs()) / dayMs);
     const text = `for ${bridge.public_host}, ${bridge.tls ? 'your own' : 'of the local authority'}, expires in ${days} days`;
-    if (certificate.checkHost(bridge.public_host) === undefined)
+    if (!isFor(certificate, bridge.public_host))
       return fail(
         name,
         `it is not for ${bridge.public_host}`,
@@ -64,13 +66,18 @@ export async function findCertificate(
   }
 }
 
+function isFor(certificate: X509Certificate, host: string): boolean {
+  const found = isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host);
+  return found !== undefined;
+}
+
 /** Whether a receiver answers at the public address, as this machine sees it. */
 export async function findEndpoint({
   configuration: { bridge, redis_url },
   certificates,
   outgoing,
 }: Installation): Promise<DoctorFinding> {
-  const url = `https://${bridge.public_host}:${bridge.port}/healthz`;
+  const url = `https://${hostInUrl(bridge.public_host)}:${bridge.port}/healthz`;
   const name = 'webhook endpoint';
   try {
     const { status } = await outgoing.fetch({

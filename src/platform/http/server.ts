@@ -23,6 +23,7 @@ import {
   isInReserve,
   watchConnections,
 } from './connections.ts';
+import { hostInUrl } from './url-host.ts';
 
 export interface HttpServer {
   /** `http://127.0.0.1:8080`, with the actual port and a name that a client can use. */
@@ -92,7 +93,7 @@ export async function listen(handler: RequestListener, options: ListenOptions): 
   const { port } = server.address() as AddressInfo;
   const host = options.publicHost ?? (['0.0.0.0', '::'].includes(options.host) ? 'localhost' : options.host);
   return {
-    url: `${options.tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    url: `${options.tls ? 'https' : 'http'}://${hostInUrl(host)}:${port}`,
     port,
     close: (graceMs) => closeGracefully(server, connections, graceMs),
   };
