@@ -1,6 +1,5 @@
 /** Turns what a connector throws into the outcomes that it returns. */
 import { errorText } from '#platform/errors.ts';
-import { withListener } from '#platform/guarded-fetch/abort-listeners.ts';
 import type { Found, Outcome, Unclear } from './connector.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
 import { AuthError, ConnectorError, RateLimited, UnknownOutcome } from './errors.ts';
@@ -40,21 +39,18 @@ export async function writeEach<Item>(
   { signal, atOnce = 1 }: EachOptions,
 ): Promise<Outcome[]> {
   let refused: Outcome | undefined;
-  // Held over all of them: where there is one request at a time, each would add and remove its own.
-  return withListener(signal, () =>
-    mapWithLimit(operations, atOnce, async (operation) => {
-      if (signal.aborted) return stopped;
-      if (refused) return refused;
-      let outcome: Outcome;
-      try {
-        outcome = await write(operation);
-      } catch (error) {
-        outcome = outcomeOf(error);
-      }
-      if ('error' in outcome && typesThatStop.has(outcome.error.type)) refused = outcome;
-      return outcome;
-    }),
-  );
+  return mapWithLimit(operations, atOnce, async (operation) => {
+    if (signal.aborted) return stopped;
+    if (refused) return refused;
+    let outcome: Outcome;
+    try {
+      outcome = await write(operation);
+    } catch (error) {
+      outcome = outcomeOf(error);
+    }
+    if ('error' in outcome && typesThatStop.has(outcome.error.type)) refused = outcome;
+    return outcome;
+  });
 }
 
 /**

@@ -4,17 +4,26 @@
  * checked addresses, so a name that resolves differently the second time gains nothing. Certificates are always
  * verified, redirects are returned instead of followed, and one time limit covers everything from the name lookup to
  * the last byte of the body.
+ *
+ * Behind a proxy (`HTTPS_PROXY`) the proxy makes the connection and resolves the name again. The guard then checks the
+ * host before the proxy is asked: a name that changes its address in between is for the proxy's own rules to refuse.
  */
 import { lookup } from 'node:dns/promises';
-import { createSecureContext, getCACertificates } from 'node:tls';
-import { Exchange, type Target } from './guarded-fetch/exchange.ts';
+import { isIP } from 'node:net';
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
+import { createAgents, hasProxy } from './guarded-fetch/agents.ts';
+import { exchange, type Target } from './guarded-fetch/exchange.ts';
 import { fetchErrorOf, unsendable } from './guarded-fetch/fetch-error.ts';
-import type { ResolveHost } from './guarded-fetch/guarded-lookup.ts';
+import {
+  checkedAddresses,
+  checkLiteral,
+  createLookupTurns,
+  guardedLookup,
+  type ResolveHost,
+} from './guarded-fetch/guarded-lookup.ts';
 import type { GuardedRequest, GuardedResponse } from './guarded-fetch/guarded-request.ts';
-import { createLookupTurns } from './guarded-fetch/lookup-turns.ts';
-import { createOriginPools } from './guarded-fetch/origin-pools.ts';
 import { tracedFetch } from './guarded-fetch/traced-fetch.ts';
-import { createSharedTimer } from './shared-timer.ts';
+import { anyNetwork } from './network-guard.ts';
 import { currentSpan } from './telemetry.ts';
 
 export { FetchError } from './guarded-fetch/fetch-error.ts';
@@ -40,97 +49,87 @@ export interface GuardedFetchOptions {
    * How long an unused connection is kept; less when the server says so. Default 4 s, below what servers usually keep.
    */
   keepAliveMs?: number;
+  /**
+   * A connection that is not made within this time is given up, also when no request waits for it any more. Default 5 s.
+   */
+  connectTimeoutMs?: number;
   /** Resolves a host name to all its addresses. The system's resolver unless a test passes its own. */
   lookup?: ResolveHost;
 }
 
-/** Creates the fetch function and its connection pools. `close()` ends every exchange (`aborted`) and connection. */
+/**
+ * Creates the fetch function and its agents. `close()` ends every exchange (`aborted`) and connection. Throws for
+ * certificates that cannot be read, and for a proxy in the environment that is no URL.
+ */
 export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: GuardedFetch; close(): Promise<void> } {
-  const { connectionsPerOrigin = 4, keepAliveMs = 4_000, extraCa, extraCaHosts, clientCertificate } = options;
-  const own = clientCertificate && { cert: clientCertificate.certPem, key: clientCertificate.keyPem };
-  // Made once: reading some 150 root certificates again for each connection would cost more than its handshake. What was
-  // given to this function is read now, so that it is refused here if it cannot be read; the rest for the first connection
-  // that needs it, as it takes 1 to 2 MB.
-  const createWithExtra = (ca: string) => createSecureContext({ ...own, ca: [...getCACertificates('default'), ca] });
-  let usual = own && createSecureContext(own);
-  let withExtra = extraCa !== undefined && extraCaHosts === undefined ? createWithExtra(extraCa) : undefined;
-  const secureContextOf = (hostname: string) => {
-    const isExtraHost = extraCaHosts?.includes(hostname.replace(/^\[(.*)\]$/, '$1')) ?? true;
-    if (extraCa !== undefined && isExtraHost) return (withExtra ??= createWithExtra(extraCa));
-    return (usual ??= createSecureContext());
-  };
+  const { connectionsPerOrigin = 4, keepAliveMs = 4_000, connectTimeoutMs = 5_000 } = options;
+  const authorities = createAuthorities(options);
   const lookups = createLookupTurns(options.lookup ?? ((hostname) => lookup(hostname, { all: true })));
-  const pools = createOriginPools({ secureContextOf, lookups, connectionsPerOrigin, keepAliveMs });
-  const exchanges = new Set<Exchange>();
-  const timeLimit = createSharedTimer((nowMs) => {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const exchange of exchanges)
-      if (exchange.deadlineMs <= nowMs) exchange.end('timeout');
-      else nextMs = Math.min(nextMs, exchange.deadlineMs);
-    return nextMs;
-  });
+  const agents = createAgents({ connectionsPerOrigin, keepAliveMs, connectTimeoutMs });
+  const mayUseProxy = hasProxy();
   let closed = false;
 
-  function send(request: GuardedRequest): Promise<GuardedResponse> {
-    let target: Target;
-    try {
-      target = checkedTarget(request);
-      if (closed) throw fetchErrorOf('aborted', target.hostname);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    const entry = pools.enter(target.origin, request);
-    const exchange = new Exchange(target, request, entry.connections, (finished) => {
-      exchanges.delete(finished);
-      pools.leave(entry);
-    });
-    exchanges.add(exchange);
-    timeLimit.setFor(exchange.deadlineMs);
-    return exchange.run();
+  async function send(request: GuardedRequest): Promise<GuardedResponse> {
+    const target = checkedTarget(request);
+    const { hostname } = target;
+    const { allowedNetworks, group, signal } = request;
+    if (closed || signal?.aborted) throw fetchErrorOf('aborted', hostname);
+    checkLiteral(hostname, allowedNetworks);
+    const resolveHost = lookups(group);
+    const isExtra = authorities.isExtraHost(hostname);
+    const key = JSON.stringify([group, isExtra, allowedNetworks.map(({ text }) => text).sort()]);
+    const agent = agents.agentOf(key, () => ({
+      secureContext: authorities.contextOf(isExtra),
+      lookup: guardedLookup(resolveHost, allowedNetworks),
+    }));
+    // Where every address is allowed there is nothing to check, and perhaps only the proxy can resolve the name.
+    const isCheckedBefore = mayUseProxy && allowedNetworks !== anyNetwork && isIP(hostname) === 0;
+    const check = isCheckedBefore ? () => checkedAddresses(resolveHost, hostname, allowedNetworks) : undefined;
+    return exchange(agent, target, request, check);
   }
 
   return {
     fetch: (request) => (currentSpan() ? tracedFetch(send, request) : send(request)),
     async close() {
       closed = true;
-      for (const exchange of exchanges) exchange.end('aborted');
-      timeLimit.clear();
-      await pools.close();
+      await agents.close();
     },
   };
 }
 
-interface ParsedUrl extends Target {
-  readonly protocol: string;
-  readonly hasLogin: boolean;
+/** Which authorities a host's certificate may come from. */
+interface Authorities {
+  isExtraHost(hostname: string): boolean;
+  contextOf(isExtra: boolean): SecureContext;
 }
 
-/** The URLs that were parsed last: many callers request the same ones again and again. */
-const parsed = new Map<string, ParsedUrl>();
-const parsedMost = 500;
-
-function parsedUrl(text: string): ParsedUrl | undefined {
-  const known = parsed.get(text);
-  if (known) return known;
-  const url = URL.parse(text);
-  if (!url) return undefined;
-  const { origin, hostname, protocol, pathname, search, username, password } = url;
-  const read = { origin, hostname, protocol, path: `${pathname}${search}`, hasLogin: username + password !== '' };
-  if (parsed.size >= parsedMost) parsed.clear();
-  parsed.set(text, read);
-  return read;
+/**
+ * Each context is made once: reading some 150 root certificates again for each connection would cost more than its
+ * handshake. What the options hold is read now, so that it is refused here if it cannot be read.
+ */
+function createAuthorities({ extraCa, extraCaHosts, clientCertificate }: GuardedFetchOptions): Authorities {
+  const own = clientCertificate && { cert: clientCertificate.certPem, key: clientCertificate.keyPem };
+  const usual = createSecureContext({ ...own });
+  const extra =
+    extraCa === undefined ? usual : createSecureContext({ ...own, ca: [...getCACertificates('default'), extraCa] });
+  return {
+    isExtraHost: (hostname) => extraCa !== undefined && (extraCaHosts?.includes(hostname) ?? true),
+    contextOf: (isExtra) => (isExtra ? extra : usual),
+  };
 }
 
 function checkedTarget(request: GuardedRequest): Target {
-  const url = parsedUrl(request.url);
+  const url = URL.parse(request.url);
   if (!url) throw unsendable('The URL is not valid.');
   const protocols: readonly string[] = request.protocols ?? ['https:'];
   if (!protocols.includes(url.protocol))
     throw unsendable(`A URL must begin with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}.`);
-  if (url.hasLogin)
+  if (url.username + url.password !== '')
     throw unsendable(`The URL for ${url.hostname} holds a user name or password, which is not allowed.`);
-  for (const name in request.headers)
-    if (name.length === 4 && name.toLowerCase() === 'host')
-      throw unsendable('The Host header cannot be set: it follows from the URL.');
-  return url;
+  if (Object.keys(request.headers ?? {}).some((name) => name.toLowerCase() === 'host'))
+    throw unsendable('The Host header cannot be set: it follows from the URL.');
+  // Certificates and SNI hold a fully qualified `example.org.` without its final dot.
+  url.hostname = url.hostname.replace(/\.$/, '');
+  const hostname = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  return { origin: url.origin, hostname, path: `${url.pathname}${url.search}` };
 }

@@ -3,7 +3,7 @@ import { getEventListeners, once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -16,7 +16,7 @@ import type { GuardedRequest } from '#platform/guarded-fetch/guarded-request.ts'
 import { createGuardedFetch, FetchError, type GuardedFetchOptions } from '#platform/guarded-fetch.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
-import { parseCidrs } from '#platform/network-guard.ts';
+import { anyNetwork, parseCidrs } from '#platform/network-guard.ts';
 import { failureOf } from '../harness/failure.ts';
 
 const loopback = parseCidrs(['127.0.0.0/8', '::1/128']);
@@ -164,41 +164,6 @@ describe('an exchange', () => {
     expect(server.connections.total).toBe(3);
   });
 
-  it('makes the first connection under TLS alone, and the others once it stands', async () => {
-    const server = await httpsServer((_, response) => response.end('ok'));
-    const resolved = Promise.withResolvers<void>();
-    let lookups = 0;
-    const { send } = client({
-      lookup: async () => {
-        lookups += 1;
-        await resolved.promise;
-        return [{ address: '127.0.0.1', family: 4 }];
-      },
-    });
-    const sent = Array.from({ length: 8 }, () => send(server.url));
-    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
-    resolved.resolve();
-    await Promise.all(sent);
-    expect(server.connections.total).toBe(4);
-    // Those that are made at once share a lookup: the first had one, and the three others had one.
-    expect(lookups).toBe(2);
-  });
-
-  it('sends what waits over a new connection when the first could not be made', async () => {
-    const server = await httpsServer((_, response) => response.end('ok'));
-    const addresses = [undefined, '127.0.0.1'];
-    const lookup = async () => {
-      const address = addresses.shift();
-      if (address === undefined) throw new Error('getaddrinfo EAI_AGAIN');
-      return [{ address, family: 4 }];
-    };
-    const { send } = client({ lookup, connectionsPerOrigin: 1 });
-    const refused = failure(send(server.url));
-    const waiting = send(server.url);
-    expect((await refused).reason).toBe('dns');
-    expect((await waiting).status).toBe(200);
-  });
-
   it('closes unused connections by itself', async () => {
     const server = await httpsServer((_, response) => response.end('ok'));
     await client({ keepAliveMs: 50 }).send(server.url);
@@ -285,7 +250,7 @@ describe('the time limit', () => {
           createTcpServer((socket) => socket.resume()),
           'https',
         ),
-      {},
+      { connectTimeoutMs: 300 },
     ],
     ['an answer', () => httpsServer(() => {}), {}],
     ['a body', () => httpsServer((_, response) => response.write('begin')), {}],
@@ -323,7 +288,7 @@ describe('the time limit', () => {
     expect(paths).toEqual(['/slow', '/free']);
   });
 
-  it('of a request that waits leaves the connection to those behind it, which are sent in their order', async () => {
+  it('of a request that waits delays none of those behind it, which are sent in their order', async () => {
     const paths: (string | undefined)[] = [];
     const first = Promise.withResolvers<void>();
     const server = await httpsServer((request, response) => {
@@ -342,7 +307,6 @@ describe('the time limit', () => {
     first.resolve();
     for (const answer of await Promise.all([...answered, last])) expect(answer.status).toBe(200);
     expect(paths).toEqual(['/1', '/4', '/5', '/6']);
-    expect(server.connections.total).toBe(1);
   });
 
   it("ends at the caller's signal, before and during the exchange", async () => {
@@ -357,12 +321,11 @@ describe('the time limit', () => {
     await expect.poll(() => server.connections.open.size).toBe(0);
   });
 
-  it('has one listener on a signal while exchanges use it, and none afterwards', async () => {
+  it('leaves no listener on a signal', async () => {
     const server = await httpsServer((_, response) => response.end('ok'));
     const { send } = client();
     const { signal } = new AbortController();
     const both = Promise.all([send(server.url, { signal }), send(server.url, { signal })]);
-    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
     await both;
     expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
@@ -636,29 +599,87 @@ describe('groups', () => {
     await close();
     for (const error of await Promise.all(unknown)) expect(error.reason).toBe('aborted');
   });
+});
 
-  it('resolve the name of a host once for connections that are made at once', async () => {
-    // Under TLS the first connection is made alone, so that the others can continue its session.
-    const server = await listen(
-      createHttpServer((_, response) => response.end('ok')),
-      'http',
-    );
-    let lookups = 0;
-    const resolved = Promise.withResolvers<void>();
-    const { send } = client({
-      connectionsPerOrigin: 4,
-      lookup: async () => {
-        lookups += 1;
-        await resolved.promise;
-        return [{ address: '127.0.0.1', family: 4 }];
-      },
+describe('behind a proxy', () => {
+  /** A proxy that makes tunnels to this machine, whatever the host is; or none, with another status than 200. */
+  async function startProxy(status = 200) {
+    const asked: string[] = [];
+    const proxy = createHttpServer((request, response) => {
+      asked.push(request.url ?? '');
+      response.end('by the proxy');
     });
-    const sent = Array.from({ length: 4 }, () => send(server.url, { group: 'a', protocols: ['http:'] }));
-    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
-    resolved.resolve();
-    await Promise.all(sent);
-    expect(server.connections.total).toBe(4);
-    expect(lookups).toBe(1);
+    proxy.on('connect', (request, socket: Socket) => {
+      asked.push(request.url ?? '');
+      const upstream = connect(Number(request.url?.split(':').at(-1)), '127.0.0.1');
+      for (const end of [socket, upstream]) end.on('error', () => {});
+      socket.write(`HTTP/1.1 ${status} Tunnel\r\n\r\n`);
+      socket.pipe(upstream).pipe(socket);
+    });
+    const { port } = await listen(proxy, 'http');
+    vi.stubEnv('HTTPS_PROXY', `http://127.0.0.1:${port}`);
+    vi.stubEnv('HTTP_PROXY', `http://127.0.0.1:${port}`);
+    cleanups.push(() => vi.unstubAllEnvs());
+    return asked;
+  }
+
+  const start = () => httpsServer((_, response) => response.end('ok'));
+
+  it('a request goes through it, and the certificate is still that of the host', async () => {
+    const asked = await startProxy();
+    const [ours, other] = [await start(), await httpsServer((_, response) => response.end('ok'), otherCa)];
+    const { send } = client();
+    expect((await send(`https://hooks.test:${ours.port}/`)).body.toString()).toBe('ok');
+    expect((await failure(send(`https://hooks.test:${other.port}/`))).reason).toBe('tls');
+    expect((await send('http://hooks.test/a', { protocols: ['http:'] })).body.toString()).toBe('by the proxy');
+    expect(asked).toEqual([`hooks.test:${ours.port}`, `hooks.test:${other.port}`, 'http://hooks.test/a']);
+  });
+
+  it('a host that may not be reached is refused before the proxy is asked', async () => {
+    const asked = await startProxy();
+    const { send } = client({ lookup: async () => [{ address: '10.0.0.1', family: 4 }] });
+    for (const host of ['hooks.test', '10.0.0.1', '[fd00::1]'])
+      expect(await failure(send(`https://${host}/`))).toMatchObject({ reason: 'blocked', sent: false });
+    expect(asked).toEqual([]);
+  });
+
+  it('the time limit covers the check, too', async () => {
+    const asked = await startProxy();
+    const { send } = client({ lookup: () => new Promise(() => {}) });
+    expect((await failure(send('https://hooks.test/', { timeoutMs: 100 }))).reason).toBe('timeout');
+    expect(asked).toEqual([]);
+  });
+
+  it('a name that only the proxy can resolve is reached where every address is allowed', async () => {
+    const asked = await startProxy();
+    const server = await start();
+    const { send } = client({ lookup: () => Promise.reject(new Error('getaddrinfo ENOTFOUND')) });
+    const url = `https://hooks.test:${server.port}/`;
+    expect((await send(url, { allowedNetworks: anyNetwork })).status).toBe(200);
+    expect((await failure(send(url))).reason).toBe('dns');
+    expect(asked).toEqual([`hooks.test:${server.port}`]);
+  });
+
+  it('the hosts of NO_PROXY and this machine are reached without it', async () => {
+    const asked = await startProxy();
+    const server = await start();
+    vi.stubEnv('NO_PROXY', '.test');
+    const { send } = client();
+    for (const host of ['hooks.test', 'localhost', '127.0.0.1'])
+      expect((await send(`https://${host}:${server.port}/`)).status).toBe(200);
+    expect(asked).toEqual([]);
+  });
+
+  it('that is no URL stops the start, without showing its login', () => {
+    vi.stubEnv('HTTPS_PROXY', 'user:hunter2@proxy');
+    cleanups.push(() => vi.unstubAllEnvs());
+    expect(() => client()).toThrow(/^HTTPS_PROXY must be a URL like http:\/\/proxy.internal:3128\.$/);
+  });
+
+  it('that makes no tunnel, nothing was sent', async () => {
+    await startProxy(403);
+    const error = await failure(client().send('https://hooks.test/', { body: 'x', method: 'POST' }));
+    expect(error).toMatchObject({ reason: 'refused', sent: false, message: expect.stringContaining('403') });
   });
 });
 
@@ -670,7 +691,7 @@ describe('close', () => {
       createTcpServer((socket) => socket.resume()),
       'https',
     );
-    const { send, close } = client({ connectionsPerOrigin: 1 });
+    const { send, close } = client({ connectionsPerOrigin: 1, connectTimeoutMs: 300 });
     await send(quick.url);
     const pending = [silent, silent, deaf].map((server) => failure(send(server.url)));
     await vi.waitFor(() => {
@@ -680,7 +701,7 @@ describe('close', () => {
     for (const error of await Promise.all(pending)) expect(error.reason).toBe('aborted');
     await vi.waitFor(() => {
       for (const server of [silent, quick, deaf]) expect(server.connections.open.size).toBe(0);
-    });
+    }, 3_000);
     expect((await failure(send(quick.url))).reason).toBe('aborted');
     await close();
   });

@@ -93,6 +93,8 @@ const reasonsByCode: readonly [pattern: RegExp, reason: FetchFailure][] = [
   // UNSPECIFIED is Node's code for a name that the authority may not vouch for.
   [/^(HOSTNAME_MISMATCH|PATH_LENGTH_EXCEEDED|UNSPECIFIED)$/, 'tls'],
   [/^(HPE_|HTTPParserError$|UND_ERR_HEADERS_OVERFLOW$|UND_ERR_RES)/, 'protocol'],
+  // The proxy could not be reached, or made no tunnel.
+  [/^UND_ERR_(ABORTED|PRX_.*)$/, 'refused'],
   [/^(UND_ERR_DESTROYED|UND_ERR_CLOSED)$/, 'aborted'],
 ];
 
