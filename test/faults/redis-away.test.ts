@@ -8,6 +8,7 @@ import { systemClock } from '#platform/clock.ts';
 import { playStory } from '#service/simulator/play-story.ts';
 import { freePort } from '../harness/free-port.ts';
 import { hasRedisServer, startRedisServer } from '../harness/redis.ts';
+import { startRedisWith, unusableKinds } from '../harness/redis-kinds.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { readServiceState, readUnfinished } from './awards-in-sql.ts';
 import { createSource, ledgerConfiguration, ledgerFile } from './ledger-bridge.ts';
@@ -15,23 +16,38 @@ import { replayLedger } from './ledger-connector.ts';
 import { openClient } from './players.ts';
 import { createInstallation, expectGracefulEnd, lineOf } from './program-process.ts';
 
-const conditions: { name: string; spoil: (server: Awaited<ReturnType<typeof startRedisServer>>) => Promise<void> }[] = [
-  { name: 'is killed', spoil: (server) => server.kill() },
+const conditions: { name: string; start: () => Promise<{ url: string; spoil: () => Promise<unknown> }> }[] = [
   {
-    name: 'becomes a replica',
-    spoil: async ({ url }) => {
-      const client = new Redis(url);
-      await client.replicaof('127.0.0.1', 1);
-      client.disconnect();
+    name: 'is killed',
+    start: async () => {
+      const server = await startRedisServer();
+      onTestFinished(() => server.close());
+      return { url: server.url, spoil: () => server.kill() };
     },
   },
+  {
+    name: 'becomes a replica',
+    start: async () => {
+      const server = await startRedisServer();
+      onTestFinished(() => server.close());
+      const spoil = async () => {
+        const client = new Redis(server.url);
+        await client.replicaof('127.0.0.1', 1);
+        client.disconnect();
+      };
+      return { url: server.url, spoil };
+    },
+  },
+  ...(['a Sentinel', 'a node of a cluster'] as const).map((kind) => ({
+    name: `is ${kind}`,
+    start: async () => ({ url: await startRedisWith(unusableKinds[kind]), spoil: async () => undefined }),
+  })),
 ];
 
-describe.runIf(hasRedisServer()).each(conditions)('a Redis that $name', ({ spoil }) => {
+describe.runIf(hasRedisServer()).each(conditions)('a Redis that $name', ({ start }) => {
   test('while awards are made delays them by a sweep, and makes no process unready', { timeout: 180_000 }, async () => {
     const db = await createTestDatabase();
-    const redis = await startRedisServer();
-    onTestFinished(() => redis.close());
+    const redis = await start();
     const environment = { REDIS_URL: redis.url, SOURCING__SWEEP_SECONDS: '1' };
     const serviceOf = await createInstallation({ databaseUrl: db.url });
     const service = serviceOf.start(['service', '--port', '0'], environment);
@@ -56,7 +72,7 @@ describe.runIf(hasRedisServer()).each(conditions)('a Redis that $name', ({ spoil
       consoles.set(role, `http://127.0.0.1:${consolePort}`);
       programs.push(program);
     }
-    await spoil(redis);
+    await redis.spoil();
     await playStory({
       client: await openClient(baseUrl, source.apiKey),
       clock: systemClock,
