@@ -130,7 +130,8 @@ function unwrapped(schema: z.core.$ZodType, value: unknown): z.core.$ZodType | u
       const name = (def as z.core.$ZodDiscriminatedUnionDef).discriminator as string | undefined;
       const chosen = name !== undefined && isMembers(value) ? value[name] : undefined;
       if (name === undefined || chosen === undefined) return undefined;
-      return def.options.find((option) => option._zod.propValues?.[name]?.has(chosen as z.core.util.Primitive));
+      const branch = def.options.find((each) => each._zod.propValues?.[name]?.has(chosen as z.core.util.Primitive));
+      return branch === undefined ? undefined : unwrapped(branch, value);
     }
     default:
       return schema;
