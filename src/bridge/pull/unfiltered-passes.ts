@@ -4,6 +4,7 @@
  */
 import { timestampNow } from '#platform/clock.ts';
 import type { FeedReader } from './feed/feed-reader.ts';
+import { sizeOfPass } from './feed/pass-size.ts';
 import {
   breakUnfilteredPass,
   finishUnfilteredPass,
@@ -15,11 +16,6 @@ import { PagesBroken, readForward } from './read-forward.ts';
 import { proveLastPage } from './windows/prove-last-page.ts';
 
 const pagesOfOnePull = 20;
-/** The shares of a page that the passes ask for, in turns: a record at a boundary of pages does not stay at one. */
-const pageShares = [1, 0.9, 0.7, 0.8, 0.6] as const;
-
-/** Some services refuse shorter pages. */
-const shortestPage = 10;
 
 /**
  * Whether more records follow a full page that is the only one of a pass and names no next page; `why` says that it cannot
@@ -43,9 +39,7 @@ export async function continueUnfiltered(pull: Pull): Promise<number | undefined
   const at = await readUnfiltered(pull.database, feed);
   if (at.finished !== null || at.pass === 0) return undefined;
   if (at.due !== null && at.due > timestampNow(clock)) return undefined;
-  const share = pageShares[at.pass % pageShares.length] ?? 1;
-  const shortest = Math.min(reader.pageSize(), shortestPage);
-  const pageSize = Math.max(shortest, Math.floor(reader.pageSize() * share));
+  const pageSize = sizeOfPass(reader.pageSize(), at.pass);
   const from = at.next === null ? { pageSize } : { next: at.next };
   const options = { feed: feed.feed, emptyPages: pull.emptyPages, clock, hasFailedBefore: due.failures > 1 };
   let pages = 0;

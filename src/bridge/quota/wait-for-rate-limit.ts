@@ -27,8 +27,11 @@ export async function waitForRateLimit<T>(
       const waitMs = error instanceof AppError && error.code === 'too-many' ? askedToWaitMs(error) : 0;
       if (waitMs === 0 || waitMs > waitMaxMs || waits === waitsMax) throw error;
       if (meanwhile === undefined) await clock.sleep(waitMs, signal);
+      // Counted down: the clock may be set meanwhile.
       else
-        for (const untilMs = clock.nowMs() + waitMs; clock.nowMs() < untilMs; await meanwhile())
-          await clock.sleep(Math.min(meanwhileEveryMs, untilMs - clock.nowMs()), signal);
+        for (let leftMs = waitMs; leftMs > 0; leftMs -= meanwhileEveryMs) {
+          await clock.sleep(Math.min(meanwhileEveryMs, leftMs), signal);
+          await meanwhile();
+        }
     }
 }

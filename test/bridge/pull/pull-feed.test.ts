@@ -112,12 +112,16 @@ describe('a pull', () => {
     const { pull } = await startPuller({ pageSize: 600 });
     source.append('awards', ...Array.from({ length: 1_300 }, (_, n) => award(n + 10)));
     await pull('awards', never);
-    const [known] = await db.database.query<{ records: number; columns: number }>(
-      `select (select reltuples::int from pg_class where oid = 'bridge.mirror'::regclass) as records,
-         (select count(*)::int from pg_stats where schemaname = 'bridge' and tablename = 'mirror') as columns`,
-    );
-    expect(known?.records).toBeGreaterThanOrEqual(1_200);
-    expect(known?.columns).toBeGreaterThan(0);
+    // They are made beside the read, which does not wait for them.
+    const known = async () => {
+      const [row] = await db.database.query<{ records: number; columns: number }>(
+        `select (select reltuples::int from pg_class where oid = 'bridge.mirror'::regclass) as records,
+           (select count(*)::int from pg_stats where schemaname = 'bridge' and tablename = 'mirror') as columns`,
+      );
+      return row;
+    };
+    await expect.poll(async () => (await known())?.records, { timeout: 10_000 }).toBeGreaterThanOrEqual(1_200);
+    expect((await known())?.columns).toBeGreaterThan(0);
   });
 
   test('reads the whole feed page by page at first, and then the new records', async () => {

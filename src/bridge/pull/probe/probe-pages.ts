@@ -1,11 +1,12 @@
 /** How a feed pages: what its `next` holds, and what its first few pages show when they are followed. */
 import { AppError } from '#platform/errors.ts';
 import { pagingOf } from '../feed/paging.ts';
+import { shortestPage } from '../feed/pass-size.ts';
 import type { SourceProfile } from '../feed/source-profile.ts';
 import type { ProbedPage, ProbeReader, Report } from './probe-reader.ts';
 
-/** Small, so that even a short feed has a second page; some services refuse shorter pages. */
-export const samplePageSize = 10;
+/** Small, so that even a short feed has a second page. */
+export const samplePageSize = shortestPage;
 const followedPagesMax = 5;
 
 /** The first pages of the feed without a filter, in small pages. */

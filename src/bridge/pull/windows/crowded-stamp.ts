@@ -20,6 +20,7 @@
  * | 3    | B F, D A, C E  | F    | 0            |
  * | 4-9  | no others      | none | 6: complete  |
  */
+import { sizeOfPass } from '../feed/pass-size.ts';
 import type { Bounds, Range } from '../feed/time-range.ts';
 import { followPages } from './follow-pages.ts';
 import {
@@ -34,14 +35,10 @@ import {
 const quietPassesWanted = 6;
 const passesMax = 60;
 const brokenPassesMax = 3;
-/** The shares of a page that the passes ask for, in turns. */
-const pageShares = [1, 0.9, 0.7, 0.8, 0.6] as const;
 /** Where the pages break off, each pass asks for pages so many times as long: fewer of them lead to the end. */
 const growthFactor = 4;
 /** The longest page of the contract; a setting may ask for more. */
 const contractPageMax = 1_000;
-/** Some services refuse shorter pages. */
-const shortestPage = 10;
 /** The ids of so many rows are held in memory. */
 const rowsMax = 1_000_000;
 
@@ -67,10 +64,8 @@ export async function* readCrowdedStamp<Row extends ScannedRow>(
     const ids = new Set<string>();
     let rows = 0;
     try {
-      const share = (pageShares[pass % pageShares.length] ?? 1) * growth;
       const longest = Math.max(scan.pageSize(), contractPageMax);
-      const shortest = Math.min(scan.pageSize(), shortestPage);
-      const pageSize = Math.min(longest, Math.max(shortest, Math.floor(scan.pageSize() * share)));
+      const pageSize = Math.min(longest, sizeOfPass(scan.pageSize(), pass, growth));
       const first = pass === 0 ? answer : await scan.ask({ ...bounds, pageSize });
       for await (const { records } of followPages(scan, bounds, first)) {
         rows += records.length;
