@@ -26,7 +26,8 @@ export default defineConfig({
           ...project,
           name: 'shared',
           include: ['test/**/*.test.ts', 'connectors/*/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...isolated],
+          // Their tools weigh more than all others together: npm run test:rare installs them there.
+          exclude: [...configDefaults.exclude, ...isolated, ...(process.env['RARE'] === '1' ? [] : ['test/rare/**'])],
           // Files share a process, which spares each its start and its imports.
           isolate: false,
         },

@@ -46,7 +46,7 @@ export default defineConfig({
   title: 'sourcing-bridge',
   description: 'Keeps ERPs in step with a sourcing service: every award once, none lost',
   srcDir: '..',
-  srcExclude: excluded.map((folder) => `${folder}/**`),
+  srcExclude: [...excluded.map((folder) => `${folder}/**`), '**/node_modules/**'],
   outDir: '../dist/site',
   cacheDir: '../node_modules/.cache/vitepress',
   lastUpdated: false,

@@ -1,6 +1,5 @@
-/** The OpenAPI documents: valid by a public validator, complete, and equal to the schemas that parse requests. */
+/** The OpenAPI documents: complete, and equal to the schemas that parse requests. test/rare holds them against a validator. */
 import { readFileSync } from 'node:fs';
-import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import { describe, expect, test } from 'vitest';
@@ -38,26 +37,8 @@ function* objectsOf(value: Json, place = ''): Generator<[string, Json]> {
   for (const [key, inner] of Object.entries(value)) yield* objectsOf(inner, `${place}/${key}`);
 }
 
-async function lint(document: object) {
-  const config = await createConfig({
-    extends: ['recommended-strict'],
-    rules: {
-      // The package is private: it has no licence that a URL or an identifier could name.
-      'info-license-strict': 'off',
-      // The contract writes two of its paths with a slash at the end.
-      'no-path-trailing-slash': 'off',
-    },
-  });
-  const problems = await lintFromString({ source: JSON.stringify(document), absoluteRef: '/openapi.json', config });
-  return problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${location[0]?.pointer}`);
-}
-
 describe.each(apiNames)('the document %s', (name) => {
   const document = documents[name];
-
-  test('passes the strict recommended rules of a public validator', async () => {
-    expect(await lint(document)).toEqual([]);
-  });
 
   test('is always the same text', () => {
     expect(JSON.stringify(createApiDocuments()[name])).toBe(JSON.stringify(document));
@@ -97,17 +78,6 @@ describe.each(apiNames)('the document %s', (name) => {
 });
 
 const emptyOnPurpose = ['/components/schemas/SupplierChangeSubmission/properties/change_warnings/anyOf/0/items'];
-
-test('the validator reports faults', async () => {
-  const broken = structuredClone(open);
-  broken.paths['/api/jobs/{id}'].get.operationId = 'list-jobs';
-  broken.paths['/api/jobs/{id}'].get.parameters = [];
-  broken.components.schemas.Job.type = 'thing';
-  const problems = await lint(broken);
-  expect(problems.some((problem) => problem.startsWith('operation-operationId-unique'))).toBe(true);
-  expect(problems.some((problem) => problem.startsWith('path-parameters-defined'))).toBe(true);
-  expect(problems.some((problem) => problem.startsWith('struct'))).toBe(true);
-});
 
 test('every endpoint is described, and nothing else', () => {
   const served = endpoints.map(({ method, path }) => `${method} ${path}`);

@@ -16,8 +16,8 @@ import { PodDisruptionBudget } from 'kubernetes-models/policy/v1';
 import { ConfigMap, Namespace, PersistentVolumeClaim, Service } from 'kubernetes-models/v1';
 import { describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import { bridgeRoles } from '#bridge/bridge-deps.ts';
-import { readConfiguration } from '#cli/configuration.ts';
+import { bridgeRoles } from '../../src/bridge/bridge-deps.ts';
+import { readConfiguration } from '../../src/cli/configuration.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 
 const repository = join(import.meta.dirname, '..', '..');
@@ -151,7 +151,7 @@ const invalid = (objects: readonly Manifest[]) =>
 /** Names that no type has, found by the compiler, as the schemas allow further ones. */
 async function unknownNames(objects: readonly Manifest[]): Promise<string> {
   const folder = await scratchFolder();
-  await symlink(join(repository, 'node_modules'), join(folder, 'node_modules'));
+  await symlink(join(import.meta.dirname, 'node_modules'), join(folder, 'node_modules'));
   const lines = objects.map(
     (object, index) =>
       `export const object${index}: import('${kinds[object.kind][1]}').I${object.kind} = ${JSON.stringify({ ...object, file: undefined })};`,
@@ -166,6 +166,8 @@ async function unknownNames(objects: readonly Manifest[]): Promise<string> {
     '--skipLibCheck',
     '--module',
     'nodenext',
+    '--typeRoots',
+    join(repository, 'node_modules/@types'),
     '--types',
     'node',
     '--target',

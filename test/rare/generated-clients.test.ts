@@ -10,12 +10,12 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
-import { linkTo, uploadFile } from '../../harness/files.ts';
-import { request } from '../../harness/request.ts';
-import { scratchFolder } from '../../harness/scratch-folder.ts';
-import { startTestService } from '../../harness/test-service.ts';
+import { linkTo, uploadFile } from '../harness/files.ts';
+import { request } from '../harness/request.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
+import { startTestService } from '../harness/test-service.ts';
 
-const root = join(import.meta.dirname, '../../..');
+const root = join(import.meta.dirname, '../..');
 const run = promisify(execFile);
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -27,8 +27,10 @@ const examples = new Map(
 
 /** Runs a program of a package with the TypeScript that it needs. */
 function generate(program: string, ...options: string[]) {
-  const hook = pathToFileURL(join(root, 'test/harness/use-typescript-5.ts')).href;
-  return run(process.execPath, ['--import', hook, join(root, 'node_modules', program), ...options], { cwd: folder });
+  const hook = pathToFileURL(join(import.meta.dirname, 'use-typescript-5.ts')).href;
+  return run(process.execPath, ['--import', hook, join(import.meta.dirname, 'node_modules', program), ...options], {
+    cwd: folder,
+  });
 }
 
 /** The faults that TypeScript finds; empty when there are none. */
@@ -41,6 +43,7 @@ async function compile(files: readonly string[], options: Record<string, unknown
     module: 'esnext',
     moduleResolution: 'bundler',
     allowImportingTsExtensions: true,
+    typeRoots: [join(root, 'node_modules/@types')],
     types: ['node'],
     noEmit: true,
     skipLibCheck: true,
@@ -55,7 +58,7 @@ async function compile(files: readonly string[], options: Record<string, unknown
 }
 
 beforeAll(async () => {
-  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
+  await symlink(join(import.meta.dirname, 'node_modules'), join(folder, 'node_modules'));
   for (const [name, path] of [
     ['public', '/openapi.json'],
     ['desk', '/openapi-desk.json'],
