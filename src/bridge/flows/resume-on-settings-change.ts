@@ -1,6 +1,5 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
-import type { Sql } from '#platform/database/sql.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import type { FlowSettings } from '../settings.ts';
 import { retryRefused } from './control-flows.ts';
@@ -47,14 +46,4 @@ function macInput({ name, connector, settings }: FlowSettings): { settings: Buff
     settings: Buffer.from(JSON.stringify([connector, settings]), 'utf8'),
     context: `flow.settings:${name}`,
   };
-}
-
-/** Whether a process has begun with this flow with exactly these settings of its connector. */
-export async function isBegunWith(sql: Sql, flow: FlowSettings, secrets: SecretBox): Promise<boolean> {
-  const [row] = await sql.query<{ mac: string | null }>(
-    'select settings_mac as mac from bridge.flows where name = $1',
-    [flow.name],
-  );
-  const { settings, context } = macInput(flow);
-  return typeof row?.mac === 'string' && secrets.verifiesMac(Buffer.from(row.mac, 'base64url'), settings, context);
 }
