@@ -137,7 +137,6 @@ export default defineConfig({
         ['Suppliers and requisitions', 'docs/way-back'],
         ['Operate', 'docs/operations'],
         ['Prove it to your auditor', 'docs/prove-it'],
-        ['Shadow flows, time travel', 'docs/shadow'],
         ['The console', 'docs/console'],
         ['An assistant', 'docs/assistant'],
         ['As a library', 'docs/library'],

@@ -58,7 +58,7 @@ export interface WorkingPart {
 }
 
 /**
- * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push`, `shadow` and
+ * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` and
  * `reconcile` names of flows, those of `suppliers` names of sources, those of `intake` names of intakes, and `alerts` has
  * one key.
  */
@@ -66,7 +66,6 @@ export const lanes = {
   pull: 'pull',
   backfill: 'backfill',
   push: 'push',
-  shadow: 'shadow',
   suppliers: 'suppliers',
   alerts: 'alerts',
   intake: 'intake',

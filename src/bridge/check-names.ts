@@ -1,7 +1,6 @@
 /** The names of sources, flows and intakes, what refers to them, and who owns which suppliers. */
 import { throwIssues } from '#platform/errors.ts';
 import type { BridgeSettings } from './settings.ts';
-import { liveFlowsOf } from './shadow/live-flow.ts';
 
 type Named = Pick<BridgeSettings, 'sources' | 'flows'> & Partial<Pick<BridgeSettings, 'intakes'>>;
 
@@ -25,22 +24,8 @@ export function checkNames({ sources, flows, intakes = [] }: Named): void {
     for (const [index, { name, path }] of all.entries())
       if (all.findIndex((each) => each.name === name) !== index)
         issues.push({ path: `${path}.name`, message: `is "${name}", a name that is used twice` });
-  issues.push(...shadowIssues(flows), ...overlaps(intakes));
+  issues.push(...overlaps(intakes));
   throwIssues(issues, ({ path, message }) => `The configuration is not valid: ${path} ${message}.`);
-}
-
-/** A shadow is compared with one live flow of its source, or with none where there is none. */
-function shadowIssues(flows: BridgeSettings['flows']): { path: string; message: string }[] {
-  return flows.flatMap((flow, index) => {
-    const at = (name: string, message: string) => [{ path: `bridge.flows[${index}].${name}`, message }];
-    const { beside } = flow;
-    if (!flow.shadow) return beside === undefined ? [] : at('beside', 'is only for a flow with shadow: true');
-    const live = liveFlowsOf(flow, flows).map(({ name }) => name);
-    if (beside === undefined)
-      return live.length > 1 ? at('beside', `must name the live flow to compare with: ${live.join(', ')}`) : [];
-    if (live.includes(beside)) return [];
-    return at('beside', `names "${beside}", which is no live flow of the source "${flow.source}"`);
-  });
 }
 
 /**

@@ -85,10 +85,8 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
     await openCheckpoints(database, feeds, timestampNow(clock));
   }
   // A pusher without any configuration does not remove the flows of the pushers that have one.
-  if (hasRole('push') && settings.sources.length > 0) {
-    for (const { flow, why } of await registerFlows(database, settings.flows, timestampNow(clock)))
-      log.warn({ flow }, `nothing of this flow is sent from here: ${why}`);
-  }
+  if (hasRole('push') && settings.sources.length > 0)
+    await registerFlows(database, settings.flows, timestampNow(clock));
   if (hasRole('intake') && settings.sources.length > 0) {
     for (const name of await registerIntakes(database, settings.intakes, deps.secrets, timestampNow(clock)))
       log.info({ intake: name }, 'intake resumed: the settings of its connector have changed');

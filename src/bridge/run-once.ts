@@ -60,7 +60,6 @@ export async function runOnce(
   const push = await startPush({ ...deps, signals }, acquireLease, flows);
   const intake = startIntake({ ...deps, signals }, acquireLease, intakes);
   const runDue = (part: Pick<WorkingPart, 'lanes'>) => workDue(part, workers, options.signal);
-  const shadowLane = { lanes: push.lanes.filter(({ lane }) => lane === lanes.shadow) };
   const otherLanes = { lanes: pull.lanes.filter(({ lane }) => lane !== lanes.pull) };
 
   const read = () => readStatus(database, { settings, now: timestampNow(clock) });
@@ -93,8 +92,6 @@ export async function runOnce(
     undelivered = await countUndelivered(database, until);
     if (undelivered !== before) lastDeliveryMs = clock.nowMs();
   }
-  // A document that could not be examined is due later, and does not hold the run up.
-  while (!options.signal.aborted && (await runDue(shadowLane)));
   // After the documents: what a flow has written to an ERP is known before the ERP is read.
   for (const { name } of settings.intakes) await readIntakeNow(database, name, timestampNow(clock));
   const readIntakes = async () => (await read()).intakes;

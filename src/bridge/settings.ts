@@ -218,13 +218,10 @@ const flow = z.strictObject({
     .prefault({})
     .describe('Comparisons by schedule: docs/bridge.md, "Does the ERP still hold it?"'),
   settings: z.record(z.string(), z.unknown()).default({}).describe("The connector's own settings"),
-  shadow: z
+  begins_paused: z
     .boolean()
     .default(false)
-    .describe('Runs beside the live flow and writes nothing; `bridge promote` makes it the live one'),
-  beside: settingName
-    .optional()
-    .describe('The live flow that this shadow is compared with; needed where its source has several'),
+    .describe('A new flow is paused at its first start: look at `bridge plan`, then `bridge resume` it'),
 });
 
 /** Without a scheme and a port, which others add; IPv6 with or without brackets, and kept without. */

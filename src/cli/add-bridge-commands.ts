@@ -5,7 +5,6 @@ import { addBridgeSubcommand, countOption, whenCalled, wholeNumber } from './com
 import type { ActionsOptions } from './commands/bridge-actions.ts';
 import type { FindOptions } from './commands/bridge-find.ts';
 import type { HistoryOptions } from './commands/bridge-history.ts';
-import type { PromoteOptions } from './commands/bridge-promote.ts';
 import type { RebuildOptions } from './commands/bridge-rebuild.ts';
 import type { ReconcileOptions } from './commands/bridge-reconcile.ts';
 import type { ReportOptions } from './commands/bridge-report.ts';
@@ -40,7 +39,6 @@ const runMappingTry = whenCalled(async () => (await import('./commands/bridge-ma
 const runPause = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runPause);
 const runResume = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runResume);
 const runPlan = whenCalled(async () => (await import('./commands/bridge-plan.ts')).runPlan);
-const runPromote = whenCalled(async () => (await import('./commands/bridge-promote.ts')).runPromote);
 const runRebuild = whenCalled(async () => (await import('./commands/bridge-rebuild.ts')).runRebuild);
 const runReconcile = whenCalled(async () => (await import('./commands/bridge-reconcile.ts')).runReconcile);
 const runReplay = whenCalled(async () => (await import('./commands/bridge-replay.ts')).runReplay);
@@ -62,15 +60,6 @@ const skip = () =>
     .argParser(wholeNumber(0, 1_000_000_000))
     .default(0);
 const limit = (number: number) => countOption('--limit <number>', 'how many are shown at most', number);
-
-/** The options of commands that look at another time. */
-function addTravelOptions(command: Command): Command {
-  return command
-    .addOption(time('--as-of <time>', 'of the versions that the mirror held then: 2030-12-31T23:59:59.000000Z'))
-    .addOption(time('--from <time>', 'each state of a range of time: its beginning'))
-    .addOption(time('--to <time>', 'the end of the range'))
-    .option('--against <flow>', 'compare with what this flow makes of the same versions (default: with what was sent)');
-}
 
 /** Adds every subcommand to `bridge`. */
 export function addBridgeCommands(bridge: Command): void {
@@ -206,30 +195,12 @@ function addHistoryCommands(bridge: Command): void {
 }
 
 function addFlowCommands(bridge: Command): void {
-  addTravelOptions(
-    addBridgeSubcommand(
-      bridge,
-      'plan [flow]',
-      'show what would be written to the ERPs now, or would have been at another time; writes nothing',
-      runPlan,
-    ),
-  )
+  addBridgeSubcommand(bridge, 'plan [flow]', 'show what would be written to the ERPs now; writes nothing', runPlan)
     .option('--all', 'also documents that are not due')
     .addOption(limit(100))
     .addOption(skip())
     .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
     .option('--supplier <supplier...>', 'documents about these suppliers only: name, external id or id');
-  addBridgeSubcommand<PromoteOptions>(
-    bridge,
-    'promote <flow>',
-    'make a shadow flow the live one, after showing what it would write',
-    runPromote,
-  )
-    .option('--same-erp', 'both flows write to the same ERP: go on with the objects of the old one')
-    .option('--new-erp', 'it is another ERP: begin from nothing')
-    .addOption(time('--since <time>', 'in another ERP: leave out what has not changed since then'))
-    .addOption(limit(100))
-    .option('--yes', 'do not ask');
   addBridgeSubcommand<ReconcileOptions>(
     bridge,
     'reconcile [flow]',
@@ -254,13 +225,11 @@ function addFlowCommands(bridge: Command): void {
     .addOption(limit(50))
     .option('--public-key', 'print the key by which reports are verified');
   const mapping = bridge.command('mapping').description('try the mapping of a flow');
-  addTravelOptions(
-    addBridgeSubcommand(
-      mapping,
-      'try <flow>',
-      'show the documents that the configuration makes from the mirror, of now or of another time',
-      runMappingTry,
-    ),
+  addBridgeSubcommand(
+    mapping,
+    'try <flow>',
+    'show the documents that the configuration makes from the mirror',
+    runMappingTry,
   )
     .option('--event <id...>', 'of these sourcing events (default: those that changed last)')
     .addOption(limit(3));

@@ -18,7 +18,6 @@ export const webPages = [
   'suppliers',
   'dead-letters',
   'comparisons',
-  'shadows',
   'webhooks',
   'feeds',
   'flows',

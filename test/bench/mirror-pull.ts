@@ -76,7 +76,7 @@ export async function openMirrorPull(
     forget,
     clear: async () => {
       await database.query(
-        `truncate bridge.mirror, bridge.mirror_history, bridge.flow_documents, bridge.shadow_documents,
+        `truncate bridge.mirror, bridge.mirror_history, bridge.flow_documents,
            bridge.record_references, bridge.subjects, bridge.supplier_marks`,
       );
       await forget();

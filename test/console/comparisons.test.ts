@@ -1,4 +1,4 @@
-/** Comparisons and shadow flows in the console, in a real browser: what differs, and what an operator does about it. */
+/** Comparisons in the console, in a real browser: what differs, and what an operator does about it. */
 import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -10,8 +10,7 @@ import { timestampNow } from '#platform/clock.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { settingsOf } from '../bridge/parts.ts';
 import { createFakeErp } from '../bridge/push/fake-erp.ts';
-import { keyOf } from '../bridge/push/pusher.ts';
-import { createShadowWorld, type ShadowWorld } from '../bridge/shadow/shadow-world.ts';
+import { createPusher, keyOf, type Pusher } from '../bridge/push/pusher.ts';
 import { buildPages, type ConsoleBrowser, desktop, launchBrowser } from './browser.ts';
 import { chromiumPath } from './chromium.ts';
 import { type ConsoleServer, operator, startConsole } from './console-server.ts';
@@ -31,8 +30,8 @@ const finding = {
   reason: null,
 } as const;
 
-describe.skipIf(chromiumPath === undefined)('comparisons and shadow flows', () => {
-  let world: ShadowWorld;
+describe.skipIf(chromiumPath === undefined)('comparisons', () => {
+  let world: Pusher;
   let server: ConsoleServer;
   let browser: ConsoleBrowser;
   let page: Page;
@@ -49,11 +48,10 @@ describe.skipIf(chromiumPath === undefined)('comparisons and shadow flows', () =
 
   /** Three awards are delivered; a person has changed one of them in the ERP, deleted one, and one is as it was. */
   beforeEach(async () => {
-    world = await createShadowWorld({ connector: 'file' });
+    world = await createPusher(6);
     const erp = createFakeErp();
     await world.award([0, '10.50'], [1, '20.00'], [2, '30.25']);
-    await world.deliver(erp);
-    await world.examine(createFakeErp());
+    await (await world.worker(erp)).push();
     const { database } = world.db;
     const now = timestampNow(world.clock);
     const begun = await beginReconciliation(database, { flow: 'erp', events: null, askedBy: 'Ada', anew: true }, now);
@@ -75,8 +73,8 @@ describe.skipIf(chromiumPath === undefined)('comparisons and shadow flows', () =
         amount: `${n + 1}0.00`,
       })),
     });
-    await endWithReport(database, createSecretBox(Buffer.alloc(32, 7)), compared, world.live, now);
-    server = await startConsole(database, { settings: settingsOf({}, [world.live, world.shadow]) });
+    await endWithReport(database, createSecretBox(Buffer.alloc(32, 7)), compared, world.flow, now);
+    server = await startConsole(database, { settings: settingsOf({}, [world.flow]) });
     browser.complaints.length = 0;
   });
 
@@ -130,7 +128,7 @@ describe.skipIf(chromiumPath === undefined)('comparisons and shadow flows', () =
     expect(await page.getByRole('button', { name: /back into step|Report/ }).count()).toBe(0);
     const refused = await page.request.get(`${server.url}/api/comparisons/report?run=${run}`);
     expect(refused.status()).toBe(403);
-    server.viewer = { ...operator, flows: ['erp-new'] };
+    server.viewer = { ...operator, flows: ['another'] };
     expect((await page.request.get(`${server.url}/api/comparisons/one?run=${run}`)).status()).toBe(404);
   });
 
@@ -142,24 +140,6 @@ describe.skipIf(chromiumPath === undefined)('comparisons and shadow flows', () =
     ]);
     const { report } = readReport(await readFile(await download.path()));
     expect(report).toMatchObject({ number: 1, flow: 'erp', documents: 3 });
-    expect(browser.complaints).toEqual([]);
-  });
-
-  test('a shadow flow shows what it would do, how that differs, and what to do to make it live', async () => {
-    await open('/flows', 'Flows');
-    await page.getByRole('link', { name: /^erp-new/ }).click();
-    await page.getByText('Nothing of this is written.').waitFor();
-    const shown = await text();
-    expect(shown).toContain('Nothing of this is written. It runs beside erp: 3 of 3 documents differ');
-    expect(shown).toContain('fields.plant');
-    expect(shown).toContain('bridge promote erp-new');
-    expect(await page.getByText('would create').count()).toBeGreaterThanOrEqual(3);
-    await pictures(page)('console-shadow');
-    expect(await browser.violations()).toEqual([]);
-    await page.getByLabel('It would').selectOption('amend');
-    await page.getByText('No document differs').waitFor();
-    server.viewer = { ...operator, flows: ['erp'] };
-    expect((await page.request.get(`${server.url}/api/shadow?flow=erp-new`)).status()).toBe(404);
     expect(browser.complaints).toEqual([]);
   });
 });

@@ -46,27 +46,19 @@ export interface ReferenceWindow {
   readonly to: number;
 }
 
-/** The tables that parts are read from: those of the bridge, or temporary ones of another time. */
-interface PartTables {
-  /** The records that reference a supplier or a file. */
-  readonly referencesTable: string;
-  readonly mirrorTable: string;
-}
-
-/** Reads the parts of these documents. */
+/** Reads the parts of these documents. `referencesTable` has the records that reference a supplier or a file. */
 export async function loadParts(
   sql: Sql,
   source: string,
   keys: readonly KindAndKey[],
-  { window, ...tables }: PartTables & { window: ReferenceWindow },
+  { window, referencesTable }: { window: ReferenceWindow; referencesTable: string },
 ): Promise<Parts> {
-  const { mirrorTable } = tables;
   const keysOf = (kind: DocumentKind) => keys.flatMap((entry) => (entry.kind === kind ? [entry.key] : []));
   const pairs = keys.flatMap(({ kind, key }) => {
     const feed = pairFeeds.get(kind);
     return feed === undefined ? [] : [{ kind, key, feed, ...readPairKey(key) }];
   });
-  const fileReferences = await loadFileReferences(sql, source, keysOf('file'), tables, window);
+  const fileReferences = await loadFileReferences(sql, source, keysOf('file'), referencesTable, window);
   const references = [...fileReferences.values()].flat();
   const referencing = references.map(({ record }) => record as Fields);
   const eventIds = [
@@ -78,11 +70,11 @@ export async function loadParts(
   // At once, so that the database does not wait for this process between them.
   const awardedEvents = pairs.flatMap(({ kind, event }) => (kind === 'award' ? [event] : []));
   const [records, ofEvents, events, suppliers, supplierSources] = await Promise.all([
-    loadRecords(sql, source, pairs, mirrorTable),
+    loadRecords(sql, source, pairs),
     loadRequisitions(sql, source, awardedEvents),
-    loadEvents(sql, source, eventIds, mirrorTable),
+    loadEvents(sql, source, eventIds),
     loadResources(sql, source, 'supplier', supplierIds),
-    loadSupplierSources(sql, source, keysOf('supplier'), tables),
+    loadSupplierSources(sql, source, keysOf('supplier'), referencesTable),
   ]);
   const answers = [...records].flatMap(([id, list]) => (id.startsWith('rfi-answers ') ? list : []));
   const awards = [...records].flatMap(([id, list]) => (id.startsWith('award ') ? list : []));
@@ -112,15 +104,10 @@ function idsIn(records: readonly Fields[], member: string): string[] {
   return records.flatMap((record) => idOf(record[member]) ?? []);
 }
 
-async function loadEvents(
-  sql: Sql,
-  source: string,
-  ids: readonly string[],
-  mirrorTable: string,
-): Promise<Map<string, EventSources>> {
+async function loadEvents(sql: Sql, source: string, ids: readonly string[]): Promise<Map<string, EventSources>> {
   if (ids.length === 0) return new Map();
   const rows = await sql.query<{ id: string; body: string; gone: boolean; is_record: boolean }>(
-    `select record_id as id, body, gone is not null as gone, true as is_record from ${mirrorTable}
+    `select record_id as id, body, gone is not null as gone, true as is_record from bridge.mirror
      where source = $1 and feed = 'sourcing-events' and record_id = any($2)
      union all
      select id, body, false, false from bridge.resources
@@ -163,12 +150,7 @@ interface Pair {
  * Reads the records of these pairs, in pages. The supplier column of a row is empty when its record names several
  * suppliers, or when the row is older than the column: then the suppliers are read from the record itself.
  */
-async function loadRecords(
-  sql: Sql,
-  source: string,
-  pairs: readonly Pair[],
-  mirrorTable: string,
-): Promise<Map<string, MirroredRecord[]>> {
+async function loadRecords(sql: Sql, source: string, pairs: readonly Pair[]): Promise<Map<string, MirroredRecord[]>> {
   const records = new Map(pairs.map(({ kind, key }) => [`${kind} ${key}`, [] as MirroredRecord[]]));
   const kinds = new Map(pairs.map(({ kind, feed }) => [feed, kind]));
   const places = placesOf(pairs);
@@ -177,7 +159,7 @@ async function loadRecords(
     const rows = await sql.query<{ feed: FeedName; record_id: string; body: string; gone: boolean }>(
       `select m.feed, m.record_id, m.body, m.gone is not null as gone
        from unnest($2::text[], $3::text[], $4::text[]) as k (feed, sourcing_event, supplier)
-       join ${mirrorTable} m on m.source = $1 and m.feed = k.feed and m.sourcing_event = k.sourcing_event
+       join bridge.mirror m on m.source = $1 and m.feed = k.feed and m.sourcing_event = k.sourcing_event
          and m.supplier = k.supplier
        where (m.feed, m.record_id) > ($5, $6)
        order by m.feed, m.record_id limit ${pageSize}`,
@@ -233,7 +215,7 @@ async function loadSupplierSources(
   sql: Sql,
   source: string,
   keys: readonly string[],
-  { referencesTable, mirrorTable }: PartTables,
+  referencesTable: string,
 ): Promise<Map<string, SupplierSources>> {
   if (keys.length === 0) return new Map();
   const masters = await loadResources(sql, source, 'supplier-master', keys);
@@ -253,7 +235,7 @@ async function loadSupplierSources(
           `select k.key, e.body from unnest($2::text[]) as k (key)
            cross join lateral (
              select m.body from ${referencesTable} t
-             join ${mirrorTable} m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
+             join bridge.mirror m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
              where t.source = $1 and t.kind = 'supplier' and t.key = k.key and t.part = 'sourcing-events' and t.current
                and m.gone is null
              order by m.modified desc, m.record_id limit 1
@@ -279,7 +261,7 @@ async function loadFileReferences(
   sql: Sql,
   source: string,
   keys: readonly string[],
-  { referencesTable, mirrorTable }: PartTables,
+  referencesTable: string,
   { from, to }: ReferenceWindow,
 ): Promise<Map<string, FileReference[]>> {
   if (keys.length === 0) return new Map();
@@ -297,7 +279,7 @@ async function loadFileReferences(
        order by t.current desc, t.sourcing_event collate "C", t.part, t.record_id collate "C"
        offset $3 limit $4
      ) as t
-     left join ${mirrorTable} m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
+     left join bridge.mirror m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
      left join bridge.resources r on r.source = t.source and r.kind = t.part and r.id = t.record_id
      where m.body is not null or r.body is not null`,
     [source, keys, from, to - from],

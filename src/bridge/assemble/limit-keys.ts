@@ -11,7 +11,6 @@ export async function limitKeys(
   source: string,
   keys: readonly KindAndKey[],
   bytesMax: number,
-  mirrorTable: string,
 ): Promise<readonly KindAndKey[]> {
   // The first one is always made, whatever it is made of.
   if (keys.length === 1) return keys;
@@ -25,7 +24,7 @@ export async function limitKeys(
   const rows = await sql.query<{ feed: string; event: string; supplier: string; bytes: number }>(
     `select k.feed, k.event, k.supplier, sum(octet_length(m.body))::bigint as bytes
      from unnest($2::text[], $3::text[], $4::text[]) as k (feed, event, supplier)
-     join ${mirrorTable} m on m.source = $1 and m.feed = k.feed and m.sourcing_event = k.event
+     join bridge.mirror m on m.source = $1 and m.feed = k.feed and m.sourcing_event = k.event
        and m.supplier = k.supplier
      group by 1, 2, 3`,
     [source, places.map(({ feed }) => feed), places.map(({ event }) => event), places.map(({ supplier }) => supplier)],

@@ -42,19 +42,17 @@ export async function makeDocuments(
   sql: Sql,
   flow: FlowSettings,
   keys: readonly { readonly kind: string; readonly key: string }[],
-  options: { bytesMax?: number; referencesTable?: string; mirrorTable?: string } = {},
+  options: { bytesMax?: number; referencesTable?: string } = {},
 ): Promise<DocumentsMade> {
-  const mirrorTable = options.mirrorTable ?? 'bridge.mirror';
   // The kinds come from rows of the database, which hold only kinds that were marked.
   const given = keys as readonly KindAndKey[];
-  const limited = await limitKeys(sql, flow.source, given, options.bytesMax ?? bytesMax, mirrorTable);
+  const limited = await limitKeys(sql, flow.source, given, options.bytesMax ?? bytesMax);
   const made: DocumentsMade = new Map();
   let open: readonly KindAndKey[] = limited;
   for (let from = 0; open.length > 0; from += referencesAtOnce) {
     const window = { from, to: from + referencesAtOnce };
     const parts = await loadParts(sql, flow.source, open, {
       referencesTable: options.referencesTable ?? referencesTable,
-      mirrorTable,
       window,
     });
     const make = documentMaker(flow, parts);

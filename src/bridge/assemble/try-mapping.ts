@@ -25,11 +25,6 @@ export interface TriedDocument {
 
 const triedTable = 'pg_temp.tried_references';
 
-/** Makes the table of references that `makeTried` fills; it ends with the transaction. */
-export async function createTriedReferences(tx: Sql): Promise<void> {
-  await tx.query('create temp table tried_references (like bridge.record_references including all) on commit drop');
-}
-
 /**
  * Makes at most `limit` documents of each kind that the flow takes: of these events, or of the records that changed
  * last. The flow need not be registered. Writes nothing that stays.
@@ -40,33 +35,22 @@ export async function tryMapping(
   { events, limit }: { events?: readonly string[]; limit: number },
 ): Promise<TriedDocument[]> {
   return database.transaction(async (tx) => {
-    await createTriedReferences(tx);
-    return makeTried(tx, flow, { events, limit, mirrorTable: 'bridge.mirror' });
-  });
-}
-
-/** The same in the caller's transaction, from a mirror in this table; `createTriedReferences` was called in it. */
-export async function makeTried(
-  tx: Sql,
-  flow: FlowSettings,
-  { events, limit, mirrorTable }: { events: readonly string[] | undefined; limit: number; mirrorTable: string },
-): Promise<TriedDocument[]> {
-  const tried: TriedDocument[] = [];
-  await tx.query(`delete from ${triedTable}`);
-  for (const kind of flow.documents) {
-    const keys = await findKeys(tx, flow.source, kind, { events, limit, mirrorTable });
-    await indexReferences(tx, { source: flow.source, table: triedTable }, keys.referenced);
-    for (let open = keys.found; open.length > 0; ) {
-      const tables = { referencesTable: triedTable, mirrorTable };
-      const made: DocumentsMade = await makeDocuments(tx, flow, open, tables);
-      for (const { key } of open) {
-        const result = made.get(`${kind} ${key}`);
-        if (result) tried.push(triedOf(kind, key, result));
+    await tx.query('create temp table tried_references (like bridge.record_references including all) on commit drop');
+    const tried: TriedDocument[] = [];
+    for (const kind of flow.documents) {
+      const keys = await findKeys(tx, flow.source, kind, { events, limit });
+      await indexReferences(tx, { source: flow.source, table: triedTable }, keys.referenced);
+      for (let open = keys.found; open.length > 0; ) {
+        const made: DocumentsMade = await makeDocuments(tx, flow, open, { referencesTable: triedTable });
+        for (const { key } of open) {
+          const result = made.get(`${kind} ${key}`);
+          if (result) tried.push(triedOf(kind, key, result));
+        }
+        open = open.filter(({ key }) => !made.has(`${kind} ${key}`));
       }
-      open = open.filter(({ key }) => !made.has(`${kind} ${key}`));
     }
-  }
-  return tried;
+    return tried;
+  });
 }
 
 function triedOf(kind: DocumentKind, key: string, made: MadeDocument<Document>): TriedDocument {
@@ -84,7 +68,7 @@ async function findKeys(
   sql: Sql,
   source: string,
   kind: DocumentKind,
-  { events, limit, mirrorTable }: { events: readonly string[] | undefined; limit: number; mirrorTable: string },
+  { events, limit }: { events: readonly string[] | undefined; limit: number },
 ): Promise<FoundKeys> {
   const found = new Map<string, DocumentKey>();
   const referenced: DocumentKey[] = [];
@@ -106,8 +90,7 @@ async function findKeys(
         if (!take(documentKeysOfResource(resource, body))) break;
   for (const feed of feeds)
     if (found.size < limit)
-      for await (const body of recordBodies(sql, source, feed, events, mirrorTable))
-        if (!take(documentKeysOf(feed, body))) break;
+      for await (const body of recordBodies(sql, source, feed, events)) if (!take(documentKeysOf(feed, body))) break;
   if (kind === 'supplier') referenced.push(...(await includedSuppliers(sql, source, referenced)));
   return { found: [...found.values()], referenced };
 }
@@ -131,12 +114,11 @@ async function* recordBodies(
   source: string,
   feed: FeedName,
   events: readonly string[] | undefined,
-  mirrorTable: string,
 ): AsyncGenerator {
   let before: { modified: Timestamp; record_id: string } = { modified: '9999-12-31T00:00:00Z', record_id: '' };
   for (;;) {
     const rows = await sql.query<typeof before & { body: string }>(
-      `select modified, record_id, body from ${mirrorTable}
+      `select modified, record_id, body from bridge.mirror
        where source = $1 and feed = $2 and gone is null and (modified, record_id) < ($3, $4)
          and ($5::text[] is null or sourcing_event = any($5))
        order by modified desc, record_id desc limit ${pageSize}`,

@@ -50,10 +50,9 @@ export async function markDocuments(
 
 /** Returns the kinds of documents that any flow of the source takes. */
 export async function readWantedKinds(tx: Sql, source: string): Promise<ReadonlySet<string>> {
-  const rows = await tx.query<{ kind: string }>(
-    'select unnest(kinds || shadow_kinds) as kind from bridge.flows where source = $1',
-    [source],
-  );
+  const rows = await tx.query<{ kind: string }>('select unnest(kinds) as kind from bridge.flows where source = $1', [
+    source,
+  ]);
   return new Set(rows.map(({ kind }) => kind));
 }
 
@@ -80,7 +79,7 @@ const markKeys = prepared(
   `insert into bridge.flow_documents as d (flow, kind, key, sourcing_event, supplier, due, waiting_since, pull)
    select f.name, k.kind, k.key, k.sourcing_event, k.supplier, $2::timestamptz, $2::timestamptz, $8::uuid
    from unnest($4::text[], $5::text[], $6::text[], $7::text[]) as k (kind, key, sourcing_event, supplier)
-   join bridge.flows f on f.source = $1 and ($3::text is null or f.name = $3) and k.kind = any(f.kinds || f.shadow_kinds)
+   join bridge.flows f on f.source = $1 and ($3::text is null or f.name = $3) and k.kind = any(f.kinds)
    order by f.name, k.kind, k.key
    on conflict (flow, kind, key) do update set ${nowDue}, ${byPull('excluded.pull')}`,
 );
@@ -104,7 +103,7 @@ export async function markDocumentsOfEvents(
 export async function markDocumentsOfFlow(tx: Sql, flow: string, now: Timestamp): Promise<void> {
   await tx.query(
     `update bridge.flow_documents d set ${nowDue}
-     from bridge.flows f where f.name = d.flow and d.flow = $1 and d.kind = any(f.kinds || f.shadow_kinds)`,
+     from bridge.flows f where f.name = d.flow and d.flow = $1 and d.kind = any(f.kinds)`,
     [flow, now],
   );
 }
@@ -139,11 +138,11 @@ const markReferencingStatement = (column: string) =>
     `update bridge.flow_documents d set ${nowDue}, ${byPull('$4')}
      from (
        select d.flow, d.kind, d.key from bridge.flow_documents d
-       join bridge.flows f on f.name = d.flow and f.source = $1 and d.kind = any(f.kinds || f.shadow_kinds)
+       join bridge.flows f on f.name = d.flow and f.source = $1 and d.kind = any(f.kinds)
        where d.${column} = any($3::text[])
        union
        select f.name, m.kind, m.key from bridge.record_references m
-       join bridge.flows f on f.source = m.source and m.kind = any(f.kinds || f.shadow_kinds)
+       join bridge.flows f on f.source = m.source and m.kind = any(f.kinds)
        where m.source = $1 and m.${column} = any($3::text[])
      ) as touched
      where d.flow = touched.flow and d.kind = touched.kind and d.key = touched.key`,

@@ -15,8 +15,6 @@ export function fingerprintOf(flow: FlowSettings): string {
     mapping,
     quantity_column = null,
     unit_price_column = null,
-    shadow,
-    beside = null,
   } = flow;
   return JSON.stringify([
     source,
@@ -27,7 +25,5 @@ export function fingerprintOf(flow: FlowSettings): string {
     mapping,
     quantity_column,
     unit_price_column,
-    // Nothing of it for a live flow: its fingerprint stays what it was before there were shadows.
-    ...(shadow ? ['shadow', beside] : []),
   ]);
 }

@@ -1,6 +1,6 @@
 /**
  * The rows of `bridge.flows`: whether a flow may send now. All processes share this state, and it outlives them. A flow
- * may send unless it is a shadow, it is paused, throttled or its circuit is open, another process's settings for it are
+ * may send unless it is paused, throttled or its circuit is open, another process's settings for it are
  * in force, or a restore holds it until its source was read again.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -11,7 +11,7 @@ import { fingerprintOf } from './flow-fingerprint.ts';
 
 /**
  * Why a flow is paused:
- * - `operator`: an operator paused it. Ends with `resume`.
+ * - `operator`: an operator paused it, or it has `begins_paused`. Ends with `resume`.
  * - `auth`, `config`: the ERP refuses everything. Ends with `resume`, or when the connector's settings have changed.
  * - `withdrawals`: more cancellations at once than the flow allows. Ends with `resume`.
  */
@@ -27,8 +27,7 @@ export interface FlowState {
 
 /** Of `bridge.flows f`; `$2` is now, `$3` the fingerprint of this process's settings. */
 const maySend = `f.paused_reason is null and coalesce(f.throttled_until, $2::timestamptz) <= $2::timestamptz
-  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3 and f.restored is null
-  and f.shadow_kinds = '{}'`;
+  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3 and f.restored is null`;
 
 /**
  * Returns undefined while the flow may not send. The answer holds until the end of the transaction, as the row is

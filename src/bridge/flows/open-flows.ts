@@ -8,7 +8,6 @@ import { messageOf, pathText, rawIssuesOf } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import type { BridgeDeps } from '../bridge-deps.ts';
 import type { FlowSettings } from '../settings.ts';
-import { readOnlySession } from '../shadow/read-only-session.ts';
 import { checkedCapabilities, loadConnector } from './load-connector.ts';
 import { createSecretRedactor, type SecretRedactor } from './secret-redactor.ts';
 
@@ -17,7 +16,6 @@ export interface OpenFlow {
   readonly flow: FlowSettings;
   /** Its capabilities are those that it has with the flow's settings. */
   readonly connector: Connector;
-  /** Of a shadow: one that reads only. */
   readonly session: Session;
   readonly secrets: SecretRedactor;
 }
@@ -42,7 +40,7 @@ export async function openFlows(
       const opening = { ...place, connector: flow.connector, settings: flow.settings };
       const context = { dataDir: resolve(dataDir), log, clock };
       const open = await openConnector(opening, context, opened, (loaded) => checkKinds(flow, loaded), timeouts);
-      return { flow, ...open, ...(flow.shadow ? { session: readOnlySession(open.session, flow.name) } : {}) };
+      return { flow, ...open };
     }),
   );
   return results.map((result) => {

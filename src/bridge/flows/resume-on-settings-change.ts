@@ -1,15 +1,13 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
-import type { Sql } from '#platform/database/sql.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { markDocumentsOfFlow } from '../due/mark-documents.ts';
 import type { FlowSettings } from '../settings.ts';
 import { retryRefused } from './control-flows.ts';
 
 /**
  * Resumes flows that the bridge paused because the ERP refused everything (`auth`, `config`), if the connector or its
  * settings have changed since: an operator has acted then. The settings may hold secrets, so only their MAC is stored.
- * Returns the names of the flows that were resumed. A shadow whose connector's settings have changed is examined anew.
+ * Returns the names of the flows that were resumed.
  */
 export async function resumeOnSettingsChange(
   database: Database,
@@ -31,7 +29,6 @@ export async function resumeOnSettingsChange(
       // After a rotation of the master key the same settings have another MAC.
       const isRotated =
         before.mac !== null && secrets.verifiesMac(Buffer.from(before.mac, 'base64url'), settings, context);
-      if (flow.shadow && !isRotated && before.mac !== null) await markDocumentsOfFlow(tx, flow.name, now);
       if (isRotated || before.mac === null || (before.kind !== 'auth' && before.kind !== 'config')) return;
       await tx.query(
         'update bridge.flows set paused_kind = null, paused_reason = null, paused_at = null where name = $1',
@@ -49,14 +46,4 @@ function macInput({ name, connector, settings }: FlowSettings): { settings: Buff
     settings: Buffer.from(JSON.stringify([connector, settings]), 'utf8'),
     context: `flow.settings:${name}`,
   };
-}
-
-/** Whether a process has begun with this flow with exactly these settings of its connector. */
-export async function isBegunWith(sql: Sql, flow: FlowSettings, secrets: SecretBox): Promise<boolean> {
-  const [row] = await sql.query<{ mac: string | null }>(
-    'select settings_mac as mac from bridge.flows where name = $1',
-    [flow.name],
-  );
-  const { settings, context } = macInput(flow);
-  return typeof row?.mac === 'string' && secrets.verifiesMac(Buffer.from(row.mac, 'base64url'), settings, context);
 }

@@ -1,7 +1,4 @@
-/**
- * The pushing part of a process: one worker for each flow, which brings the flow's ERP in step. A shadow has a worker that
- * examines its documents and writes nothing.
- */
+/** The pushing part of a process: one worker for each flow, which brings the flow's ERP in step. */
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
@@ -19,9 +16,6 @@ import { pruneReports } from '../reconcile/report-store.ts';
 import { createConfirmation, flowsToConfirm } from '../restore/confirm-documents.ts';
 import { followRestore } from '../restore/follow-restore.ts';
 import type { FlowSettings } from '../settings.ts';
-import { createExamination } from '../shadow/examine-flow.ts';
-import { liveFlowOf } from '../shadow/live-flow.ts';
-import { shadowsWithDue } from '../shadow/shadow-store.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
 import { createFlowPush } from './push-flow.ts';
@@ -39,9 +33,6 @@ export async function startPush(
 ): Promise<WorkingPart> {
   const { database, signals, clock, log } = deps;
   const settings = flows.map(({ flow }) => flow);
-  const live = flows.filter(({ flow }) => !flow.shadow);
-  const liveSettings = live.map(({ flow }) => flow);
-  const shadows = settings.filter(({ shadow }) => shadow);
   for (const name of await resumeOnSettingsChange(database, settings, deps.secrets, timestampNow(clock)))
     log.info({ flow: name }, 'flow resumed: the settings of its connector have changed');
   // Not awaited: a connector that does not answer must not delay the other flows.
@@ -55,7 +46,7 @@ export async function startPush(
   const clientOf = createSourceClients(deps);
   const processIdentity = deps.processIdentity ?? createProcessIdentity();
   const pushes = new Map(
-    live.map(({ flow, connector, session, secrets }) => {
+    flows.map(({ flow, connector, session, secrets }) => {
       const files = flow.documents.includes('file') ? createFileLoader(clientOf(flow.source), clock) : undefined;
       const loadFiles = files && ((ids: readonly string[], signal: AbortSignal) => files.load(ids, signal));
       const shared = { database, acquireLease, clock, log, outcomes, processIdentity };
@@ -64,32 +55,17 @@ export async function startPush(
   );
   // As many workers as flows: a flow that waits for its ERP must not delay the others.
   const confirmations = new Map(
-    live.map((openFlow) => [
+    flows.map((openFlow) => [
       openFlow.flow.name,
       createConfirmation({ openFlow, database, acquireLease, processIdentity, clock, log }),
     ]),
   );
-  signals.work(lanes.push, { concurrency: Math.max(1, live.length) }, async (key, signal) => {
+  signals.work(lanes.push, { concurrency: Math.max(1, flows.length) }, async (key, signal) => {
     await pushes.get(key)?.(signal);
     // A flow that is to be confirmed may not send: there was nothing to push before.
     if (await confirmations.get(key)?.(signal)) await pushes.get(key)?.(signal);
   });
-  const examinations = new Map(
-    flows
-      .filter(({ flow }) => flow.shadow)
-      .map((openFlow) => {
-        const compared = liveFlowOf(openFlow.flow, settings);
-        return [
-          openFlow.flow.name,
-          createExamination({ openFlow, live: compared, database, acquireLease, clock, log }),
-        ];
-      }),
-  );
-  if (shadows.length > 0)
-    signals.work(lanes.shadow, { concurrency: shadows.length }, async (key, signal) => {
-      await examinations.get(key)?.(signal);
-    });
-  const watchFlows = createFlowWatch({ database, log, flows: liveSettings });
+  const watchFlows = createFlowWatch({ database, log, flows: settings });
   const warnOfSettings = warnOfOtherSettings(deps, settings);
   const prune = createAttemptPruning({ database, clock, days: deps.settings.attempt_days });
   return {
@@ -99,13 +75,10 @@ export async function startPush(
         due: async () => {
           for (const flow of await followRestore(database, deps.settings, timestampNow(clock)))
             log.info({ flow }, 'its source was read again after the restore: the ERP is asked about every document');
-          const toConfirm = await flowsToConfirm(database, liveSettings);
-          return [...toConfirm, ...(await flowsWithDue(database, liveSettings, timestampNow(clock)))];
+          const toConfirm = await flowsToConfirm(database, settings);
+          return [...toConfirm, ...(await flowsWithDue(database, settings, timestampNow(clock)))];
         },
       },
-      ...(shadows.length > 0
-        ? [{ lane: lanes.shadow, due: () => shadowsWithDue(database, shadows, timestampNow(clock)) }]
-        : []),
     ],
     housekeeping: async () => {
       await watchFlows();

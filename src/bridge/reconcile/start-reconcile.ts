@@ -37,9 +37,7 @@ export function startReconcile(deps: BridgeDeps): WorkingPart {
       log.warn({ flow: name, error: text }, 'the ERP could not be compared to the end; it is tried again');
     }
   });
-  // A shadow has delivered nothing that could be compared.
-  const live = settings.flows.filter(({ shadow }) => !shadow);
   return {
-    lanes: [{ lane: lanes.reconcile, due: async () => flowsToCompare(database, live, timestampNow(clock)) }],
+    lanes: [{ lane: lanes.reconcile, due: async () => flowsToCompare(database, settings.flows, timestampNow(clock)) }],
   };
 }

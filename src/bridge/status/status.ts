@@ -7,13 +7,11 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { Alert } from '../alerts/alert.ts';
 import { type ChannelState, readAlerts, readChannels } from '../alerts/alert-store.ts';
-import { type FlowRole, readFlowRoles, whyHeld } from '../flows/held-flows.ts';
 import { type IntakeStatus, intakeNeedsLook, readIntakeStatuses } from '../intake/intake-status.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import { type ComparisonStatus, comparisonNeedsLook, readComparisons } from '../reconcile/reconcile-status.ts';
 import { type OpenRestore, readOpenRestore } from '../restore/open-restore.ts';
 import type { BridgeSettings } from '../settings.ts';
-import { readShadowStatuses, type ShadowStatus } from '../shadow/shadow-store.ts';
 import {
   type FeedProgress,
   type FlowProgress,
@@ -28,8 +26,6 @@ import { readSourceChanges, type SourceChange } from './source-changes.ts';
 export interface BridgeStatus {
   feeds: FeedStatus[];
   flows: FlowStatus[];
-  /** The flows that run beside live ones and write nothing; they are never late. */
-  shadows: ShadowStatus[];
   /** The restore from a backup that has not ended: what is not read again or not confirmed yet. Null: none. */
   restore: OpenRestore | null;
   intakes: IntakeStatus[];
@@ -183,7 +179,6 @@ export async function readStatus(
   return {
     feeds,
     flows,
-    shadows: await readShadowStatuses(sql),
     restore: (await readOpenRestore(sql)) ?? null,
     intakes: await readIntakeStatuses(sql, settings, quotas, now),
     backfills: await readBackfills(sql, now),
@@ -221,10 +216,9 @@ export async function readProgress(
   return { feeds, flows: await readFlows(sql, settings, feeds, now) };
 }
 
-/** Of flows that are compared by schedule, or were compared once. A shadow has delivered nothing. */
+/** Of flows that are compared by schedule, or were compared once. */
 async function readShownComparisons(sql: Sql, settings: ShownSettings, now: Timestamp): Promise<ComparisonStatus[]> {
-  const live = (settings.flows ?? []).filter(({ shadow }) => !shadow);
-  const all = await readComparisons(sql, live, now);
+  const all = await readComparisons(sql, settings.flows ?? [], now);
   return all.filter(({ everyHours, ended, open }) => everyHours > 0 || ended !== null || open !== null);
 }
 
@@ -350,13 +344,13 @@ async function readFlows(
     if (sources.some(({ name }) => name === row.source)) return { ...row, lag };
     return { ...row, lag: { seconds: null, inStep: false, why: `its source ${row.source} is not configured here` } };
   });
-  const waiting = configured.filter(({ name, shadow }) => !shadow && rows.every(({ flow }) => flow !== name));
-  const roles = waiting.length > 0 ? await readFlowRoles(sql) : new Map<string, FlowRole>();
-  const unknown = waiting.map((flow) => {
-    const held = whyHeld(flow, roles.get(flow.name));
-    const lag = held ? { seconds: null, inStep: false, why: `nothing is sent: ${held.why}` } : notStarted('push');
-    return { flow: flow.name, source: flow.source, ...neverPushed, lag };
-  });
+  const waiting = configured.filter(({ name }) => rows.every(({ flow }) => flow !== name));
+  const unknown = waiting.map(({ name, source }) => ({
+    flow: name,
+    source,
+    ...neverPushed,
+    lag: notStarted('push'),
+  }));
   return [...flows, ...unknown];
 }
 

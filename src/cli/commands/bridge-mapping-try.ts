@@ -1,14 +1,10 @@
-/**
- * `bridge mapping try`: the documents of a flow as its mapping makes them from the mirror, as it is now or was at another
- * time; nothing is written.
- */
+/** `bridge mapping try`: the documents of a flow as its mapping makes them from the mirror; nothing is written. */
 import { type TriedDocument, tryMapping } from '#bridge/assemble/try-mapping.ts';
 import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
 import { subjectIds } from '../named-subjects.ts';
 import { oneLine, print } from '../output.ts';
-import { type TravelTimes, travelled, travelOf, travelText } from '../time-travel.ts';
 
-export interface MappingTryOptions extends BridgeCommandOptions, TravelTimes {
+export interface MappingTryOptions extends BridgeCommandOptions {
   event?: string[];
   limit: number;
 }
@@ -18,17 +14,11 @@ export interface MappingTryOptions extends BridgeCommandOptions, TravelTimes {
  * made, or when events are named of which the mirror holds nothing.
  */
 export function runMappingTry(options: MappingTryOptions, name: string): Promise<number> {
-  const travel = travelOf(options);
   return withBridge(
     options,
     async (command) => {
       const { settings, database } = command;
       const flow = findFlow(settings, name);
-      if (travel) {
-        const report = await travelled(command, flow, travel, options);
-        print(options, report, () => travelText(report));
-        return report.documents.some(({ result }) => result === 'rejected') ? 1 : 0;
-      }
       const { events } = await subjectIds(command, [flow.source], options);
       const tried = await tryMapping(database, flow, { limit: options.limit, ...(events && { events }) });
       const nothing = options.event

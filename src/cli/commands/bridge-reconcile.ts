@@ -57,8 +57,7 @@ export function runReconcile(options: ReconcileOptions, name: string | undefined
   return withBridge(options, async (command) => {
     const { settings, signal } = command;
     requireSource(settings);
-    const live = settings.flows.filter(({ shadow }) => !shadow);
-    const flows = name === undefined ? live : [findFlow(settings, name)];
+    const flows = name === undefined ? settings.flows : [findFlow(settings, name)];
     await using opened = new AsyncDisposableStack();
     const deps = { dataDir: command.installation.dataDir, log: command.installation.log, clock: command.clock };
     const reports: Report[] = [];

@@ -8,7 +8,6 @@ import { alertsText } from '../alert-words.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { auditState, warningsOf, whysOf } from '../feed-words.ts';
 import { lagText, oneLine, print, shortTime, tableOf } from '../output.ts';
-import { shadowCountsText } from '../shadow-words.ts';
 
 export function runStatus(options: BridgeCommandOptions): Promise<number> {
   return withBridge(
@@ -90,14 +89,6 @@ function textOf(status: BridgeStatus): string {
       'No flow is known yet: start the bridge, or use `bridge run`.',
     ),
   ];
-  if (status.shadows.length > 0)
-    parts.push(
-      '\nShadow flows, which write nothing (what they would write: bridge plan <flow>)',
-      tableOf(
-        ['shadow', 'beside', 'state'],
-        status.shadows.map((shadow) => [shadow.flow, shadow.beside, shadowCountsText(shadow)]),
-      ),
-    );
   if (intakes.length > 0)
     parts.push(
       '\nIntakes',

@@ -27,7 +27,6 @@ import { overviewCall } from './read-overview.ts';
 import { settingsCall } from './read-settings.ts';
 import { viewerCall } from './read-viewer.ts';
 import { searchCall } from './search-documents.ts';
-import { shadowCall } from './shadows.ts';
 import { storyCall } from './start-story.ts';
 import {
   ledToCall,
@@ -69,7 +68,6 @@ export function consoleApi(deps: ConsoleApiDeps): ConsoleEndpoint[] {
     comparisonReportCall,
     repairCall,
     flowsCall,
-    shadowCall,
     tryMappingCall,
     pauseCall,
     resumeCall,

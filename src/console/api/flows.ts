@@ -16,10 +16,9 @@ export type FlowsAnswer = Awaited<ReturnType<typeof readFlows>>;
 export type MappingTrial = Awaited<ReturnType<typeof tryNewMapping>>;
 
 async function readFlows(deps: ConsoleApiDeps, viewer: Viewer) {
-  const { flows, shadows } = await statusFor(deps, viewer);
+  const { flows } = await statusFor(deps, viewer);
   return {
     flows,
-    shadows,
     settings: deps.settings.flows
       .filter(({ name }) => maySeeFlow(viewer, name))
       .map(({ name, source, connector, documents, only, test_events: testEvents, mapping }) => ({

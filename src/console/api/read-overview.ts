@@ -50,7 +50,6 @@ export async function statusFor(
     ...status,
     feeds: status.feeds.filter(ofSource),
     flows: status.flows.filter(ofFlow),
-    shadows: status.shadows.filter(ofFlow),
     comparisons: status.comparisons.filter(ofFlow),
     restore: status.restore && {
       ...status.restore,

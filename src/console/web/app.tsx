@@ -20,7 +20,6 @@ import { OverviewPage } from './pages/overview.tsx';
 import { QuotasPage } from './pages/quotas.tsx';
 import { SearchPage } from './pages/search.tsx';
 import { SettingsPage } from './pages/settings.tsx';
-import { ShadowPage } from './pages/shadow.tsx';
 import { SupplierPage } from './pages/supplier.tsx';
 import { SuppliersPage } from './pages/suppliers.tsx';
 import { WebhooksPage } from './pages/webhooks.tsx';
@@ -92,7 +91,6 @@ export function App() {
               <Route path="/comparisons" component={ComparisonsPage} />
               <Route path="/comparisons/:run" component={ComparisonPage} />
               <Route path="/flows" component={FlowsPage} />
-              <Route path="/shadows/:flow" component={ShadowPage} />
               <Route path="/flows/:flow" component={FlowPage} />
               <Route path="/intakes" component={IntakesPage} />
               <Route path="/intakes/:intake" component={IntakePage} />

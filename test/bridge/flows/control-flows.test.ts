@@ -2,6 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { pauseFlow, readDeadLetters, replayDocuments, resumeFlow } from '#bridge/flows/control-flows.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { resumeOnSettingsChange } from '#bridge/flows/resume-on-settings-change.ts';
+import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
+import { planFlow } from '#bridge/push/plan/plan-flow.ts';
 import type { Outcome, OutcomeError } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
@@ -35,6 +37,26 @@ describe('a pause', () => {
     expect(await pusher.flowRow()).toMatchObject({ paused_kind: 'operator', paused_reason: 'stocktaking' });
     await resumeFlow(pusher.db.database, 'erp', { agreeToWithdrawals: false }, now());
     await push();
+    expect(erp.calls).toEqual(['write create']);
+  });
+
+  test('that a new flow begins with writes nothing before resume, and does not come back with a later start', async () => {
+    const careful = { ...pusher.flow, name: 'careful', begins_paused: true };
+    const start = () => registerFlows(pusher.db.database, [careful], now());
+    await start();
+    await pusher.award([1, '10']);
+    const { push: pushCareful } = await pusher.worker(erp, { flow: careful });
+    await pushCareful();
+    expect(erp.calls).toEqual([]);
+    const openFlow = { flow: careful, ...erp, secrets: createSecretRedactor({}) };
+    const planned = await planFlow(
+      { database: pusher.db.database, openFlow, clock: pusher.clock },
+      { limit: 10, signal: new AbortController().signal },
+    );
+    expect(planned).toMatchObject([{ action: 'create', key: keyOf(1) }]);
+    await resumeFlow(pusher.db.database, 'careful', { agreeToWithdrawals: false }, now());
+    await start();
+    await pushCareful();
     expect(erp.calls).toEqual(['write create']);
   });
 

@@ -104,7 +104,6 @@ describe('the status', () => {
     expect(empty).toEqual({
       feeds: [],
       flows: [],
-      shadows: [],
       intakes: [],
       restore: null,
       backfills: [],

@@ -5,7 +5,6 @@ import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status/status
 export const noStatus: BridgeStatus = {
   feeds: [],
   flows: [],
-  shadows: [],
   intakes: [],
   restore: null,
   backfills: [],

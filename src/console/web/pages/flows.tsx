@@ -2,7 +2,7 @@
 import type { FlowsAnswer } from '#console/api/flows.ts';
 import { durationOf } from '#console/duration.ts';
 import { Empty, Failure, Loading, Mark, PageHead } from '../parts/basics.tsx';
-import { documentsPath, flowPath, shadowPath } from '../parts/paths.ts';
+import { documentsPath, flowPath } from '../parts/paths.ts';
 import { Table } from '../parts/table.tsx';
 import { useAnswer } from '../state/use-answer.ts';
 
@@ -63,51 +63,7 @@ export function FlowsPage() {
           ]}
         />
       ) : null}
-      {answer && answer.shadows.length > 0 ? <Shadows shadows={answer.shadows} /> : null}
     </>
-  );
-}
-
-/** The flows that run beside these and write nothing. */
-function Shadows({ shadows }: { shadows: FlowsAnswer['shadows'] }) {
-  return (
-    <section>
-      <h2>Shadow flows</h2>
-      <p class="quiet lead">They run beside a live flow and write nothing: what they would do, and what differs.</p>
-      <Table
-        label="Shadow flows"
-        rows={shadows}
-        keyOf={({ flow }) => flow}
-        columns={[
-          {
-            name: 'Shadow',
-            kind: 'wide',
-            cell: ({ flow, beside, connector }) => (
-              <a class="row-link" href={shadowPath(flow)}>
-                <strong>{flow}</strong>
-                <span class="under">
-                  {beside === null ? 'beside no live flow' : `beside ${beside}`} → {connector}
-                </span>
-              </a>
-            ),
-          },
-          { name: 'State', cell: (shadow) => <ShadowMark shadow={shadow} /> },
-          { name: 'Differ', kind: 'number', cell: ({ differing }) => differing },
-          { name: 'Would be refused', kind: 'number', cell: ({ counts }) => counts.reject },
-          { name: 'Examined', kind: 'number', cell: ({ examined }) => examined },
-        ]}
-      />
-    </section>
-  );
-}
-
-export function ShadowMark({ shadow }: { shadow: FlowsAnswer['shadows'][number] }) {
-  if (shadow.unexamined > 0) return <Mark tone="busy">{shadow.unexamined} to examine</Mark>;
-  if (shadow.counts.reject > 0) return <Mark tone="bad">would be refused: {shadow.counts.reject}</Mark>;
-  return shadow.differing > 0 ? (
-    <Mark tone="still">differs in {shadow.differing}</Mark>
-  ) : (
-    <Mark tone="good">nothing differs</Mark>
   );
 }
 

@@ -17,10 +17,6 @@ export function flowPath(flow: string): string {
   return `/flows/${encodeURIComponent(flow)}`;
 }
 
-export function shadowPath(flow: string): string {
-  return `/shadows/${encodeURIComponent(flow)}`;
-}
-
 export function comparisonPath(run: number): string {
   return `/comparisons/${run}`;
 }
