@@ -317,12 +317,36 @@ export async function putIntoSubmission(
   );
 }
 
+/** Moves records from one submission to another, with what is to be sent of them. */
+export async function moveToSubmission(
+  tx: Sql,
+  { intake, from, to }: { intake: string; from: string; to: string },
+  erpKeys: readonly string[],
+): Promise<void> {
+  const moved = [from, to, textArray(erpKeys)];
+  await tx.query(
+    `update bridge.intake_records set submission = $2
+     where intake = $4 and submission = $1 and erp_key = any($3::text[])`,
+    [...moved, intake],
+  );
+  await tx.query(
+    `insert into bridge.intake_attempts (submission, intake, erp_key, change, version)
+     select $2, intake, erp_key, change, version from bridge.intake_attempts
+     where submission = $1 and erp_key = any($3::text[])`,
+    moved,
+  );
+  await tx.query(
+    `update bridge.intake_attempts set outcome = 'released' where submission = $1 and erp_key = any($2::text[])`,
+    [from, textArray(erpKeys)],
+  );
+}
+
 /** Returns the records of a submission, in the order of their numbers: its body is the same at each POST. */
 export async function readSubmitted(
   sql: Sql,
   intake: string,
   submission: string,
-): Promise<(SubmittedRecord & { held: SupplierView | undefined; isDue: boolean; observed: Timestamp | null })[]> {
+): Promise<(SubmittedRecord & { held: SupplierView | undefined })[]> {
   const rows = await sql.query<{
     erpKey: string;
     key: string;
@@ -333,10 +357,9 @@ export async function readSubmitted(
     heldAt: Timestamp | null;
     master: string | null;
     observed: Timestamp | null;
-    isDue: boolean;
   }>(
     `select r.erp_key as "erpKey", r.key, r.version, r.change, r.change_base as base, r.held, r.held_at as "heldAt",
-       m.body as master, m.observed, r.due is not null as "isDue"
+       m.body as master, m.observed
      from ${withMaster} where r.intake = $1 and r.submission = $2 order by r.erp_key`,
     [intake, submission],
   );
