@@ -8,7 +8,6 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { sha256 } from '#platform/sha256.ts';
-import { findErased } from '../erasure/tombstones.ts';
 import { storableText } from '../storable-text.ts';
 import type { SupplierView } from './compare-supplier.ts';
 import { type BadRecord, erpKeyOf } from './read-erp.ts';
@@ -42,14 +41,10 @@ export async function storePage(
   },
 ): Promise<number> {
   const { intake, source, seen, now } = given;
-  const eraser = await findErased(tx, () => given.records.map(({ record }) => JSON.stringify(record)));
   // Oldest change first: of a record that stands twice in a page, the later entry counts.
   const rows = new Map<string, { body: string; matchValues: readonly string[]; fault: string | null }>();
-  for (const { record: read, matchValues: values } of given.records) {
-    const record = eraser ? eraser.takeOutOf(read) : read;
-    const matchValues = eraser ? values.map((value) => eraser.takeOutOfText(value)) : values;
+  for (const { record, matchValues } of given.records)
     rows.set(erpKeyOf(record), { body: stableJson(record), matchValues, fault: null });
-  }
   for (const { erpKey, why, body } of given.bad)
     if (erpKey !== undefined)
       rows.set(erpKey, { body: stableJson(body), matchValues: [], fault: `The ERP's record cannot be read: ${why}` });

@@ -1,5 +1,4 @@
 /** The rows of `bridge.shadow_documents`, and the documents that a shadow has to examine, one operation a function. */
-import { findErased } from '#bridge/erasure/tombstones.ts';
 import { fingerprintOf } from '#bridge/flows/flow-fingerprint.ts';
 import { documentColumns, type FlowDocument } from '#bridge/push/claim/flow-document-store.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
@@ -90,7 +89,7 @@ export async function storeExamined(
   now: Timestamp,
 ): Promise<void> {
   if (examined.length === 0) return;
-  const given = examined.map(({ document, steps, differences, ...one }) => ({
+  const rows = examined.map(({ document, steps, differences, ...one }) => ({
     kind: document.kind,
     key: document.key,
     wanted: document.wanted,
@@ -102,9 +101,6 @@ export async function storeExamined(
     content_hash: one.contentHash,
     changed: one.changed,
   }));
-  // A connector may name somebody in what it says, whom the ERP still knows.
-  const eraser = await findErased(tx, () => given.map((row) => JSON.stringify(row)));
-  const rows = eraser ? given.map((row) => eraser.takeOutOf(row)) : given;
   await tx.query(
     `with e as (
        select * from json_to_recordset($2::json) as e (kind text, key text, wanted bigint, action text, steps text[],
