@@ -218,12 +218,6 @@ export function createProgram(): Command {
     async (options, name) => (await import('./commands/erase-organisation.ts')).runEraseSource(options, name ?? ''),
   ).option('--yes', 'do not ask');
   addBridgeSubcommand(
-    erase,
-    'undo <email>',
-    'let the bridge store an erased person again, when a source or an ERP shows it; brings nothing back',
-    async (options, email) => (await import('./commands/person-data.ts')).runAllowPerson(options, email ?? ''),
-  );
-  addBridgeSubcommand(
     program,
     'operator-token',
     "replace the operator's token of the service, while it runs",

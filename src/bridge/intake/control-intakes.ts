@@ -19,8 +19,7 @@ export async function pauseIntake(database: Database, intake: string, reason: st
 }
 
 /**
- * Ends any pause, and what was waited for. The end of the pause of a first run, or of refused attributes, is the
- * agreement to go on. Archivings need one of their own: it holds for those that wait now.
+ * Ends any pause, and what was waited for. The end of the pause of a first run is the agreement to go on. Archivings need one of their own: it holds for those that wait now.
  */
 export async function resumeIntake(
   database: Database,
@@ -34,7 +33,6 @@ export async function resumeIntake(
       [intake],
     );
     if (!before) throw unknownIntake(intake);
-    if (before.kind === 'attributes') await retryRefused(tx, intake, now);
     await tx.query(
       `update bridge.intakes
        set paused_kind = null, paused_reason = null, paused_at = null, next_send = null, send_failures = 0,
@@ -45,19 +43,6 @@ export async function resumeIntake(
       [intake, now, before.kind ?? '', agreeToArchive],
     );
   });
-}
-
-/** The suppliers that tried the attributes try them again. */
-async function retryRefused(tx: Sql, intake: string, now: Timestamp): Promise<void> {
-  await tx.query(
-    `update bridge.intake_records r
-     set due = $2, waiting_since = coalesce(r.waiting_since, $2), action = null, dead_since = null,
-       error_type = null, last_error = null
-     where r.intake = $1 and r.dead_since is not null and exists (
-       select from bridge.intake_attempts a join bridge.intake_submissions s on s.id = a.submission
-       where a.intake = $1 and a.erp_key = r.erp_key and s.canary and a.outcome = 'refused')`,
-    [intake, now],
-  );
 }
 
 export interface IntakeReplay {

@@ -14,9 +14,8 @@ import type { IntakeSettings } from './intake-settings.ts';
  * - `first-run`: the service has suppliers already, and no person has agreed to the first submission.
  * - `archives`: more suppliers are to be archived at once than the settings allow.
  * - `withdrawals`: more requisitions are missing in the ERP at once than the settings allow.
- * - `attributes`: the service refused the first supplier with attributes that it has not shown before.
  */
-export type IntakePause = 'operator' | 'auth' | 'config' | 'first-run' | 'archives' | 'withdrawals' | 'attributes';
+export type IntakePause = 'operator' | 'auth' | 'config' | 'first-run' | 'archives' | 'withdrawals';
 
 export interface IntakeState {
   readonly checkpoint: string | null;
@@ -29,7 +28,6 @@ export interface IntakeState {
   readonly begun: Timestamp | null;
   readonly nextSend: Timestamp | null;
   readonly sendFailures: number;
-  readonly packMax: number | null;
   readonly pausedKind: IntakePause | null;
   readonly archivesAgreed: Timestamp | null;
   /** When the source's supplier list was last read to its end. */
@@ -52,7 +50,7 @@ export async function readIntake(sql: Sql, intake: IntakeSettings): Promise<Inta
   const [state] = await sql.query<IntakeState>(
     `select i.checkpoint, i.next_read as "nextRead", i.last_read as "lastRead", i.read_failures as "readFailures",
        i.full_began as "fullBegan", i.last_full as "lastFull", i.compared_list as "comparedList", i.begun,
-       i.next_send as "nextSend", i.send_failures as "sendFailures", i.pack_max as "packMax", i.paused_kind as "pausedKind",
+       i.next_send as "nextSend", i.send_failures as "sendFailures", i.paused_kind as "pausedKind",
        i.archives_agreed as "archivesAgreed", l.last_pull as "listPulled"
      from bridge.intakes i left join bridge.supplier_lists l on l.source = i.source
      where i.name = $1 and i.configured and i.fingerprint = $2`,
@@ -73,7 +71,7 @@ const dueOf = {
                     and r.dead_since is null)
     or i.paused_kind is null and coalesce(i.next_send, $3) <= $3 and i.last_read is not null
       and l.last_pull is not null
-      and (select count(*) < ${openMost} and count(*) filter (where s.canary or s.state <> 'sent') = 0
+      and (select count(*) < ${openMost} and count(*) filter (where s.state <> 'sent') = 0
            from bridge.intake_submissions s
            where s.intake = i.name and s.state in ('intent', 'sent', 'uncertain'))
       and exists (select from bridge.intake_records r
@@ -182,14 +180,6 @@ export async function noteSent(tx: Sql, intake: string): Promise<void> {
      where name = $1 and (send_error is not null or next_send is not null)`,
     [intake],
   );
-}
-
-/** Stores how many suppliers the next submission has at most; null: as many as set. */
-export async function storePackMax(tx: Sql, intake: string, packMax: number | null): Promise<void> {
-  await tx.query('update bridge.intakes set pack_max = $2 where name = $1 and pack_max is distinct from $2', [
-    intake,
-    packMax,
-  ]);
 }
 
 /** Allows the first submission. */

@@ -8,7 +8,6 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { sha256 } from '#platform/sha256.ts';
-import { findErased } from '../erasure/tombstones.ts';
 import { storableText } from '../storable-text.ts';
 import type { SupplierView } from './compare-supplier.ts';
 import { type BadRecord, erpKeyOf } from './read-erp.ts';
@@ -42,14 +41,10 @@ export async function storePage(
   },
 ): Promise<number> {
   const { intake, source, seen, now } = given;
-  const eraser = await findErased(tx, () => given.records.map(({ record }) => JSON.stringify(record)));
   // Oldest change first: of a record that stands twice in a page, the later entry counts.
   const rows = new Map<string, { body: string; matchValues: readonly string[]; fault: string | null }>();
-  for (const { record: read, matchValues: values } of given.records) {
-    const record = eraser ? eraser.takeOutOf(read) : read;
-    const matchValues = eraser ? values.map((value) => eraser.takeOutOfText(value)) : values;
+  for (const { record, matchValues } of given.records)
     rows.set(erpKeyOf(record), { body: stableJson(record), matchValues, fault: null });
-  }
   for (const { erpKey, why, body } of given.bad)
     if (erpKey !== undefined)
       rows.set(erpKey, { body: stableJson(body), matchValues: [], fault: `The ERP's record cannot be read: ${why}` });
@@ -317,12 +312,36 @@ export async function putIntoSubmission(
   );
 }
 
+/** Moves records from one submission to another, with what is to be sent of them. */
+export async function moveToSubmission(
+  tx: Sql,
+  { intake, from, to }: { intake: string; from: string; to: string },
+  erpKeys: readonly string[],
+): Promise<void> {
+  const moved = [from, to, textArray(erpKeys)];
+  await tx.query(
+    `update bridge.intake_records set submission = $2
+     where intake = $4 and submission = $1 and erp_key = any($3::text[])`,
+    [...moved, intake],
+  );
+  await tx.query(
+    `insert into bridge.intake_attempts (submission, intake, erp_key, change, version)
+     select $2, intake, erp_key, change, version from bridge.intake_attempts
+     where submission = $1 and erp_key = any($3::text[])`,
+    moved,
+  );
+  await tx.query(
+    `update bridge.intake_attempts set outcome = 'released' where submission = $1 and erp_key = any($2::text[])`,
+    [from, textArray(erpKeys)],
+  );
+}
+
 /** Returns the records of a submission, in the order of their numbers: its body is the same at each POST. */
 export async function readSubmitted(
   sql: Sql,
   intake: string,
   submission: string,
-): Promise<(SubmittedRecord & { held: SupplierView | undefined; isDue: boolean; observed: Timestamp | null })[]> {
+): Promise<(SubmittedRecord & { held: SupplierView | undefined })[]> {
   const rows = await sql.query<{
     erpKey: string;
     key: string;
@@ -333,10 +352,9 @@ export async function readSubmitted(
     heldAt: Timestamp | null;
     master: string | null;
     observed: Timestamp | null;
-    isDue: boolean;
   }>(
     `select r.erp_key as "erpKey", r.key, r.version, r.change, r.change_base as base, r.held, r.held_at as "heldAt",
-       m.body as master, m.observed, r.due is not null as "isDue"
+       m.body as master, m.observed
      from ${withMaster} where r.intake = $1 and r.submission = $2 order by r.erp_key`,
     [intake, submission],
   );

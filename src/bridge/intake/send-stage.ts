@@ -11,17 +11,18 @@
  *     12:00:05  look     7c.. is processed: 998 taken, 2 refused: two dead letters with the service's words
  *
  *     killed before the intent    nothing was committed
- *     killed before the id        S1 stands; once its POST can no longer run, the service's list of submissions is
- *                                 searched for one that names the same suppliers (`look-stage.ts`)
+ *     killed before the id        S1 stands; once its POST can no longer run, it is made again under the key S1
+ *                                 (`look-stage.ts`)
  *     killed after the id         the next process looks at 7c..
+ *     S1 is refused as a whole    S3 and S4 carry one half of its suppliers each, until a single one is refused
  */
 import { randomUUID } from 'node:crypto';
 import type { SupplierChange } from '#contract/supplier.ts';
-import { timestampFromMs } from '#contract/timestamp.ts';
+import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { retrySchedules, retryWaitMs } from '../retry-schedules.ts';
-import { unseenAttributes } from './attributes.ts';
+import { storableText } from '../storable-text.ts';
 import { compareRecords, storeComparison } from './compare-stage.ts';
 import { guardArchives } from './guard-archives.ts';
 import type { IntakeWork } from './intake-deps.ts';
@@ -33,11 +34,11 @@ import {
   pauseIntakeFor,
   readIntake,
   storeBegun,
-  storePackMax,
 } from './intake-store.ts';
 import { type Posted, postSubmission } from './post-submission.ts';
 import {
   type IntakeAction,
+  moveToSubmission,
   putIntoSubmission,
   readSubmitted,
   readToSend,
@@ -48,14 +49,18 @@ import { endSubmission, insertSubmission, readOpenSubmissions, storeSent, storeU
 
 /** A body of the API has at most 10 MB. */
 const bodyBytesMax = 8_000_000;
-/** How many suppliers try attributes that the source has not shown yet. */
-const canariesMost = 20;
 /** After the end of a POST the source may still be working on it. */
 export const lateEffectMs = 10_000;
+/** After so many POSTs without an answer a submission is divided: one of its suppliers may be what the source fails at. */
+const postsMost = 3;
+/** So long a single supplier waits at which the source fails, and lets the others pass. */
+const failedAloneMs = 10 * 60_000;
 
 interface Pack {
   readonly id: string;
   readonly records: readonly SubmittedRecord[];
+  /** This POST among those of the submission. */
+  readonly posts: number;
 }
 
 /** Sends until nothing is left to send, or nothing more may be sent now. Rejects with LeaseLost. */
@@ -71,50 +76,79 @@ export async function sendStage(work: IntakeWork): Promise<void> {
 }
 
 /** Makes the POST of a submission whose intent is committed. Returns whether the next one may be sent. */
-export async function sendPack(work: IntakeWork, { id, records }: Pack): Promise<boolean> {
+export async function sendPack(work: IntakeWork, pack: Pack): Promise<boolean> {
   const { client, lease, signal } = work;
-  const changes = records.map(({ change }) => change);
-  const posted = await lease.during((lost) => postSubmission(client, changes, id, AbortSignal.any([signal, lost])));
-  return settlePosted(work, { id, records }, posted);
+  const changes = pack.records.map(({ change }) => change);
+  const posted = await lease.during((lost) =>
+    postSubmission(client, changes, pack.id, AbortSignal.any([signal, lost])),
+  );
+  return settlePosted(work, pack, posted);
 }
 
 async function settlePosted(work: IntakeWork, pack: Pack, posted: Posted): Promise<boolean> {
   const { intake, lease, clock, log } = work;
   const nowMs = clock.nowMs();
-  const now = timestampFromMs(nowMs);
   if (posted.is === 'taken') {
     const look = timestampFromMs(nowMs + retryWaitMs(retrySchedules.submissionLook, 0));
     await lease.transaction(async (tx) => {
       await storeSent(tx, pack.id, posted.uuid, look);
       await noteSent(tx, intake.name);
-      await growPack(tx, work);
     });
     return true;
   }
   log.warn({ intake: intake.name, submission: pack.id, end: posted.is }, posted.why);
-  if (posted.is === 'uncertain') {
-    await lease.transaction((tx) => storeUncertain(tx, pack.id, posted.why, timestampFromMs(nowMs + lateEffectMs)));
-    return false;
+  if (posted.is === 'refused') {
+    await lease.transaction((tx) =>
+      pack.records.length > 1
+        ? divide(tx, work, pack, posted.why)
+        : release(tx, work, pack.id, { why: posted.why, refused: true }),
+    );
+    return true;
   }
+  const floorMs = posted.is === 'uncertain' ? lateEffectMs : posted.waitMs;
   await lease.transaction(async (tx) => {
-    const state = await readIntake(tx, intake);
-    const onlyOne = posted.is === 'refused' && pack.records.length === 1;
-    await release(tx, work, pack.id, { why: posted.why, refused: onlyOne });
-    if (posted.is === 'refused') {
-      if (!onlyOne) await storePackMax(tx, intake.name, Math.ceil(pack.records.length / 2));
-      return;
-    }
-    if (posted.is === 'not-taken' && posted.pause)
-      await pauseIntakeFor(tx, intake.name, { kind: posted.pause, reason: posted.why }, now);
-    const failures = state?.sendFailures ?? 0;
-    const waitMs =
-      posted.is === 'limited'
-        ? posted.waitMs
-        : retryWaitMs(retrySchedules.submission, failures, { floorMs: posted.waitMs });
+    const failures = (await readIntake(tx, intake))?.sendFailures ?? 0;
+    const waitMs = posted.is === 'limited' ? floorMs : retryWaitMs(retrySchedules.submission, failures, { floorMs });
     const until = timestampFromMs(nowMs + waitMs);
+    if (posted.is === 'not-taken' && posted.pause)
+      await pauseIntakeFor(tx, intake.name, { kind: posted.pause, reason: posted.why }, timestampNow(clock));
     await holdSending(tx, intake.name, { until, error: posted.why, failed: posted.is !== 'limited' });
+    if (posted.is === 'uncertain' && pack.posts >= postsMost) await giveUp(tx, work, pack, posted.why);
+    // That this POST did nothing says nothing of the one before.
+    else if (posted.is === 'uncertain' || pack.posts > 1) await storeUncertain(tx, pack.id, posted.why, until);
+    else await release(tx, work, pack.id, { why: posted.why, refused: false });
   });
-  return posted.is === 'refused';
+  return false;
+}
+
+/** The source has failed at this submission several times. */
+async function giveUp(tx: Sql, work: IntakeWork, pack: Pack, why: string): Promise<void> {
+  const { intake, clock } = work;
+  if (pack.records.length > 1) return divide(tx, work, pack, why);
+  await release(tx, work, pack.id, { why, refused: false, mayHaveArrived: true });
+  await tx.query('update bridge.intake_records set due = $3, last_error = $4 where intake = $1 and erp_key = any($2)', [
+    intake.name,
+    pack.records.map(({ erpKey }) => erpKey),
+    timestampFromMs(clock.nowMs() + failedAloneMs),
+    storableText(why),
+  ]);
+}
+
+/** Puts the records of a submission into two new ones, which are sent at their next look. */
+async function divide(tx: Sql, { intake, source, clock }: IntakeWork, { id, records }: Pack, why: string) {
+  const now = timestampNow(clock);
+  const middle = Math.ceil(records.length / 2);
+  for (const half of [records.slice(0, middle), records.slice(middle)]) {
+    const suppliers = half.length;
+    const of = { id: randomUUID(), intake: intake.name, source: source.name, suppliers, now };
+    await insertSubmission(tx, { ...of, posts: 0, ends: now, nextLook: now });
+    await moveToSubmission(
+      tx,
+      { intake: intake.name, from: id, to: of.id },
+      half.map(({ erpKey }) => erpKey),
+    );
+  }
+  await endSubmission(tx, id, { state: 'released', refused: 0, error: why, now });
 }
 
 /** Ends a submission that did not take effect, as far as can be known: its records wait again, or are refused. */
@@ -141,13 +175,6 @@ export async function release(
   await endSubmission(tx, id, { state: 'released', refused: refused ? records.length : 0, error: why, now });
 }
 
-async function growPack(tx: Sql, { intake }: IntakeWork): Promise<void> {
-  const state = await readIntake(tx, intake);
-  if (!state?.packMax) return;
-  const grown = state.packMax * 2;
-  await storePackMax(tx, intake.name, grown >= intake.submission_max ? null : grown);
-}
-
 /** Returns the next submission, its intent written; undefined when nothing is or may be sent. */
 async function nextPack(tx: Sql, work: IntakeWork): Promise<Pack | 'again' | undefined> {
   const { intake, source, clock } = work;
@@ -155,7 +182,7 @@ async function nextPack(tx: Sql, work: IntakeWork): Promise<Pack | 'again' | und
   const state = await readIntake(tx, intake);
   if (!state || !maySend(state, now)) return undefined;
   const open = await readOpenSubmissions(tx, intake.name);
-  if (open.length >= openMost || open.some(({ canary, state: is }) => canary || is !== 'sent')) return undefined;
+  if (open.length >= openMost || open.some(({ state: is }) => is !== 'sent')) return undefined;
   const waiting = await countToSend(tx, intake.name);
   if (waiting.total === 0) return undefined;
   if (state.begun === null && !(await begins(tx, work, waiting))) return undefined;
@@ -168,8 +195,7 @@ async function nextPack(tx: Sql, work: IntakeWork): Promise<Pack | 'again' | und
     }
     actions.push('archive');
   }
-  const most = Math.min(intake.submission_max, state.packMax ?? intake.submission_max);
-  const compared = await compareRecords(tx, work, await readToSend(tx, intake.name, actions, most));
+  const compared = await compareRecords(tx, work, await readToSend(tx, intake.name, actions, intake.submission_max));
   const stale = compared.filter(({ compared: { is } }) => is !== 'differs');
   await storeComparison(tx, work, stale);
   const ready = compared.flatMap(({ row, change, wanted, compared: result }): SubmittedRecord[] =>
@@ -178,22 +204,25 @@ async function nextPack(tx: Sql, work: IntakeWork): Promise<Pack | 'again' | und
       : [],
   );
   if (ready.length === 0) return stale.length > 0 ? 'again' : undefined;
-  const chosen = await withCanaries(tx, source.name, ready);
-  const records = fitting(chosen.records).sort((a, b) => (a.erpKey < b.erpKey ? -1 : 1));
+  const records = fitting(ready).sort((a, b) => (a.erpKey < b.erpKey ? -1 : 1));
   const id = randomUUID();
-  const endsMs = clock.nowMs() + source.timeout_seconds * 1000;
   await insertSubmission(tx, {
     id,
     intake: intake.name,
     source: source.name,
-    canary: chosen.canary,
     suppliers: records.length,
+    posts: 1,
     now,
-    ends: timestampFromMs(endsMs),
-    nextLook: timestampFromMs(endsMs + lateEffectMs),
+    ...endsOf(clock.nowMs(), source.timeout_seconds),
   });
   await putIntoSubmission(tx, intake.name, id, records);
-  return { id, records };
+  return { id, records, posts: 1 };
+}
+
+/** When a POST that begins now has ended, and when it can no longer take effect. */
+export function endsOf(nowMs: number, timeoutSeconds: number): { ends: Timestamp; nextLook: Timestamp } {
+  const endsMs = nowMs + timeoutSeconds * 1000;
+  return { ends: timestampFromMs(endsMs), nextLook: timestampFromMs(endsMs + lateEffectMs) };
 }
 
 function maySend(state: IntakeState, now: string): boolean {
@@ -235,25 +264,6 @@ async function begins(tx: Sql, { intake, clock }: IntakeWork, waiting: Waiting):
     `If that is right: bridge resume ${intake.name}`;
   await pauseIntakeFor(tx, intake.name, { kind: 'first-run', reason }, now);
   return false;
-}
-
-/**
- * When some carry attributes that the source has not shown yet, only the first of these go: were such an attribute
- * unknown there, it would otherwise be found out by a thousand refusals.
- */
-async function withCanaries(tx: Sql, source: string, ready: readonly SubmittedRecord[]) {
-  const names = new Set(ready.flatMap(({ change }) => Object.keys(change.fields ?? {})));
-  const unseen = new Set(await unseenAttributes(tx, source, [...names]));
-  if (unseen.size === 0) return { records: ready, canary: false };
-  const canaries: SubmittedRecord[] = [];
-  for (const record of ready) {
-    const carried = Object.keys(record.change.fields ?? {}).filter((name) => unseen.has(name));
-    if (carried.length === 0) continue;
-    canaries.push(record);
-    for (const name of carried) unseen.delete(name);
-    if (unseen.size === 0 || canaries.length === canariesMost) break;
-  }
-  return { records: canaries, canary: true };
 }
 
 /** As many records, from the first on, as fit into a body. One always fits: the API bounds its size. */

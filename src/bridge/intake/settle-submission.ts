@@ -1,9 +1,7 @@
 /** Writes down what became of a submission that the source has processed, supplier by supplier. */
 import { timestampNow } from '#platform/clock.ts';
-import { learnAttributes } from './attributes.ts';
 import { withChange } from './compare-supplier.ts';
 import type { IntakeWork } from './intake-deps.ts';
-import { pauseIntakeFor } from './intake-store.ts';
 import { readSubmitted, type SettledRecord, settleRecords } from './record-store.ts';
 import { endSubmission, type OpenSubmission } from './submission-store.ts';
 
@@ -15,7 +13,7 @@ interface Processed {
 
 /** Settles all records of the submission in one transaction. Rejects with LeaseLost. */
 export async function settleSubmission(work: IntakeWork, submission: OpenSubmission, answer: Processed): Promise<void> {
-  const { intake, source, lease, clock, log } = work;
+  const { intake, lease, clock, log } = work;
   const errors = new Map(Object.entries(answer.state_errors ?? {}));
   const refused: string[] = [];
   await lease.transaction(async (tx) => {
@@ -38,21 +36,7 @@ export async function settleSubmission(work: IntakeWork, submission: OpenSubmiss
     });
     await settleRecords(tx, { intake: intake.name, submission: submission.id }, settled, now);
     await endSubmission(tx, submission.id, { state: 'processed', refused: refused.length, error: null, now });
-    const taken = new Set(settled.filter(({ outcome }) => outcome === 'taken').map(({ erpKey }) => erpKey));
-    const attributes = records
-      .filter(({ erpKey }) => taken.has(erpKey))
-      .flatMap(({ change }) => Object.keys(change.fields ?? {}));
-    await learnAttributes(tx, source.name, [...new Set(attributes)].sort());
-    const [words] = refused;
-    if (submission.canary && words !== undefined) {
-      const carried = new Set(records.flatMap(({ change }) => Object.keys(change.fields ?? {})));
-      const reason =
-        `the service refused the first supplier with attributes that it has not shown before ` +
-        `(${[...carried].sort().join(', ')}): ${words}. Create them there, or change the mapping; ` +
-        `then: bridge resume ${intake.name}`;
-      await pauseIntakeFor(tx, intake.name, { kind: 'attributes', reason }, now);
-    }
-    work.count('taken', taken.size);
+    work.count('taken', records.length - refused.length);
     work.count('refused', refused.length);
   });
   if (refused.length > 0)

@@ -6,7 +6,6 @@ import { storableText } from '../storable-text.ts';
 export interface OpenSubmission {
   readonly id: string;
   readonly state: 'intent' | 'sent' | 'uncertain';
-  readonly canary: boolean;
   readonly suppliers: number;
   readonly created: Timestamp;
   readonly ends: Timestamp;
@@ -16,7 +15,7 @@ export interface OpenSubmission {
   readonly nextLook: Timestamp;
 }
 
-const columns = 'id, state, canary, suppliers, created, ends, posts, uuid, looks, next_look as "nextLook"';
+const columns = 'id, state, suppliers, created, ends, posts, uuid, looks, next_look as "nextLook"';
 
 /** Returns the submissions that have not ended, the oldest first. */
 export async function readOpenSubmissions(sql: Sql, intake: string): Promise<OpenSubmission[]> {
@@ -27,29 +26,29 @@ export async function readOpenSubmissions(sql: Sql, intake: string): Promise<Ope
   );
 }
 
-/** Commits the intent: this POST is about to be made, and ends at `ends` at the latest. */
+/** Commits the intent: a POST is about to be made, the one of this number, and ends at `ends` at the latest. */
 export async function insertSubmission(
   tx: Sql,
   intent: {
     id: string;
     intake: string;
     source: string;
-    canary: boolean;
     suppliers: number;
+    posts: number;
     now: Timestamp;
     ends: Timestamp;
     nextLook: Timestamp;
   },
 ): Promise<void> {
-  const { id, intake, source, canary, suppliers, now, ends, nextLook } = intent;
+  const { id, intake, source, suppliers, posts, now, ends, nextLook } = intent;
   await tx.query(
-    `insert into bridge.intake_submissions (id, intake, source, state, canary, suppliers, created, ends, next_look)
+    `insert into bridge.intake_submissions (id, intake, source, state, suppliers, posts, created, ends, next_look)
      values ($1, $2, $3, 'intent', $4, $5, $6, $7, $8)`,
-    [id, intake, source, canary, suppliers, now, ends, nextLook],
+    [id, intake, source, suppliers, posts, now, ends, nextLook],
   );
 }
 
-/** Commits the intent to make the POST of a submission again, after it was found nowhere. */
+/** Commits the intent to make the POST of a submission again. */
 export async function repeatIntent(
   tx: Sql,
   id: string,
@@ -99,22 +98,4 @@ export async function endSubmission(
      set state = $2, refused = $3, last_error = $4, ended = $5, next_look = null where id = $1`,
     [id, end.state, end.refused, end.error === null ? null : storableText(end.error), end.now],
   );
-}
-
-/** Returns those of the source's ids of submissions that are known here. */
-export async function knownSubmissions(sql: Sql, source: string, uuids: readonly string[]): Promise<Set<string>> {
-  const rows = await sql.query<{ uuid: string }>(
-    'select uuid from bridge.intake_submissions where source = $1 and uuid = any($2)',
-    [source, uuids],
-  );
-  return new Set(rows.map(({ uuid }) => uuid));
-}
-
-/** Returns the source's id of the newest submission that it has named an id of; undefined where there is none. */
-export async function lastSubmitted(sql: Sql, source: string): Promise<string | undefined> {
-  const [row] = await sql.query<{ uuid: string }>(
-    'select uuid from bridge.intake_submissions where source = $1 and uuid is not null order by created desc limit 1',
-    [source],
-  );
-  return row?.uuid;
 }

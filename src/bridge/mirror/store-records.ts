@@ -10,7 +10,6 @@ import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { documentKeysOf, namesAny } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents, readWantedKinds } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
-import { eraserFor, isAnyErased, versionsWithout } from '../erasure/tombstones.ts';
 import { createKnownSuppliers, type KnownSuppliers, readSupplierMark } from '../history/known-suppliers.ts';
 import { addEvents, eventOf, eventsWithoutName, noteSubjects } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
@@ -61,7 +60,6 @@ export interface StoreOptions {
  * Stores a page in the caller's transaction. A version that the mirror holds already changes nothing. An older version
  * is not stored but returned, unless `believeOlder` is set. Of two versions with the same stamp and different contents,
  * the one that was read last counts. A record that was missing or gone is restored when its version is shown again.
- * Erased persons are taken out.
  * Throws AppError `invalid` when a record has no id, or a time that cannot be read: such a record can neither be stored
  * nor skipped, so the feed waits until an operator acts.
  */
@@ -89,18 +87,15 @@ export async function sendRecords(
   }
   const isOfEvents = feeds[feed].event === 'id';
   // The versions are made while the database looks for what it holds of them.
-  const [, shownBefore, kinds, mark, isAny, shown] = await Promise.all([
+  const [, held, kinds, mark, shown] = await Promise.all([
     lockSources(tx, [source]),
     readHeld(tx, source, feed, ids),
     readWantedKinds(tx, source),
     isOfEvents ? readSupplierMark(tx, source) : null,
-    isAnyErased(tx),
     preparing,
   ]);
   const stamps = shown.map(({ modified }) => modified);
-  const newest = newestVersions(shown);
-  const { versions, held } = await withoutErased(tx, { source, feed, held: shownBefore, isAny }, newest);
-  const { changed, restored, older } = compare(versions, held, options.believeOlder ?? false);
+  const { changed, restored, older } = compare(newestVersions(shown), held, options.believeOlder ?? false);
   if (restored.length > 0) await restore(tx, source, feed, restored);
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
   const keeping = keepHistory(tx, source, feed, replaced, now);
@@ -153,29 +148,6 @@ export async function sendRecords(
   const changedWithoutTime = touched.filter(({ modified }) => modified === withoutTime).length;
   const changedRecords = changed.map(({ record }) => record);
   return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older, written };
-}
-
-/**
- * The versions without erased persons, and what is held of them. One that is held as it is shown stays so: it names nobody,
- * or an erasure is on its way to it, which also keeps the ledger in step.
- */
-async function withoutErased(
-  tx: Sql,
-  given: { source: string; feed: FeedName; held: ReadonlyMap<string, Held>; isAny: boolean },
-  versions: readonly Version[],
-) {
-  const { source, feed, held, isAny } = given;
-  if (!isAny) return { versions, held };
-  const { same = [], differing = [] } = Object.groupBy(versions, ({ recordId, hash }) =>
-    held.get(recordId)?.content_hash.equals(hash) ? 'same' : 'differing',
-  );
-  const eraser = await eraserFor(
-    tx,
-    differing.map(({ body }) => body),
-  );
-  if (!eraser) return { versions, held };
-  const rest = newestVersions([...same, ...versionsWithout(eraser, differing, feed)]);
-  return { versions: rest, held: await readHeld(tx, source, feed, idsOf(rest)) };
 }
 
 interface Comparison {

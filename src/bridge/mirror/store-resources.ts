@@ -1,7 +1,7 @@
 /**
  * Objects that have no feed of their own: the entries of the supplier list, and the related objects that feed pages
  * include. Most of them have no time of change, so of two answers the one that was requested later counts. A question
- * has a time, so there the newer version counts. An unchanged object is not written again. Erased persons are taken out.
+ * has a time, so there the newer version counts. An unchanged object is not written again.
  * The documents that depend on a changed object are marked as due in the same transaction.
  */
 import { z } from 'zod';
@@ -13,7 +13,6 @@ import { sha256 } from '#platform/sha256.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
-import { eraserFor, isAnyErased } from '../erasure/tombstones.ts';
 import { type NamedSubject, noteSubjects, subjectsOfEvent, subjectsOfSupplier } from '../history/subjects.ts';
 import { isStorable } from '../storable-text.ts';
 
@@ -96,16 +95,11 @@ const nothingSent: SentNameless = { changed: 0, unreadable: 0, subjects: [], wri
 async function sendNameless(tx: Sql, given: ResourcesToStore): Promise<SentNameless> {
   const { source, kind, objects, observed, now, pull } = given;
   const read = objects.map((object) => resourceOf(kind, object));
-  const newest = newestResources(kind, read);
+  const resources = newestResources(kind, read);
   const unreadable = read.filter((resource) => resource === undefined).length;
   const nothing = { ...nothingSent, unreadable };
-  if (newest.length === 0) return nothing;
-  const [, shownBefore, isAny] = await Promise.all([
-    lockSources(tx, [source]),
-    readHeld(tx, source, kind, newest),
-    isAnyErased(tx),
-  ]);
-  const { resources, held } = await withoutErased(tx, { source, kind, held: shownBefore, isAny }, newest);
+  if (resources.length === 0) return nothing;
+  const [, held] = await Promise.all([lockSources(tx, [source]), readHeld(tx, source, kind, resources)]);
   const confirmed: Resource[] = [];
   const differing: Resource[] = [];
   for (const resource of resources) {
@@ -143,32 +137,6 @@ async function sendNameless(tx: Sql, given: ResourcesToStore): Promise<SentNamel
   ]);
   const subjects = changed.flatMap(({ object }) => namedBy[kind](object));
   return { changed: changed.length, unreadable, subjects, written };
-}
-
-/**
- * The objects without erased persons, and what is held of them. One that is held as it is shown stays so: it names nobody,
- * or an erasure is on its way to it, which also keeps the ledger in step.
- */
-async function withoutErased(
-  tx: Sql,
-  given: { source: string; kind: ResourceKind; held: ReadonlyMap<string, Held>; isAny: boolean },
-  resources: readonly Resource[],
-) {
-  const { source, kind, held, isAny } = given;
-  if (!isAny) return { resources, held };
-  const { same = [], differing = [] } = Object.groupBy(resources, ({ id, hash: shown }) =>
-    held.get(id)?.content_hash.equals(shown) ? 'same' : 'differing',
-  );
-  const eraser = await eraserFor(
-    tx,
-    differing.map(({ body }) => body),
-  );
-  if (!eraser) return { resources, held };
-  const without = differing.map((resource) =>
-    eraser.isIn(resource.body) ? resourceOf(kind, eraser.takeOutOf(resource.object)) : resource,
-  );
-  const rest = newestResources(kind, [...same, ...without]);
-  return { resources: rest, held: await readHeld(tx, source, kind, rest) };
 }
 
 /** The events and suppliers whose names an object shows. */

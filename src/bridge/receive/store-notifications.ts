@@ -7,7 +7,6 @@ import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { textArray, timeArray, utf8Array } from '#platform/database/binary-array.ts';
 import type { Database } from '#platform/database/database.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
-import { findErased } from '../erasure/tombstones.ts';
 
 export interface ReceivedNotification {
   source: string;
@@ -21,19 +20,10 @@ export interface ReceivedNotification {
   trace?: string | undefined;
 }
 
-const intoInbox = `insert into bridge.inbox (source, trigger, feed, body, received)
-   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])`;
-const tracedIntoInbox = `insert into bridge.inbox (source, trigger, feed, body, received, trace)
-   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`;
-
-/** Inserts nothing when a person was erased: the texts have to be looked at first. */
-const unlessErased = (statement: string) =>
-  prepared(`${statement} where not exists (select from bridge.erased_persons)`);
-
-const statements = {
-  plain: { insert: prepared(intoInbox), unlessErased: unlessErased(intoInbox) },
-  traced: { insert: prepared(tracedIntoInbox), unlessErased: unlessErased(tracedIntoInbox) },
-};
+const intoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, body, received)
+   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])`);
+const tracedIntoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, body, received, trace)
+   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`);
 
 /**
  * A sender waits some ten seconds for its answer. A database, or a pooler before it, that hangs without breaking the
@@ -42,7 +32,7 @@ const statements = {
 const storeWithinMs = 7_000;
 
 /**
- * Stores notifications, one at least, in one statement, hence one commit, without erased persons. Rejects when the database
+ * Stores notifications, one at least, in one statement, hence one commit. Rejects when the database
  * does not take them in time: they may be stored all the same.
  */
 export async function storeNotifications(
@@ -50,16 +40,8 @@ export async function storeNotifications(
   notifications: readonly ReceivedNotification[],
 ): Promise<void> {
   const isTraced = notifications.some(({ trace }) => trace !== undefined);
-  const { insert, unlessErased: insertUnlessErased } = statements[isTraced ? 'traced' : 'plain'];
-  // To ask in the same statement whether one was erased would make it take half as long again.
   const limits = { withinMs: storeWithinMs };
-  const stored = await database.execute(insertUnlessErased, paramsOf(notifications, isTraced), limits);
-  if (stored > 0) return;
-  const eraser = await findErased(database, () => notifications.map(({ body }) => body.toString()));
-  const withoutErased = (body: Buffer) =>
-    eraser?.isIn(body.toString()) ? Buffer.from(JSON.stringify(eraser.takeOutOf(JSON.parse(body.toString())))) : body;
-  const without = notifications.map(({ body, ...rest }) => ({ ...rest, body: withoutErased(body) }));
-  await database.execute(insert, paramsOf(without, isTraced), limits);
+  await database.execute(isTraced ? tracedIntoInbox : intoInbox, paramsOf(notifications, isTraced), limits);
 }
 
 function paramsOf(notifications: readonly ReceivedNotification[], isTraced: boolean): unknown[] {

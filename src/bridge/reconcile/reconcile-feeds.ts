@@ -15,7 +15,6 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
-import { findErased, versionsWithout } from '../erasure/tombstones.ts';
 import { versionsOf } from '../mirror/read-version.ts';
 import { createFeedReader } from '../pull/feed/feed-reader.ts';
 import { emptyPagesOf, scanFeed } from '../pull/windows/scan-feed.ts';
@@ -127,20 +126,15 @@ async function compareFeed(
     emptyPages: emptyPagesOf(source),
     clock,
   };
-  let shown = new Map<string, ShownRecord>();
+  let shown = new Map<string, HashedRecord>();
   for await (const { records, complete } of scanFeed(scan, { from: position ?? undefined, to: upper })) {
     signal.throwIfAborted();
     const versions = versionsOf(
       records.map(({ record }) => record),
       feed,
     );
-    // The mirror has none of them: a source that goes on to show one is no difference.
-    const eraser = await findErased(database, () => versions.map(({ body }) => body));
-    const kept = eraser ? versionsWithout(eraser, versions, feed) : versions;
-    for (const [index, { recordId, modified, hash }] of kept.entries()) {
-      const asShown = eraser && versions[index]?.hash.toString('hex');
-      shown.set(recordId, { recordId, modified, hash: hash.toString('hex'), asShown });
-    }
+    for (const { recordId, modified, hash } of versions)
+      shown.set(recordId, { recordId, modified, hash: hash.toString('hex') });
     if (!complete) continue;
     const within = [...shown.values()].filter(
       ({ modified }) => modified <= complete.to && (complete.after === undefined || modified > complete.after),
@@ -163,25 +157,15 @@ async function compareFeed(
   }
 }
 
-/** A record of the source: its hash without erased persons and, on a page that has one, as the source shows it. */
-interface ShownRecord extends HashedRecord {
-  readonly asShown: string | undefined;
-}
-
 type ComparedWindow = Pick<ComparedFeedWindow, 'source' | 'mirror' | 'findings'>;
 
 /** `held` are the mirror's records of the window, and those that the source shows in it, wherever the mirror has them. */
 function compareWindow(
-  given: readonly ShownRecord[],
+  shown: readonly HashedRecord[],
   held: readonly HashedRecord[],
   { after, to }: { after: Timestamp | undefined; to: Timestamp },
 ): ComparedWindow {
   const heldById = new Map(held.map((record) => [record.recordId, record]));
-  // While an erasure is under way, the mirror has records as they are shown that the erasure has not come to yet.
-  const shown = given.map(({ recordId, modified, hash, asShown }): HashedRecord => {
-    const isAsShown = asShown !== undefined && heldById.get(recordId)?.hash === asShown;
-    return { recordId, modified, hash: isAsShown ? asShown : hash };
-  });
   const inWindow = held.filter(({ modified }) => modified <= to && (after === undefined || modified > after));
   const shownIds = new Set(shown.map(({ recordId }) => recordId));
   const findings: FeedFinding[] = [

@@ -7,7 +7,6 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
-import { findErased } from '../erasure/tombstones.ts';
 import { storableText } from '../storable-text.ts';
 import { type FindingName, findingNames } from './finding-names.ts';
 
@@ -191,9 +190,7 @@ export async function storeComparedPage(
   });
 }
 
-async function insertFindings(tx: Sql, run: number, given: readonly LedgerFinding[]): Promise<void> {
-  const eraser = await findErased(tx, () => given.map((finding) => JSON.stringify(finding)));
-  const findings = eraser ? given.map((finding) => eraser.takeOutOf(finding)) : given;
+async function insertFindings(tx: Sql, run: number, findings: readonly LedgerFinding[]): Promise<void> {
   const column = (value: (finding: LedgerFinding) => string | null) =>
     findings.map((finding) => {
       const text = value(finding);

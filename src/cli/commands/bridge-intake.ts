@@ -1,6 +1,5 @@
 /** `bridge intake`: what an intake would send, one run of it, what it is doing, and which supplier a record is. */
 
-import { readUnseenInPlan } from '#bridge/intake/attributes.ts';
 import { linkIntakeRecord, readIntakeNow } from '#bridge/intake/control-intakes.ts';
 import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import {
@@ -53,8 +52,7 @@ export function runIntakePlan(options: IntakePlanOptions, name: string | undefin
         const isOfSuppliers = deps.intake.stream === 'supplier';
         const changes = isOfSuppliers ? await planIntake(deps, options.limit) : [];
         const events = isOfSuppliers ? [] : await planRequisitions(database, deps, options.limit);
-        const unseen = isOfSuppliers ? await readUnseenInPlan(database, deps.intake) : [];
-        plans.push({ intake: deps.intake.name, refreshed, status, unseen, changes, events });
+        plans.push({ intake: deps.intake.name, refreshed, status, changes, events });
       }
       print(options, { plans }, () => plans.map(planText).join('\n\n'));
       return plans.some(({ changes, events }) => changes.length + events.length > 0) ? 1 : 0;
@@ -67,12 +65,11 @@ interface Plan {
   intake: string;
   refreshed: boolean;
   status: IntakeStatus | undefined;
-  unseen: readonly string[];
   changes: Awaited<ReturnType<typeof planIntake>>;
   events: Awaited<ReturnType<typeof planRequisitions>>;
 }
 
-function planText({ intake, refreshed, status, unseen, changes, events }: Plan): string {
+function planText({ intake, refreshed, status, changes, events }: Plan): string {
   const lines = [intake];
   if (!refreshed) lines.push('A running process works this intake; this is what it has found so far.');
   if (status) {
@@ -82,10 +79,6 @@ function planText({ intake, refreshed, status, unseen, changes, events }: Plan):
     if (status.pausedReason !== null) lines.push(`Paused: ${status.pausedReason}`);
     else if (!status.lag.inStep && backlog.suppliers === 0) lines.push(status.lag.why);
   }
-  if (unseen.length > 0)
-    lines.push(
-      `Attributes that no supplier of the service shows: ${unseen.join(', ')}. They must exist there; one supplier tries them first.`,
-    );
   lines.push(status?.stream === 'requisition' ? eventsText(events) : changesText(changes));
   return lines.join('\n');
 }

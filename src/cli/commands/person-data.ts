@@ -4,9 +4,7 @@
  */
 import { randomBytes, scryptSync } from 'node:crypto';
 import { once } from 'node:events';
-import { erasePersonFromBridge } from '#bridge/erasure/erase-person.ts';
-import type { NamedDelivery } from '#bridge/erasure/erasure-store.ts';
-import { liftTombstone } from '#bridge/erasure/tombstones.ts';
+import { erasePersonFromBridge, type NamedDelivery } from '#bridge/erasure/erase-person.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import {
   type ActionSubject,
@@ -24,7 +22,7 @@ import { AppError } from '#platform/errors.ts';
 import { createPerson, type Person } from '#platform/person-data/person.ts';
 import { findRowsOf, findTextTables } from '#platform/person-data/stored-text.ts';
 import { erasePerson } from '#service/erasure/erase-person.ts';
-import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import type { BridgeCommandOptions } from '../bridge-command.ts';
 import { confirm } from '../confirm.ts';
 import { type Installation, openInstallation } from '../installation.ts';
 import { readCommandConfiguration } from '../local-settings.ts';
@@ -33,6 +31,9 @@ import { createProgress, print, tableOf } from '../output.ts';
 export interface ErasePersonOptions extends BridgeCommandOptions {
   yes?: boolean;
 }
+
+const eraseThereFirst =
+  'The bridge reads again what its sources and ERPs still show of a person: erase the person there first.';
 
 /** Prints a row as one JSON object a line, of every table of the service and the bridge that this role may read. */
 export async function runExportPerson(options: BridgeCommandOptions, address: string): Promise<number> {
@@ -68,27 +69,25 @@ export async function runErasePerson(options: ErasePersonOptions, address: strin
   const person = personOf(installation, address);
   const programs = await programsOf(database);
   if (programs.includes('bridge')) await migrateBridge(database);
-  const question = `Everything that the ${programs.join(' and the ')} of this database hold of ${person.address} is erased for good. Go on?`;
+  const question = `Everything that the ${programs.join(' and the ')} of this database hold of ${person.address} is erased for good. ${eraseThereFirst} Go on?`;
   if (!(await confirm(question, options))) return 1;
   const interrupted = await interruptedTables(database, programs, person);
   const progress = createProgress('erased rows');
   const tell = (rows: number) => progress.tell(rows);
   const removed: Record<string, number> = {};
   let deliveries: readonly NamedDelivery[] = [];
-  // The bridge first: then what the service shows without the person is what the bridge has, and nothing goes to an ERP.
-  if (programs.includes('bridge')) {
-    const deps = { database, clock: systemClock, flows: installation.configuration.bridge.flows };
-    await erase(database, 'bridge', person, async () => {
-      const erased = await erasePersonFromBridge(deps, { address, mark: markOf(installation, address) }, tell);
-      deliveries = erased.deliveries;
-      Object.assign(removed, erased.removed);
-      return erased.removed;
-    });
-  }
+  // The service first: the bridge reads from it that the person is gone.
   if (programs.includes('service'))
     await erase(database, 'service', person, async () => {
       const erased = await erasePerson({ database, clock: systemClock }, person, tell);
       return Object.assign(removed, Object.fromEntries(erased));
+    });
+  if (programs.includes('bridge'))
+    await erase(database, 'bridge', person, async () => {
+      const erased = await erasePersonFromBridge(database, person, tell);
+      deliveries = erased.deliveries;
+      Object.assign(removed, erased.removed);
+      return erased.removed;
     });
   progress.end();
   const rows = Object.entries(removed).sort(([one], [other]) => (one < other ? -1 : 1));
@@ -96,6 +95,7 @@ export async function runErasePerson(options: ErasePersonOptions, address: strin
   print(options, { removed: Object.fromEntries(rows), deliveries, toRewrite: left }, () =>
     [
       tableOf(['table', 'rows'], rows, 'Nothing is held of this person.'),
+      ...(programs.includes('bridge') ? [`\n${eraseThereFirst}`] : []),
       ...(left.length === 0
         ? []
         : [
@@ -105,7 +105,7 @@ export async function runErasePerson(options: ErasePersonOptions, address: strin
       ...(deliveries.length === 0
         ? []
         : [
-            '\nThese documents named the person when they were delivered. Nothing was changed in the ERPs: erase it there.',
+            '\nThese documents named the person when they were delivered. Look whether the ERPs still do, and erase it there.',
             tableOf(
               ['flow', 'document', 'key', 'in the ERP'],
               deliveries.map(({ flow, kind, key, reference }) => [flow, kind, key, reference ?? '']),
@@ -145,24 +145,6 @@ async function erase(
     outcome: 'allowed',
     when: timestampNow(systemClock),
   });
-}
-
-/** `erase undo`: takes the tombstone away, so that the bridge stores the person again. Exit code 1 when there was none. */
-export async function runAllowPerson(options: BridgeCommandOptions, address: string): Promise<number> {
-  return withBridge(
-    options,
-    async ({ database, installation, perform }) => {
-      const subject = subjectOfPerson('person.allow', personOf(installation, address));
-      const lifted = await perform(subject, () => liftTombstone(database, address));
-      print(options, { lifted }, () =>
-        lifted
-          ? 'The bridge stores this person again when a source or an ERP shows the record next.'
-          : 'This person was not erased from this bridge.',
-      );
-      return lifted ? 0 : 1;
-    },
-    { withoutSecrets: true },
-  );
 }
 
 async function open(options: BridgeCommandOptions): Promise<Installation> {

@@ -1,6 +1,5 @@
 /** Intakes, the way back: their state and backlog, what they would send, pause and resume, archives, dead letters. */
 import { z } from 'zod';
-import { readUnseenInPlan } from '#bridge/intake/attributes.ts';
 import {
   linkIntakeRecord,
   pauseIntake,
@@ -59,12 +58,11 @@ async function plan(deps: ConsoleApiDeps, settings: IntakeSettings, asked: z.out
     const source = deps.settings.sources.find(({ name }) => name === settings.source);
     const wishOf = createWishOf(settings, source);
     const events = await planRequisitions(database, { intake: settings, wishOf }, asked.limit);
-    return { unseen: [], changes: [], events };
+    return { changes: [], events };
   }
   const planned = { intake: settings, wantedOf: createWanted(settings), database, clock };
   const changes = await planIntake(planned, asked.limit, asked.archives ? ['archive'] : undefined);
   return {
-    unseen: await readUnseenInPlan(database, settings),
     changes: changes.map(({ change, ...planned }) => ({ ...planned, text: changeText(change) })),
     events: [],
   };

@@ -54,7 +54,6 @@ class Died extends Error {}
 interface Submission {
   readonly uuid: string;
   readonly key: string;
-  readonly creator: 'bridge' | 'user';
   readonly suppliers: readonly SupplierChange[];
   /** It fails at some of its suppliers, for no reason of theirs. */
   readonly half: boolean;
@@ -82,10 +81,8 @@ export function createIntakeWorld(options: {
   /** Whether the service recognises idempotency keys. */
   idempotent?: boolean;
   attributes?: readonly string[];
-  /** Whether the service names who made a submission. */
-  showsCreators?: boolean;
 }) {
-  const { database, random, idempotent = true, attributes = ['City', 'Rev'], showsCreators = true } = options;
+  const { database, random, idempotent = true, attributes = ['City', 'Rev'] } = options;
   const clock: TestClock = testClock();
   const settings: BridgeSettings = {
     ...settingsOf({ timeout_seconds: 5, ...options.source }),
@@ -192,36 +189,12 @@ export function createIntakeWorld(options: {
 
   const arriving: { atMs: number; submit: () => void }[] = [];
 
-  /**
-   * Until the bridge knows one submission as its own, it does not know whom the service names as its creator: those of
-   * that time cannot be told from those of users.
-   */
-  let knowsOwn = !showsCreators;
-  const unfindable = new Set<string>();
-  const released = new Set<string>();
-  const mayBeFound = (key: string) => {
-    if (!knowsOwn) unfindable.add(key);
-    return !unfindable.has(key);
-  };
-
   function submit(suppliers: readonly SupplierChange[], key: string): Submission {
     const before = submissions.find((each) => each.key === key);
-    // The service is asked before anything is sent again: also where it would recognise the key.
-    if (before && mayBeFound(key))
-      violations.push(`${suppliers.map(({ external_id: id }) => id).join()} was sent again, and had arrived`);
     if (before && idempotent) return before;
-    // What may have arrived is looked for before it is sent again, so no supplier is on its way twice.
-    const open = new Set(
-      submissions
-        .flatMap((each) => (each.processedMs === undefined ? each.suppliers : []))
-        .map((each) => each.external_id),
-    );
-    for (const { external_id: id } of suppliers)
-      if (open.has(id) && mayBeFound(key)) violations.push(`${id} is on its way twice`);
     const made: Submission = {
       uuid: random.uuid(),
       key,
-      creator: 'bridge',
       suppliers: structuredClone(suppliers),
       half: random.chance(chaos.post / 3),
       receivedMs: clock.nowMs(),
@@ -254,7 +227,6 @@ export function createIntakeWorld(options: {
     state_errors: submission.errors,
     change_summary: submission.processedMs === undefined ? null : submission.summary,
     change_warnings: null,
-    ...(showsCreators ? { created_by: submission.creator } : {}),
   });
 
   const answerError = (status: number) =>
@@ -404,22 +376,6 @@ export function createIntakeWorld(options: {
     violations,
     saveErp,
     tick,
-    /** A user of the service has changed the supplier by a submission. */
-    noteEditOfUser: (key: string) => {
-      if (!showsCreators) return;
-      submissions.push({
-        uuid: random.uuid(),
-        key: random.uuid(),
-        creator: 'user',
-        suppliers: [{ external_id: key }],
-        half: false,
-        receivedMs: clock.nowMs(),
-        takesMs: 0,
-        processedMs: clock.nowMs(),
-        errors: {},
-        summary: [{ header: `Supplier ${key} updated`, messages: [] }],
-      });
-    },
     /** A person agrees to archive as many as there are, from now on. */
     agreeToArchive: () => {
       agreed = true;
@@ -455,23 +411,14 @@ export function createIntakeWorld(options: {
       );
     },
     isRefused: (record: SupplierRecord) => record.name === refusedName || record.name === brokenName,
-    /** What the bridge has noted of its submissions is what the service has of them. */
+    /** The ids that the bridge has noted are those of its own submissions. */
     checkNotes: async () => {
-      const noted = await database.query<{ id: string; uuid: string | null; state: string }>(
-        `select id::text, uuid, state from bridge.intake_submissions where uuid is not null or state = 'released'`,
+      const noted = await database.query<{ id: string; uuid: string }>(
+        'select id::text, uuid from bridge.intake_submissions where uuid is not null',
       );
-      for (const { id, uuid, state } of noted) {
-        const made = submissions.find(({ key }) => key === id);
-        if (state === 'released' && !released.has(id)) {
-          released.add(id);
-          if (!knowsOwn) unfindable.add(id);
-        }
-        if (state === 'released' && made && !unfindable.has(id))
-          violations.push(`${id} has arrived, and counts as not sent`);
-        if (uuid !== null && submissions.find((each) => each.uuid === uuid)?.key !== id)
+      for (const { id, uuid } of noted)
+        if (submissions.find((each) => each.uuid === uuid)?.key !== id)
           violations.push(`the id of another submission is stored for ${id}`);
-      }
-      knowsOwn ||= noted.some(({ uuid }) => uuid !== null);
     },
   };
 }
@@ -520,7 +467,7 @@ export function dyingDatabase(database: Database, point: () => void): Database {
 export async function prepareIntake(database: Database, world: IntakeWorld): Promise<void> {
   await database.query(
     `delete from bridge.intakes; delete from bridge.resources; delete from bridge.supplier_lists;
-     delete from bridge.leases; delete from bridge.intake_attributes; delete from bridge.flows`,
+     delete from bridge.leases; delete from bridge.flows`,
   );
   const secrets = { mac: () => Buffer.from('mac'), verifiesMac: () => true } as never;
   await registerIntakes(database, [world.intake], secrets, timestampNow(world.clock));

@@ -1,5 +1,4 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { readUnseenInPlan } from '#bridge/intake/attributes.ts';
 import {
   linkIntakeRecord,
   readIntakeDeadLetters,
@@ -14,7 +13,7 @@ import { timestampNow } from '#platform/clock.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { createRandom } from '../../simulation/random.ts';
 import { createFlowBack } from './flow-back.ts';
-import { calm, createIntakeWorld, type IntakeWorld, prepareIntake, refusedNames } from './intake-world.ts';
+import { createIntakeWorld, type IntakeWorld, prepareIntake, refusedNames } from './intake-world.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {
@@ -77,8 +76,7 @@ test('a service without suppliers gets all at once, and a poll without a change 
   await world.pullList();
   save(1, 2, 3, 4, 5);
   await settle();
-  // One supplier tries the attribute first, the others follow together.
-  expect([world.held.size, world.requests.post]).toEqual([5, 2]);
+  expect([world.held.size, world.requests.post]).toEqual([5, 1]);
   const { post, get } = world.requests;
   for (let poll = 0; poll < 5; poll += 1) {
     world.clock.advance(300_000);
@@ -105,26 +103,16 @@ describe('a service that has suppliers already', () => {
   });
 });
 
-test('a plan names each attribute that no supplier of the service shows, however few suppliers it lists', async () => {
-  world.held.set('S-1', { name: 'There', fields: { City: 'Bonn' }, archived: false, contacts: [] });
+test('suppliers with an attribute that the service does not know are dead letters with its words', async () => {
   await world.pullList();
-  save(1, 2);
-  world.saveErp(supplier(3, { fields: { City: 'Rome', Colour: 'red', Size: '' } }));
+  save(1);
+  for (const n of [2, 3]) world.saveErp(supplier(n, { fields: { Colour: 'red' } }));
   await settle();
-  expect(await readUnseenInPlan(db.database, world.intake)).toEqual(['Colour']);
-  expect(world.requests.post).toBe(0);
-});
-
-test('an attribute that the service does not know stops the intake after one supplier, and names it', async () => {
-  await world.pullList();
-  for (const n of [1, 2, 3]) world.saveErp(supplier(n, { fields: { Colour: 'red' } }));
-  await settle();
-  expect([world.requests.post, world.held.size]).toEqual([1, 0]);
-  const paused = await status();
-  expect([paused.pausedKind, paused.pausedReason]).toEqual(['attributes', expect.stringContaining('Colour')]);
-  await resume();
-  await settle();
-  expect(world.requests.post).toBe(2);
+  expect([...world.held.keys()]).toEqual(['E-1']);
+  expect((await deadLetters()).map(({ erpKey, lastError }) => `${erpKey}: ${lastError}`).sort()).toEqual([
+    'E-2: there is no supplier attribute "Colour"',
+    'E-3: there is no supplier attribute "Colour"',
+  ]);
 });
 
 test('a supplier that the service refuses is a dead letter with its words; the others are taken', async () => {
@@ -201,14 +189,15 @@ test('an archiving that may have taken effect counts, too, and that of the same 
   save(1, 2);
   await settle();
   world.saveErp(supplier(1, { archived: true }));
-  // Sent, and nobody saw the end: the service shows no trace of it, and it is given up.
-  world.setChaos({ ...calm, post: 1 });
-  for (let round = 0; round < 60 && world.requests.post < 30; round += 1) {
-    world.clock.advance(60_000);
-    await world.run();
-    world.submissions.splice(2);
-  }
-  world.setChaos(calm);
+  // Sent, and nobody saw the end of it within a day.
+  world.clock.advance(300_000);
+  await world.run();
+  await db.database.query(
+    `update bridge.intake_submissions set state = 'uncertain', uuid = null, created = created - interval '25 hours'
+     where state = 'sent'`,
+  );
+  world.clock.advance(60_000);
+  await world.run();
   const [given] = await db.database.query<{ counted: boolean }>(
     `select archived_at is not null as counted from bridge.intake_records where erp_key = 'E-1'`,
   );
@@ -317,70 +306,40 @@ test('says how long a backlog takes', () => {
   ).toBe('12,400 suppliers in 13 submissions, done about 2030-01-01 14:20 UTC');
 });
 
-test('a submission whose last POST may have arrived is waited for, however long ago its first one was', async () => {
+/** A supplier is renamed in the ERP, the service takes the submission, and the answer to its POST is lost. */
+async function submitUnanswered(ago = '1 minute'): Promise<void> {
   await world.pullList();
   save(1);
   await settle();
   world.saveErp(supplier(1, { name: 'Renamed' }));
   world.clock.advance(300_000);
   await world.run();
-  const { post } = world.requests;
-  expect(world.submissions.at(-1)?.processedMs).toBeUndefined();
-  // Its first POST got lost 20 minutes ago; the process died before it saw the answer to the second one.
-  const now = timestampNow(world.clock);
   await db.database.query(
     `update bridge.intake_submissions
-     set state = 'uncertain', uuid = null, posts = 2, created = created - interval '20 minutes', ends = $1, next_look = $1
+     set state = 'uncertain', uuid = null, created = created - $2::interval, ends = $1, next_look = $1
      where state = 'sent'`,
-    [now],
+    [timestampNow(world.clock), ago],
   );
-  await world.run();
-  expect(world.requests.post).toBe(post);
+}
+
+test('a submission whose answer was lost is sent again under its key, and its change takes effect once', async () => {
+  await submitUnanswered();
+  const { post } = world.requests;
   await settle();
-  expect([world.requests.post, world.violations]).toEqual([post, []]);
+  expect([world.requests.post - post, world.submissions.length, world.violations]).toEqual([1, 2, []]);
   expect(world.held.get('E-1')).toMatchObject({ name: 'Renamed' });
   expect((await status()).lag).toMatchObject({ inStep: true });
 });
 
-/**
- * The service has taken the first submission, and the answers to three POSTs of it were lost. Whose it is cannot be seen
- * before the bridge knows one as its own.
- */
-async function submitUnanswered(): Promise<void> {
-  await world.pullList();
-  save(1);
-  await world.run();
-  world.clock.advance(15_000);
+test('after a day the service may not know the key any more: what its list shows is not sent again', async () => {
+  await submitUnanswered('25 hours');
+  const { post } = world.requests;
+  world.clock.advance(60_000);
   world.tick();
-  const now = timestampNow(world.clock);
-  await db.database.query(
-    `update bridge.intake_submissions set state = 'uncertain', uuid = null, posts = 3, ends = $1, next_look = $1`,
-    [now],
-  );
-}
-
-test('the first submission is not made anew under another key while the service shows one like it', async () => {
-  await submitUnanswered();
+  await world.pullList();
   await settle();
-  const made = await db.database.query('select state, uuid, posts from bridge.intake_submissions');
-  expect(made).toEqual([{ state: 'processed', uuid: world.submissions[0]?.uuid, posts: 4 }]);
-  expect([world.submissions.length, world.violations]).toEqual([1, []]);
+  expect([world.requests.post, world.held.get('E-1')?.name]).toEqual([post, 'Renamed']);
   expect((await status()).lag).toMatchObject({ inStep: true });
-});
-
-test('a first submission beside one of a user says that it may be there when it is given up', async () => {
-  await submitUnanswered();
-  world.noteEditOfUser('E-1');
-  await settle();
-  const [given] = await db.database.query('select state, uuid, posts, last_error from bridge.intake_submissions');
-  expect(given).toMatchObject({
-    state: 'released',
-    uuid: null,
-    posts: 3,
-    last_error: expect.stringContaining('may be of others'),
-  });
-  // Nothing is made a second time: what the list shows is what the ERP says.
-  expect([world.submissions.length, world.violations]).toEqual([2, []]);
 });
 
 test('a flow writes again what a user of the service sets back before the list shows what the ERP had changed', async () => {

@@ -59,7 +59,6 @@ test.each(seeds)('both sides are equal after the chaos of seed %i', { timeout: 1
     database: db.database,
     random: random.of('world'),
     idempotent: random.chance(0.5),
-    showsCreators: random.chance(0.7),
     intake: {
       submission_max: random.pick([2, 5, 1000]),
       contacts: random.pick(['add', 'replace', 'leave']),
@@ -253,7 +252,6 @@ function edit(world: IntakeWorld, random: Random, { suppliers, mayBeLate, archiv
   const [key, supplier] = random.pick([...world.held]);
   if (key === 'SVC-1' || !random.chance(ofUsers)) return;
   // A user of the service changes what the ERP is master of, and what it is not.
-  world.noteEditOfUser(key);
   if (random.chance(0.5)) supplier.name = random.pick(['Edited', 'Acme']);
   if (random.chance(0.3)) supplier.fields['City'] = 'Edited';
   if (random.chance(0.3)) supplier.archived = !supplier.archived;

@@ -3,10 +3,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { layTombstone } from '#bridge/erasure/tombstones.ts';
 import { readReport } from '#bridge/reconcile/report-form.ts';
 import { readStoredReport } from '#bridge/reconcile/report-store.ts';
-import { systemClock, timestampNow } from '#platform/clock.ts';
 import { runHere } from '../../cli/command-line.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
@@ -110,28 +108,6 @@ describe('the feeds', () => {
     expect([erased.code, erased.stdout]).toEqual([0, expect.stringContaining('bridge.mirror')]);
     // What the ERP still has is a difference there.
     expect(found((await reconcile()).report)).toEqual([]);
-  });
-
-  test('are the same while an erasure is under way: the mirror has records with the person and without', async () => {
-    const address = 'ann@example.com';
-    const pulled = async (n: number, second: number) => {
-      const modified = `2026-01-01T00:00:${second}.000000Z`;
-      source.append('awards', { ...award(n), modified, lot_name: `Chairs for ${address}` });
-      await db.database.query('update bridge.checkpoints set next_pull = now()');
-      expect((await bridgeCommand('run')).code).toBe(0);
-    };
-    await pulled(2, 50);
-    await layTombstone(db.database, { address, mark: 'a1' }, timestampNow(systemClock));
-    await pulled(3, 51);
-    const held = `select record_id, body::text like '%${address}%' as named from bridge.mirror
-      where record_id = any($1) order by 1`;
-    expect(await db.database.query(held, [[idOf(502), idOf(503)]])).toEqual([
-      { record_id: idOf(502), named: true },
-      { record_id: idOf(503), named: false },
-    ]);
-    const { report, awards } = await reconcile();
-    expect(found(report)).toEqual([]);
-    for (const window of awards?.windows ?? []) expect(window.mirror).toEqual(window.source);
   });
 
   test('do not take a record for gone that has changed since it was pulled', async () => {

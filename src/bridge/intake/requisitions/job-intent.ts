@@ -1,12 +1,11 @@
 /** The intent of a job: whether one may be submitted now, and the row that is committed before its POST. */
 import { randomUUID } from 'node:crypto';
 import type { JobType } from '#contract/job.ts';
-import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { IntakeDeps } from '../intake-deps.ts';
 import { openMost, pauseIntakeFor, readIntake, storeBegun } from '../intake-store.ts';
-import { lateEffectMs } from '../send-stage.ts';
+import { endsOf } from '../send-stage.ts';
 import type { IntakeEvent } from './event-store.ts';
 import { insertJob, type JobKind, type MadeOf, readOpenJobs } from './job-store.ts';
 
@@ -79,10 +78,4 @@ export async function commitIntent(
     ...endsOf(clock.nowMs(), source.timeout_seconds),
   });
   return { id, kind, make: event.make, event: event.id, payload, mayBeDone: false };
-}
-
-/** When a POST that begins now has ended, and when it can no longer take effect. */
-export function endsOf(nowMs: number, timeoutSeconds: number): { ends: Timestamp; nextLook: Timestamp } {
-  const endsMs = nowMs + timeoutSeconds * 1000;
-  return { ends: timestampFromMs(endsMs), nextLook: timestampFromMs(endsMs + lateEffectMs) };
 }

@@ -2,8 +2,6 @@
  * Settles the outcomes of operations: writes down what became of each document, and what that says of the ERP as a
  * whole.
  */
-import { documentHash } from '#bridge/assemble/make-documents.ts';
-import { findErased } from '#bridge/erasure/tombstones.ts';
 import { noteErpHealth, setPaused } from '#bridge/flows/flow-state.ts';
 import {
   type Attempt,
@@ -67,10 +65,9 @@ const retryAfterMostMs = 24 * 3_600_000;
 export async function settleOutcomes(
   tx: Sql,
   flow: FlowSettings,
-  given: readonly TimedSettled[],
+  settled: readonly TimedSettled[],
   nowMs: number,
 ): Promise<SettledFlow> {
-  const settled = await withoutErased(tx, given);
   const now = timestampFromMs(nowMs);
   const delivered = settled.flatMap(({ document, operation, outcome }) =>
     'reference' in outcome ? [{ document, reference: outcome.reference, hash: deliveredHashOf(operation) }] : [],
@@ -111,19 +108,6 @@ export async function settleOutcomes(
     failuresMost: flow.circuit.failures,
   });
   return { attempts, pauseReason: pause?.reason, circuit };
-}
-
-/** A person may have been erased while the call was under way, and the ERP may name one who was. */
-async function withoutErased(tx: Sql, settled: readonly TimedSettled[]): Promise<readonly TimedSettled[]> {
-  const textOf = ({ operation, outcome }: TimedSettled) => JSON.stringify([operation.document, outcome]);
-  const eraser = await findErased(tx, () => settled.map(textOf));
-  if (!eraser) return settled;
-  return settled.map((entry) => {
-    if (!eraser.isIn(textOf(entry))) return entry;
-    const document = eraser.takeOutOf(entry.operation.document);
-    const operation = { ...entry.operation, document, contentHash: documentHash(document) };
-    return { ...entry, operation, outcome: eraser.takeOutOf(entry.outcome) };
-  });
 }
 
 function deliveredHashOf({ action, contentHash }: Operation): string | null {

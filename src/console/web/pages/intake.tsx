@@ -103,7 +103,7 @@ function Steering({ intake, reload }: { intake: Intake; reload: () => void }) {
         </ActionButton>
       ) : (
         <ActionButton kind="primary" action={() => resume(false)}>
-          {intake.pausedKind === 'first-run' || intake.pausedKind === 'attributes' ? 'Agree and resume' : 'Resume'}
+          {intake.pausedKind === 'first-run' ? 'Agree and resume' : 'Resume'}
         </ActionButton>
       )}
       <ActionButton
@@ -143,7 +143,7 @@ const actionWords: Readonly<Record<Planned['action'], string>> = {
   archive: 'would be archived',
 };
 
-function Plan({ plan: { changes, unseen, events } }: { plan: IntakePlanAnswer }) {
+function Plan({ plan: { changes, events } }: { plan: IntakePlanAnswer }) {
   if (events.length > 0)
     return (
       <ul class="plan" role="status">
@@ -161,12 +161,6 @@ function Plan({ plan: { changes, unseen, events } }: { plan: IntakePlanAnswer })
   if (changes.length === 0) return <Empty>Nothing would be sent.</Empty>;
   return (
     <div class="plan" role="status">
-      {unseen.length === 0 ? null : (
-        <p class="note">
-          No supplier of the service shows {unseen.join(', ')}: these attributes must exist there. One supplier tries
-          them first.
-        </p>
-      )}
       <ul>
         {changes.map(({ action, erpKey, key, name, text }) => (
           <li key={erpKey}>
