@@ -158,7 +158,7 @@ test('every table of the schema belongs to an organisation, or to none', async (
   const all = await db.database.query<{ name: string }>(
     `select oid::regclass::text as name from pg_class where relnamespace = 'service'::regnamespace and relkind = 'r'`,
   );
-  const ofNone = ['actions', 'erased_organisations', 'heartbeat', 'migrations', 'operators', 'replaced_tokens'].map(
+  const ofNone = ['actions', 'erased_organisations', 'migrations', 'operators', 'processes', 'replaced_tokens'].map(
     (name) => `service.${name}`,
   );
   expect(
