@@ -34,7 +34,7 @@ export async function startLiveness(deps: {
 }): Promise<Liveness> {
   const { database, processIdentity = createProcessIdentity() } = deps;
   const heartbeat = await startHeartbeat({ ...deps, schema: 'bridge', identity: processIdentity.own });
-  const { id, check, close } = heartbeat;
+  const { id } = heartbeat;
   return {
     id,
     isAlive: async (other) => {
@@ -45,8 +45,8 @@ export async function startLiveness(deps: {
       );
       return found !== undefined && !processIdentity.isOver(found.identity);
     },
-    check,
-    close,
+    check: () => heartbeat.check(),
+    close: () => heartbeat.close(),
   };
 }
 

@@ -35,7 +35,7 @@ export async function createDatabaseClock(
   const keeping = keepRight();
   return {
     nowMs: () => Math.round(performance.now() + aheadMs),
-    sleep: systemClock.sleep,
+    sleep: (ms, signal) => systemClock.sleep(ms, signal),
     close: async () => {
       stop.abort();
       await keeping;
