@@ -5,7 +5,6 @@
  */
 import { createActionPruning } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { createHeartbeat } from '#platform/heartbeat.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { checkSealedColumns } from '#platform/sealed-columns.ts';
@@ -19,7 +18,7 @@ import { type OpenIntake, openIntakes } from './intake/open-intakes.ts';
 import { registerIntakes } from './intake/register-intakes.ts';
 import { startIntake, warnOfFailedIntakeChecks } from './intake/start-intake.ts';
 import { createLeases } from './leases/lease.ts';
-import { createLivenessLock } from './leases/liveness-lock.ts';
+import { startLiveness } from './leases/liveness.ts';
 import { migrateBridge } from './migrate-bridge.ts';
 import { openCheckpoints } from './pull/feed/checkpoint-store.ts';
 import { startPull } from './pull/start-pull.ts';
@@ -65,7 +64,7 @@ export async function startBridge(deps: BridgeDeps): Promise<Bridge> {
 }
 
 /**
- * Prepares what the workers of the role need: tables, connectors, liveness lock, checkpoints, flows. A process that
+ * Prepares what the workers of the role need: tables, connectors, heartbeat, checkpoints, flows. A process that
  * does not push loads no connector and does not register flows, so a receiver's configuration may consist of its
  * sources alone. Rejects with AppError `invalid` for settings that cannot work.
  */
@@ -77,7 +76,7 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   await checkSealedColumns(database, deps.secrets, bridgeSealedColumns);
   const flows = hasRole('push') ? await openFlows(deps, opened) : [];
   const intakes: OpenIntake[] = hasRole('intake') ? await openIntakes(deps, opened) : [];
-  const liveness = await createLivenessLock({ database, log });
+  const liveness = await startLiveness(deps);
   opened.defer(() => liveness.close());
   const acquireLease = createLeases({ database, liveness, leaseMs: settings.lease_seconds * 1000 });
   if (hasRole('pull') || hasRole('receive')) {
@@ -91,7 +90,7 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
     for (const name of await registerIntakes(database, settings.intakes, deps.secrets, timestampNow(clock)))
       log.info({ intake: name }, 'intake resumed: the settings of its connector have changed');
   }
-  return { hasRole, acquireLease, flows, intakes };
+  return { hasRole, acquireLease, liveness, flows, intakes };
 }
 
 /** Puts everything that it opens on the stack, which closes it in reverse order. */
@@ -101,11 +100,11 @@ async function openBridge(
   graceMs: () => number,
 ): Promise<Omit<Bridge, 'close'>> {
   const { settings, database, signals, clock, log, registry } = deps;
-  const { hasRole, acquireLease, flows, intakes } = await prepareBridge(deps, opened);
+  const { hasRole, acquireLease, liveness, flows, intakes } = await prepareBridge(deps, opened);
   registerStatusMetrics({ settings, database, clock, registry });
 
   opened.defer(() => signals.close(graceMs()));
-  const readiness = { database: createHeartbeat(database, 'bridge') };
+  const readiness = { database: () => liveness.check() };
   // Before any work begins: a console that no one could log in to stops the start.
   const publicName = settings.console_url === undefined ? [] : [new URL(settings.console_url).hostname];
   const names = [settings.console_host, ...publicName, ...settings.console_names];

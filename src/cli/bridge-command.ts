@@ -12,7 +12,7 @@ import { type ClientUse, createSourceClients } from '#bridge/source-clients.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { type ActionSubject, machineOrigin, performAction } from '#platform/audit-log.ts';
-import { type Clock, systemClock } from '#platform/clock.ts';
+import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { createRegistry, Registry } from '#platform/metrics.ts';
@@ -89,13 +89,14 @@ async function openAndUse<T>(
     telemetry,
   });
   opened.defer(() => installation.close());
+  const { clock } = installation;
   const { database } = installation.open;
   if (migrate) await migrateBridge(database);
   const settings = configuration.bridge;
   const clients = createSourceClients({
     settings,
     fetch: installation.outgoing.fetch,
-    clock: systemClock,
+    clock,
     database,
     registry: new Registry(),
   });
@@ -104,10 +105,9 @@ async function openAndUse<T>(
     installation,
     settings,
     database,
-    clock: systemClock,
+    clock,
     signal,
-    perform: (subject, work) =>
-      performAction({ database, program: 'bridge', clock: systemClock }, machineOrigin(), subject, work),
+    perform: (subject, work) => performAction({ database, program: 'bridge', clock }, machineOrigin(), subject, work),
     clientOf: (source, use) => clients(findSource(settings, source).name, use),
   });
 }

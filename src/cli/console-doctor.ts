@@ -1,7 +1,6 @@
 /** The doctor for the console: what `bridge doctor` finds in the installation that runs. */
 import type { BridgeSettings } from '#bridge/settings.ts';
 import { createSourceClients } from '#bridge/source-clients.ts';
-import { systemClock } from '#platform/clock.ts';
 import { Registry } from '#platform/metrics.ts';
 import type { DoctorFinding } from './doctor/finding.ts';
 import type { Installation } from './installation.ts';
@@ -13,15 +12,16 @@ export function createConsoleDoctor(
   installation: Installation,
   settings: BridgeSettings,
 ): () => Promise<readonly DoctorFinding[]> {
+  const { clock } = installation;
   const { database } = installation.open;
   const { fetch } = installation.outgoing;
-  const clientOf = createSourceClients({ settings, fetch, clock: systemClock, database, registry: new Registry() });
+  const clientOf = createSourceClients({ settings, fetch, clock, database, registry: new Registry() });
   return async () => {
     // Loaded when somebody asks, as the examination needs what no program needs otherwise.
     const { examine } = await import('./commands/bridge-doctor.ts');
     const findings: DoctorFinding[] = [];
     const signal = AbortSignal.timeout(examineMs);
-    const command = { installation, settings, database, clock: systemClock, signal, clientOf };
+    const command = { installation, settings, database, clock, signal, clientOf };
     await examine({ ...command, perform: (_subject, work) => work() }, findings);
     return findings;
   };

@@ -10,8 +10,9 @@ import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import type { Bridge } from '#bridge/create-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import type { ConsoleDeps } from '#console/api/console-call.ts';
-import { systemClock } from '#platform/clock.ts';
+import { type Clock, systemClock } from '#platform/clock.ts';
 import { loadAdminToken, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
+import { createDatabaseClock } from '#platform/database/database-clock.ts';
 import { type OpenDatabase, openDatabase } from '#platform/database/open-database.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
 import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
@@ -38,6 +39,8 @@ export interface Installation {
   readonly dataDir: string;
   readonly log: Logger;
   readonly open: OpenDatabase;
+  /** The database's time: it decides what is due. */
+  readonly clock: Clock;
   readonly secrets: SecretBox;
   /** Of the local authority; undefined with `bridge.tls`: then no authority is made, and no process holds its key. */
   readonly certificates: LocalCertificates | undefined;
@@ -91,6 +94,8 @@ export async function openInstallation(
     ...(options.signal && { signal: options.signal }),
   });
   opened.defer(() => open.close());
+  const clock = await createDatabaseClock(open.database);
+  opened.defer(() => clock.close());
   const watch = await watchDataFolder(dataDir);
   opened.defer(() => watch.close());
   const outgoing = createGuardedFetch({
@@ -104,6 +109,7 @@ export async function openInstallation(
     dataDir,
     log,
     open,
+    clock,
     secrets: createSecretBox(masterKey, previousKeys),
     adminToken: () => loadAdminToken({ fromEnvironment: configuration.admin_token, directory: dataDir }),
     certificates,
@@ -226,7 +232,7 @@ export async function startInstalledService(
   misbehave?: MisbehaveOptions,
 ): Promise<Service> {
   const { startService } = await import('#service/create-service.ts');
-  const { configuration, open, secrets, log, outgoing } = installation;
+  const { configuration, open, clock, secrets, log, outgoing } = installation;
   const { service } = configuration;
   return startService({
     settings: {
@@ -257,7 +263,7 @@ export async function startInstalledService(
     secrets,
     storage: await installation.storage(),
     adminToken: await installation.adminToken(),
-    clock: systemClock,
+    clock,
     log: log.child({ program: 'service' }),
     registry: createRegistry(),
     misbehave,
@@ -276,11 +282,11 @@ export async function startInstalledBridge(
   const { startBridge } = await import('#bridge/create-bridge.ts');
   const { createConsoleAccess } = await import('#console/access/console-access.ts');
   const { createSourceClients } = await import('#bridge/source-clients.ts');
-  const { configuration, open, outgoing, log, dataDir, secrets } = installation;
+  const { configuration, open, clock, outgoing, log, dataDir, secrets } = installation;
   const registry = createRegistry();
   const { database } = open;
-  const access = createConsoleAccess({ settings, database, secrets, clock: systemClock, log, registry });
-  const clientOf = createSourceClients({ settings, fetch: outgoing.fetch, clock: systemClock, database, registry });
+  const access = createConsoleAccess({ settings, database, secrets, clock, log, registry });
+  const clientOf = createSourceClients({ settings, fetch: outgoing.fetch, clock, database, registry });
   return startBridge({
     settings,
     role,
@@ -294,7 +300,7 @@ export async function startInstalledBridge(
     signals: await installation.signals('bridge'),
     fetch: outgoing.fetch,
     secrets,
-    clock: systemClock,
+    clock,
     log: log.child({ program: 'bridge' }),
     registry,
     connections: connectionLimitsOf(configuration),
@@ -304,14 +310,14 @@ export async function startInstalledBridge(
       await access.mount(application);
       if (!settings.console_pages) {
         const { mountStatus } = await import('#console/mount-status.ts');
-        return mountStatus(application, { settings, database, clock: systemClock });
+        return mountStatus(application, { settings, database, clock });
       }
       const { mountConsole } = await import('#console/mount-console.ts');
       return mountConsole(application, {
         settings,
         role,
         database,
-        clock: systemClock,
+        clock,
         log,
         dataDir,
         fetch: outgoing.fetch,

@@ -9,7 +9,6 @@ import { z } from 'zod';
 import type { SourceSettings } from '#bridge/settings.ts';
 import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
-import { systemClock } from '#platform/clock.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
 import { AppError } from '#platform/errors.ts';
 import { startCommand } from '#platform/own-package.ts';
@@ -75,9 +74,9 @@ export async function ensureLocalWebhook(
   source: SourceSettings,
   url: string,
 ): Promise<void> {
-  const { open, secrets } = installation;
+  const { open, secrets, clock } = installation;
   const client = clientOf(installation, source.base_url, source.api_key);
-  const deps = { client, source, database: open.database, secrets, clock: systemClock };
+  const deps = { client, source, database: open.database, secrets, clock };
   await registerWebhook(deps, { name: 'sourcing-bridge', url, alone: true });
 }
 
@@ -85,7 +84,7 @@ export function clientOf(installation: Installation, serviceUrl: string, apiKey:
   return createSourceClient({
     settings: { baseUrl: serviceUrl, apiKey, timeoutMs: 30_000, retries: 3 },
     fetch: installation.outgoing.fetch,
-    clock: systemClock,
+    clock: installation.clock,
   });
 }
 

@@ -13,7 +13,7 @@ import { AppError, type ErrorCode } from '#platform/errors.ts';
 import { createFairSlots, type FairSlots } from '#platform/fair-slots.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
-import { createHeartbeat } from '#platform/heartbeat.ts';
+import { startHeartbeat } from '#platform/heartbeat.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { createBodyThread } from '#platform/http/body-thread.ts';
 import type { ConnectionLimits } from '#platform/http/connections.ts';
@@ -162,10 +162,13 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   const calls = createFairSlots(callSlots);
   const bodyThread = createBodyThread(new URL(import.meta.resolve('#service/check-bodies.ts')), profile.name);
   const bodies = createLargeBodies({ ...deps, thread: bodyThread, bytesPerMinute: settings.largeBodyBytesPerMinute });
+  await using opened = new AsyncDisposableStack();
+  const heartbeat = await startHeartbeat({ database, schema: 'service', log });
+  opened.defer(() => heartbeat.close());
   const application = createApplication({
     log,
     registry: deps.registry,
-    readiness: { database: createHeartbeat(database, 'service') },
+    readiness: { database: () => heartbeat.check() },
     cors: { origins: settings.corsOrigins ?? [], paths: corsPaths },
     errorForm: (error, path) => (path.startsWith('/api/') ? profile.errors?.answer(error) : undefined),
     trustsProxy: settings.connections?.isTrustedProxy,
@@ -221,6 +224,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   });
   // The workers start last: if the port is taken, nothing is left running.
   const sweep = startWorkers({ ...deps, accessTokens, profile }, runUnitOfWork, misbehaving?.fetch);
+  const heartbeats = opened.move();
   return {
     url: settings.publicUrl ?? server.url,
     sweep: () => sweep.now(),
@@ -237,6 +241,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
       await keyUses.close();
       await tokenGuard.close();
       await accessRecord.close();
+      await heartbeats.disposeAsync();
       await bodyThread.close();
     },
   };

@@ -2,7 +2,7 @@
 import { type OpenFlow, openFlows } from '#bridge/flows/open-flows.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
-import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { startLiveness } from '#bridge/leases/liveness.ts';
 import { createProcessIdentity } from '#bridge/leases/process-identity.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
@@ -31,7 +31,7 @@ export async function openAwardPush(
   const [openFlow] = await openFlows({ settings, dataDir, log: silentLogger, clock: systemClock }, opened);
   if (!openFlow) throw new Error('no flow');
   await registerFlows(database, settings.flows, timestampNow(systemClock));
-  const liveness = await createLivenessLock({ database, log: silentLogger });
+  const liveness = await startLiveness({ database, log: silentLogger });
   opened.defer(() => liveness.close());
   return { settings, pushOn: (pushed) => pushOf(openFlow, pushed, liveness) };
 }
@@ -39,7 +39,7 @@ export async function openAwardPush(
 function pushOf(
   openFlow: OpenFlow,
   database: Database,
-  liveness: Awaited<ReturnType<typeof createLivenessLock>>,
+  liveness: Awaited<ReturnType<typeof startLiveness>>,
 ): (signal: AbortSignal) => Promise<unknown> {
   return createFlowPush({
     ...openFlow,

@@ -2,7 +2,7 @@
 
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
-import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { startLiveness } from '#bridge/leases/liveness.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
@@ -40,7 +40,7 @@ export async function openMirrorPull(
   const [only] = settings.sources;
   if (!only) throw new Error('There is no source.');
   await registerFlows(database, settings.flows, timestampNow(systemClock));
-  const liveness = await createLivenessLock({ database, log: silentLogger });
+  const liveness = await startLiveness({ database, log: silentLogger });
   const client = createSourceClient({
     settings: { baseUrl, apiKey: 'bench', timeoutMs: 60_000, retries: 0 },
     fetch: outgoing.fetch,

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { onTestFinished } from 'vitest';
 import { createLeases } from '#bridge/leases/lease.ts';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { type BridgeSettings, bridgeSettings, type FlowSettings, type SourceSettings } from '#bridge/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
@@ -34,17 +34,17 @@ export function testClock(): TestClock {
 
 export interface TestProcess {
   readonly database: Database;
-  readonly liveness: LivenessLock;
+  readonly liveness: Liveness;
   readonly acquireLease: ReturnType<typeof createLeases>;
-  /** Breaks the connections: the database sees no more of a process that dies. */
+  /** Breaks the connections, and ends the heartbeats: from then on the process counts as dead. */
   die(): Promise<void>;
 }
 
-/** What each process of the bridge has: connections, a liveness lock and leases. They are closed after the test. */
+/** What each process of the bridge has: connections, heartbeats and leases. They are closed after the test. */
 export async function startProcess(db: TestDatabase, options: { renewEveryMs?: number } = {}): Promise<TestProcess> {
   const applicationName = `process ${randomUUID()}`;
   const database = createDatabase({ url: db.url, log: silentLogger, applicationName });
-  const liveness = await createLivenessLock({ database, log: silentLogger });
+  const liveness = await startLiveness({ database, log: silentLogger });
   onTestFinished(async () => {
     await liveness.close();
     await database.close();
@@ -58,7 +58,6 @@ export async function startProcess(db: TestDatabase, options: { renewEveryMs?: n
         'select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = $1',
         [applicationName],
       );
-      // On a slow machine it would take its lock again before the test looks.
       await liveness.close();
     },
   };

@@ -9,7 +9,7 @@ import { pauseFlow, resumeFlow } from '#bridge/flows/control-flows.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
-import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { startLiveness } from '#bridge/leases/liveness.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -74,7 +74,7 @@ const configuration = {
 /** RFQ 4711 goes to Meyer: the ERP refuses, hangs, and then has it as 17. It is changed. RFQ 4712 was never sent. */
 async function tellStory(): Promise<void> {
   const { database } = db;
-  const liveness = await createLivenessLock({ database, log: silentLogger });
+  const liveness = await startLiveness({ database, log: silentLogger });
   const push = createFlowPush({
     flow,
     connector: erp.connector,

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openFlows } from '#bridge/flows/open-flows.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
-import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { startLiveness } from '#bridge/leases/liveness.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
@@ -103,7 +103,7 @@ async function tellStory(erpUrl: string): Promise<void> {
   const [openFlow] = await openFlows({ settings, dataDir: folder, log: silentLogger, clock }, opened);
   if (!openFlow) throw new Error('no flow');
   await registerFlows(database, settings.flows, timestampNow(clock));
-  const liveness = await createLivenessLock({ database, log: silentLogger });
+  const liveness = await startLiveness({ database, log: silentLogger });
   opened.defer(() => liveness.close());
   const push = createFlowPush({
     ...openFlow,

@@ -1,13 +1,13 @@
 /**
  * Leases with fencing tokens: one holder at a time for a piece of work, across processes. Every transaction of a holder
  * checks its fencing token, and that it is the holder. A process that takes the lease over raises the token, so the old
- * holder can write nothing more. A holder that died is recognised at once by its liveness lock; a holder that hangs loses
- * the lease when it expires.
+ * holder can write nothing more. A holder that died is recognised by its heartbeats (`liveness.ts`); a holder that hangs loses the lease
+ * when it expires.
  */
 import type { Database } from '#platform/database/database.ts';
 import { type PreparedStatement, prepared, preparedGuard, type Sql, withoutFlush } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
-import type { LivenessLock } from './liveness-lock.ts';
+import type { Liveness } from './liveness.ts';
 
 const defaultLeaseMs = 60_000;
 /** How often a lease is renewed while work runs outside of a transaction, as a share of its duration. */
@@ -57,10 +57,10 @@ export async function unlessLost<T>(work: Promise<T>): Promise<T | undefined> {
 /** Returns the lease; undefined while a process that is alive holds it, this one included. */
 export type AcquireLease = (name: string) => Promise<Lease | undefined>;
 
-/** Creates the leases of one process; they are held under the number of its liveness lock. */
+/** Creates the leases of one process; they are held under the number of its heartbeat. */
 export function createLeases(deps: {
   database: Database;
-  liveness: LivenessLock;
+  liveness: Pick<Liveness, 'id' | 'isAlive'>;
   /** How long a holder may go without renewing; while the database does not answer, it stops a sixth earlier. */
   leaseMs?: number;
   /** How often a lease is renewed while work runs outside of a transaction. */

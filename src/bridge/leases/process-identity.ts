@@ -1,6 +1,6 @@
 /**
- * The identity that a process stores with its work, so that another process can tell whether it has certainly ended. A
- * lock in the database proves less: it is also released when the connection breaks, while the process goes on.
+ * The identity that a process stores with its work, so that another process can tell whether it has certainly ended. An
+ * old heartbeat proves less: a process that cannot reach the database may go on.
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';

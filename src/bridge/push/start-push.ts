@@ -3,6 +3,7 @@ import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
+import { bringForwardDocuments } from '../due/bring-forward.ts';
 import { flowsConfiguredElsewhere, flowsWithDue } from '../flows/flow-state.ts';
 import type { OpenFlow } from '../flows/open-flows.ts';
 import { advanceReplays, pruneReplays } from '../flows/replay-set.ts';
@@ -82,6 +83,12 @@ export async function startPush(
     ],
     housekeeping: async () => {
       await watchFlows();
+      const brought = await bringForwardDocuments(database, timestampNow(clock));
+      if (brought > 0)
+        log.warn(
+          { documents: brought },
+          'documents were due later than any wait lasts, by a clock that was ahead: they are due now',
+        );
       await warnOfSettings();
       const replayed = await advanceReplays(database, timestampNow(clock));
       if (replayed.length > 0) await signals.signal(lanes.push, replayed);

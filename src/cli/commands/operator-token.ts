@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { findAuditLogs, machineOrigin, performAction } from '#platform/audit-log.ts';
-import { systemClock, timestampNow } from '#platform/clock.ts';
+import { timestampNow } from '#platform/clock.ts';
 import { replaceFile } from '#platform/durable-file.ts';
 import { AppError } from '#platform/errors.ts';
 import { hashOperatorToken, newOperatorToken, replaceSettingsToken } from '#service/admin/operator-store.ts';
@@ -20,16 +20,17 @@ export async function runOperatorToken(options: BridgeCommandOptions): Promise<n
   await using opened = new AsyncDisposableStack();
   const installation = await openInstallation(configuration, { name: 'operator', logLevel: 'error', existing: true });
   opened.defer(() => installation.close());
+  const { clock } = installation;
   const { database } = installation.open;
   if (!(await findAuditLogs(database)).includes('service'))
     throw new AppError('invalid', 'This database has no tables of the service that its role may read.');
   await migrateService(database);
   const ofSettings = hashOperatorToken(await installation.adminToken());
   const token = newOperatorToken();
-  const by = { database, program: 'service', clock: systemClock } as const;
+  const by = { database, program: 'service', clock } as const;
   const subject = { what: 'operator.replace-token', object: null };
   await performAction(by, machineOrigin(), subject, () =>
-    database.transaction((tx) => replaceSettingsToken(tx, { ofSettings, token, now: timestampNow(systemClock) })),
+    database.transaction((tx) => replaceSettingsToken(tx, { ofSettings, token, now: timestampNow(clock) })),
   );
   if (configuration.admin_token === undefined) {
     const file = join(installation.dataDir, 'admin-token');

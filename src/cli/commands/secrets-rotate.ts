@@ -8,7 +8,6 @@
  */
 import { bridgeSealedColumns } from '#bridge/sealed-bridge-columns.ts';
 import { findAuditLogs, machineOrigin, performAction } from '#platform/audit-log.ts';
-import { systemClock } from '#platform/clock.ts';
 import { beginKeyRotation, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
 import { AppError } from '#platform/errors.ts';
 import { checkSealedColumns, countOldSeals, rotateSealedColumns } from '#platform/sealed-columns.ts';
@@ -36,7 +35,8 @@ export async function runSecretsRotate(options: BridgeCommandOptions): Promise<n
   const rotate = () => rotateSealedColumns(database, secrets, columns, (done) => progress.tell(done));
   // The secrets of both programs are sealed by one key: each of their logs says so.
   const recorded = (await findAuditLogs(database)).reduce<() => Promise<number>>(
-    (work, program) => () => performAction({ database, program, clock: systemClock }, machineOrigin(), rotation, work),
+    (work, program) => () =>
+      performAction({ database, program, clock: installation.clock }, machineOrigin(), rotation, work),
     rotate,
   );
   const count = await recorded();

@@ -75,10 +75,10 @@ function localPorts({ service, bridge }: Configuration): OwnPort[] {
 }
 
 /** Where the console listens on this machine alone: with the path that logs in once. */
-async function consoleLink({ open }: Installation, { bridge, settings }: LocalPrograms): Promise<string> {
+async function consoleLink({ open, clock }: Installation, { bridge, settings }: LocalPrograms): Promise<string> {
   if (!isLoopback(settings.console_host)) return bridge.consoleUrl;
   const viewer = { name: machineUser(), role: 'operator', flows: 'all' } as const;
-  return `${bridge.consoleUrl}${await createLoginLink(open.database, viewer, systemClock)}`;
+  return `${bridge.consoleUrl}${await createLoginLink(open.database, viewer, clock)}`;
 }
 
 function welcome(installation: Installation, { service, bridge, settings }: LocalPrograms, console: string): string {

@@ -2,7 +2,7 @@
  * What the doctor finds in the database: the server, the tables, the sealed keys, the live processes and the leases.
  */
 
-import { type LiveProcess, readProcesses } from '#bridge/leases/liveness-lock.ts';
+import { type LiveProcess, readProcesses } from '#bridge/leases/liveness.ts';
 import { pendingBridgeMigrations } from '#bridge/migrate-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import { openKey } from '#bridge/webhooks/webhook-store.ts';
@@ -41,7 +41,7 @@ export async function findServer(
       ? warn(
           'database: clock',
           text,
-          'Set both clocks by the same time servers (NTP): lags and waits are wrong by this difference.',
+          "Set both clocks by the same time servers (NTP). What is due goes by the database's; certificates go by this machine's.",
         )
       : ok('database: clock', text),
   );
@@ -120,9 +120,7 @@ function processesFindings(processes: readonly LiveProcess[], hasIntakes: boolea
         `Start one: ${commandLine} bridge. Until then nothing is read or delivered.`,
       ),
     ];
-  const findings = processes.map(({ name, since, address }) =>
-    ok('processes', `${name}${address === null ? '' : ` (${address})`}, connected since ${since.slice(0, 19)}Z`),
-  );
+  const findings = processes.map(({ name, since }) => ok('processes', `${name}, started ${since.slice(0, 19)}Z`));
   const roles = new Set(
     processes.map(({ name }) => /^bridge-(receive|pull|push|intake|console) /.exec(name)?.[1] ?? 'all'),
   );

@@ -58,8 +58,8 @@ export async function openDatabase(options: {
 }
 
 /**
- * Throws an AppError where two connections share a backend: a pooler in transaction mode. It would lose what a session is
- * set to (time zone, prepared statements, locks), and lend it to others.
+ * Throws an AppError where two connections share a backend: a pooler in transaction mode. Its sessions
+ * keep the prepared statements of one process and lend them to others, and LISTEN hears nothing there.
  */
 async function refuseSharedSessions(database: Database): Promise<void> {
   const pidOf = async (sql: Sql) => (await sql.query<{ pid: number }>('select pg_backend_pid() as pid'))[0]?.pid;
@@ -72,7 +72,7 @@ async function refuseSharedSessions(database: Database): Promise<void> {
     throw new AppError(
       'internal',
       'DATABASE_URL leads through a pooler that shares sessions (pool_mode transaction or statement), and the programs ' +
-        'need sessions of their own. Set pool_mode = session for this database in the pooler, or name the PostgreSQL ' +
+        'need sessions of their own (for prepared statements and LISTEN). Set pool_mode = session for this database in the pooler, or name the PostgreSQL ' +
         'server itself.',
     );
 }

@@ -25,7 +25,7 @@ beforeEach(async () => {
   world = createIntakeWorld({ database: db.database, random: createRandom('alerts') });
   await prepareIntake(db.database, world);
   const { clock, source, intake } = world;
-  const liveness = { id: 1_000, isAlive: async () => true, close: async () => undefined };
+  const liveness = { id: 1_000, isAlive: async () => true };
   const look = createAlertWatch({
     settings: { ...bridgeSettings.parse({}), sources: source ? [source] : [], intakes: [intake] },
     database: db.database,

@@ -308,7 +308,7 @@ export function createIntakeWorld(options: {
       if (dead.has(id)) throw new Died(`process ${id} is dead`);
     };
     const dying = dyingDatabase(database, point);
-    const liveness = { id, isAlive: async (other: number) => !dead.has(other), close: async () => undefined };
+    const liveness = { id, isAlive: async (other: number) => !dead.has(other) };
     const call = async (
       request: { method: string; path: string; body?: unknown; idempotencyKey?: string },
       schema: z.ZodType,

@@ -81,7 +81,7 @@ export async function startRequisitions(
     count: () => undefined,
     acquireLease: createLeases({
       database,
-      liveness: { id: 1, isAlive: async () => true, close: async () => undefined },
+      liveness: { id: 1, isAlive: async () => true },
     }),
   };
   const work = createIntakeRun(deps);

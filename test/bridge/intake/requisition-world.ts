@@ -442,7 +442,7 @@ export function createRequisitionWorld(options: {
       clock,
       log: silentLogger,
       count: () => undefined,
-      acquireLease: createLeases({ database: dying, liveness: { id, isAlive, close: async () => undefined } }),
+      acquireLease: createLeases({ database: dying, liveness: { id, isAlive } }),
     });
     return {
       id,

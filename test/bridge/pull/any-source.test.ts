@@ -1,7 +1,7 @@
 /** The pull of one feed, with its SQL, against sources with every combination of quirks, while rows are written. */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { testClock } from '../parts.ts';
@@ -9,11 +9,11 @@ import { type HostileQuirks, HostileSource, seeded } from './hostile-source.ts';
 import { calm, startReader } from './reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

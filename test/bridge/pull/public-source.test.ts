@@ -1,6 +1,6 @@
 /** The pull of one feed against the service as it is publicly documented, in every variant of what is not known of it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { probeSource } from '#bridge/pull/probe/probe-source.ts';
 import { createSqlQuotas } from '#bridge/quota/sql-quotas.ts';
 import { readFeedStatuses } from '#bridge/status/status.ts';
@@ -13,11 +13,11 @@ import { PublicSource, type Variant } from './public-source.ts';
 import { startReader } from './reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

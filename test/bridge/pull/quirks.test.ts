@@ -3,7 +3,7 @@
  * kills: the promise of the watermark holds after each pull, and in the end the mirror holds what the source does.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { silentLogger } from '#platform/log.ts';
 import { readMisbehaviour } from '#service/misbehave/misbehaviour.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
@@ -12,11 +12,11 @@ import { HostileSource, seeded } from './hostile-source.ts';
 import { startReader } from './reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

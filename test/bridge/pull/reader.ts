@@ -1,6 +1,6 @@
 /** Reads one feed, `awards`, of a source in memory, as a bridge does: pulls, backfills and audits, with their SQL. */
 import { createLeases } from '#bridge/leases/lease.ts';
-import type { LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import type { Liveness } from '#bridge/leases/liveness.ts';
 import { openDueAudits } from '#bridge/pull/backfill/audit-store.ts';
 import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
 import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
@@ -44,7 +44,7 @@ let readers = 0;
 /** Each reader has a source of its own name. */
 export async function startReader(options: {
   database: Database;
-  liveness: LivenessLock;
+  liveness: Liveness;
   client: Pick<SourceClient, 'readFeed'>;
   /** Of window scans; the same, if it is left out. */
   background?: Pick<SourceClient, 'readFeed'>;

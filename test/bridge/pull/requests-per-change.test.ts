@@ -3,7 +3,7 @@
  * changes a minute, a pull every twenty seconds. `npm run docs:requests` prints the table of `docs/checkpoints.md`.
  */
 import { expect, test } from 'vitest';
-import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { startLiveness } from '#bridge/leases/liveness.ts';
 import { silentLogger } from '#platform/log.ts';
 import { readMisbehaviour } from '#service/misbehave/misbehaviour.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
@@ -35,7 +35,7 @@ const lists = [
 /** The first reading of 300 records, and the requests for each change after it. */
 async function count(list: string): Promise<{ first: number; perChange: number; missing: number }> {
   const db = await createTestDatabase();
-  const liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  const liveness = await startLiveness({ database: db.database, log: silentLogger });
   try {
     const clock = testClock();
     const { feed } = readMisbehaviour(list);

@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test } from 'vitest';
-import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { startLiveness } from '#bridge/leases/liveness.ts';
 import { silentLogger } from '#platform/log.ts';
 import { type FeedQuirks, plainFeed } from '#service/misbehave/feed-quirks.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
@@ -51,7 +51,7 @@ test(`${hours} hours of mixed quirks (DAY_SEED=${seed})`, { timeout: 600_000 }, 
   await using resources = new AsyncDisposableStack();
   const db = await createTestDatabase();
   resources.defer(() => db.drop());
-  const liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  const liveness = await startLiveness({ database: db.database, log: silentLogger });
   resources.defer(() => liveness.close());
   const clock = testClock();
   const random = seeded(Number(seed));

@@ -1,6 +1,6 @@
 /** A watermark that stands still while the feed is read is seen: never "in step", with the request that repeats. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { needsLook, readStatus } from '#bridge/status/status.ts';
 import { registerStatusMetrics } from '#bridge/status/status-metrics.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
@@ -14,10 +14,10 @@ import { ListSource } from '../pull/list-source.ts';
 import { startReader } from '../pull/reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

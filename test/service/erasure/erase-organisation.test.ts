@@ -72,7 +72,9 @@ async function jobsDone({ db }: TestService): Promise<void> {
 async function everything({ db }: TestService): Promise<string[]> {
   const lines = await allText(db.database, 'service');
   return lines
-    .filter((line) => !/^service\.(actions|erased_organisations|counted_requests|api_keys|migrations) /.test(line))
+    .filter(
+      (line) => !/^service\.(actions|erased_organisations|counted_requests|api_keys|migrations|processes) /.test(line),
+    )
     .sort();
 }
 
@@ -158,7 +160,7 @@ test('every table of the schema belongs to an organisation, or to none', async (
   const all = await db.database.query<{ name: string }>(
     `select oid::regclass::text as name from pg_class where relnamespace = 'service'::regnamespace and relkind = 'r'`,
   );
-  const ofNone = ['actions', 'erased_organisations', 'heartbeat', 'migrations', 'operators', 'replaced_tokens'].map(
+  const ofNone = ['actions', 'erased_organisations', 'migrations', 'operators', 'processes', 'replaced_tokens'].map(
     (name) => `service.${name}`,
   );
   expect(

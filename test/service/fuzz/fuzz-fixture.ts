@@ -403,7 +403,7 @@ async function waitForIdleDatabase(database: Database): Promise<void> {
 }
 
 /** A refused call stands in the audit log, and `/readyz` writes to see that the database takes it. */
-const notDigested = ['actions', 'counted_requests', 'file_uploads', 'heartbeat'];
+const notDigested = ['actions', 'counted_requests', 'file_uploads', 'processes'];
 
 async function takeSnapshot(database: Database): Promise<Pick<FuzzFixture, 'digest' | 'restore'>> {
   const tables = (

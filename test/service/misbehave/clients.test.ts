@@ -3,7 +3,7 @@
  * records under each of these quirks, and the bridge's own reading with its SQL, which loses none.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { silentLogger } from '#platform/log.ts';
@@ -22,12 +22,12 @@ const idOf = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, '0
 
 let service: TestService;
 let bridge: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 
 beforeAll(async () => {
   service = await startTestService();
   bridge = await createTestDatabase();
-  liveness = await createLivenessLock({ database: bridge.database, log: silentLogger });
+  liveness = await startLiveness({ database: bridge.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

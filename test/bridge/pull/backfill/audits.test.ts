@@ -1,6 +1,6 @@
 /** An audit says how far it has really read, counts all that it finds, and does not count as made before its end. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { requestAudit, setCheckpoint } from '#bridge/pull/control-feeds.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import { isAuditFailing, needsLook, readStatus } from '#bridge/status/status.ts';
@@ -13,10 +13,10 @@ import { ListSource } from '../list-source.ts';
 import { startReader } from '../reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

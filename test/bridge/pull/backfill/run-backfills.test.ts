@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { openDueAudits } from '#bridge/pull/backfill/audit-store.ts';
 import { failBackfill } from '#bridge/pull/backfill/backfill-store.ts';
 import { cancelBackfill, readBackfills, requestAudit, startBackfill } from '#bridge/pull/control-feeds.ts';
@@ -13,11 +13,11 @@ import { ListSource } from '../list-source.ts';
 import { startReader } from '../reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { probeSource } from '#bridge/pull/probe/probe-source.ts';
 import type { FeedPage } from '#client/source-client.ts';
 import { addMicros, microsFromTimestamp, timestampFromMicros } from '#contract/timestamp.ts';
@@ -12,12 +12,12 @@ import { ListSource } from '../list-source.ts';
 import { calm, startReader } from '../reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 const never = new AbortController().signal;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

@@ -1,6 +1,6 @@
 /** What `bridge check` says of sources that break what a reader relies on. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { probeSource } from '#bridge/pull/probe/probe-source.ts';
 import type { FeedPage } from '#client/source-client.ts';
 import { AppError } from '#platform/errors.ts';
@@ -11,12 +11,12 @@ import { type FeedQuery, type ListedRow, ListSource } from '../list-source.ts';
 import { startReader } from '../reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 const never = new AbortController().signal;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

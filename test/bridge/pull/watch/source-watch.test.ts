@@ -1,7 +1,7 @@
 /** A source that changes is noticed by the pull, and named by status, check and metrics; records are kept as they came. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { neededFields } from '#bridge/documents/needed-fields.ts';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { createSourceWatch, type SourceWatch } from '#bridge/pull/watch/source-watch.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import { needsLook, readStatus } from '#bridge/status/status.ts';
@@ -14,10 +14,10 @@ import { ListSource } from '../list-source.ts';
 import { startReader } from '../reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
 import { resetFeed, setCheckpoint } from '#bridge/pull/control-feeds.ts';
 import { makeWaitingFeedsDue } from '#bridge/pull/feed/checkpoint-store.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
@@ -12,11 +12,11 @@ import { ListSource } from '../list-source.ts';
 import { startReader } from '../reader.ts';
 
 let db: TestDatabase;
-let liveness: LivenessLock;
+let liveness: Liveness;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  liveness = await startLiveness({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
   await liveness.close();

@@ -1,6 +1,6 @@
 /** The table of `docs/checkpoints.md`: a record that is committed after a newer one was read. */
 import { expect, test } from 'vitest';
-import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { startLiveness } from '#bridge/leases/liveness.ts';
 import type { FeedPage } from '#client/source-client.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase } from '../../../harness/test-database.ts';
@@ -10,7 +10,7 @@ import { startReader } from '../reader.ts';
 
 test('a record that is committed late is found by the window scan before the watermark passes it', async () => {
   const db = await createTestDatabase();
-  const liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+  const liveness = await startLiveness({ database: db.database, log: silentLogger });
   const clock = testClock();
   clock.advance(10 * 3_600_000);
   const source = new ListSource(clock);
