@@ -126,8 +126,6 @@ export async function liftTombstone(database: Database, address: string): Promis
   await database.transaction(async (tx) => {
     for (const table of ['erasure_deliveries', 'erasures', 'erased_persons'])
       await tx.query(`delete from bridge.${table} where mark = $1`, [mark]);
-    // A pull may remember names with the address, which the erasure has taken out.
-    await tx.query('delete from bridge.supplier_marks');
   });
   return true;
 }
