@@ -36,8 +36,6 @@ export interface BridgeDeps {
   registry: Registry;
   /** The limits of connections, for the webhook endpoint and for the console; default: `connectionLimitsDefault`. */
   connections?: ConnectionLimits;
-  /** How many wrong tokens of one address are checked in a second; default: `wrongTokensDefault`. */
-  wrongTokensPerSecond?: number;
   /** Default: the identity of the operating system's process. */
   processIdentity?: ProcessIdentity;
   /**

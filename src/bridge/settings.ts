@@ -38,15 +38,13 @@ const tokenRequest = z
   .optional()
   .describe('How the service gets its tokens; `bridge webhooks register` sends this to it');
 
+/** RFC 6750, 2.1. */
+const bearerTokenForm = /^[A-Za-z0-9._~+/-]{16,8192}=*$/;
+
 /**
  * How the bridge checks the bearer token that the service gets by client credentials and sends with each notification.
  */
 const bearer = z.discriminatedUnion('type', [
-  z.strictObject({
-    type: z.literal('issued').describe('This bridge issues the tokens itself, at /oauth/token of the webhook endpoint'),
-    client_id: z.string().min(1),
-    client_secret: z.string().min(16),
-  }),
   z.strictObject({
     type: z.literal('jwt').describe('An authorisation server signs the tokens'),
     jwks_url: z.url({ protocol: /^https$/ }),
@@ -55,10 +53,8 @@ const bearer = z.discriminatedUnion('type', [
     token_request: tokenRequest,
   }),
   z.strictObject({
-    type: z.literal('introspection').describe('The bridge asks an authorisation server about the tokens (RFC 7662)'),
-    introspection_url: z.url({ protocol: /^https$/ }),
-    client_id: z.string().min(1),
-    client_secret: z.string().min(1),
+    type: z.literal('token').describe('Each notification carries this one token'),
+    token: z.string().regex(bearerTokenForm, 'must have at least 16 characters that a header may carry as a token'),
     token_request: tokenRequest,
   }),
 ]);

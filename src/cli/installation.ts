@@ -304,7 +304,6 @@ export async function startInstalledBridge(
     log: log.child({ program: 'bridge' }),
     registry,
     connections: connectionLimitsOf(configuration),
-    wrongTokensPerSecond: configuration.http.wrong_tokens_per_second,
     guardMetrics: (request) => access.guardMetrics(request),
     mountConsole: async (application) => {
       await access.mount(application);

@@ -86,12 +86,6 @@ export function createProgram(): Command {
       '--loop',
       'instead: let an ERP and the service both edit suppliers, and the ERP raise requisitions, to the order; compare both',
     )
-    .addOption(
-      new Option('--erp <name>', 'with --loop: the ERP in memory (default), or a real Tryton').choices([
-        'memory',
-        'tryton',
-      ]),
-    )
     .action(run(async (options: DemoOptions) => (await import('./commands/demo.ts')).runDemo(options)));
   program
     .command('service')

@@ -77,7 +77,7 @@ export async function openMirrorPull(
     clear: async () => {
       await database.query(
         `truncate bridge.mirror, bridge.mirror_history, bridge.flow_documents,
-           bridge.record_references, bridge.subjects, bridge.supplier_marks`,
+           bridge.record_references, bridge.subjects`,
       );
       await forget();
     },

@@ -334,15 +334,9 @@ describe('demo', () => {
     const command = await startOnServer(['demo', '--loop', '--events', '1', '--seed', '7']);
     expect(await command.ended).toBe(0);
     expect(command.stdout()).toMatch(/requisitions: 2 raised/);
-    // Two requisitions with a supplier for each share, and so at least an order each of one that was not withdrawn.
-    expect(command.stdout()).toMatch(/awarded -> purchase order in the ERP: .*, [1-9]\d* times/);
+    // A line for each share at least of one that was not withdrawn.
+    expect(command.stdout()).toMatch(/\b[1-9]\d* purchase order lines name a requisition/);
     expect(command.stdout()).toContain('The ERP and the service agree.');
-  });
-
-  test('refuses an ERP without the loop that it is of', async () => {
-    const command = await startOnServer(['demo', '--erp', 'tryton']);
-    expect(await command.ended).toBe(2);
-    expect(command.stderr()).toContain('--erp names the ERP of the loop: give --loop, too.');
   });
 });
 

@@ -2,9 +2,7 @@
  * The events and suppliers by whose names a person finds documents. Written with the records that name them, so that a
  * document is found before anything was tried with it: while its flow is paused, for example.
  */
-import { randomUUID } from 'node:crypto';
 import { textArray } from '#platform/database/binary-array.ts';
-import { copyRows } from '#platform/database/copy-in.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { idOf } from '../documents/document-keys.ts';
 import { isStorable } from '../storable-text.ts';
@@ -34,16 +32,9 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** Returns the event of such a record, and the suppliers that it names. */
 export function subjectsOfEvent(record: Fields): NamedSubject[] {
-  return [...eventOf(record), ...suppliersOf(record).flatMap(subjectsOfSupplier)];
-}
-
-export function eventOf(record: Fields): NamedSubject[] {
-  return subjectOf('event', record, record['id'], record['reference_id']);
-}
-
-/** The entries of the suppliers that an event names. */
-export function suppliersOf({ suppliers }: Fields): Fields[] {
-  return Array.isArray(suppliers) ? suppliers.filter(isFields) : [];
+  const { id, reference_id: reference, suppliers } = record;
+  const entries = Array.isArray(suppliers) ? suppliers.filter(isFields) : [];
+  return [...subjectOf('event', record, id, reference), ...entries.flatMap(subjectsOfSupplier)];
 }
 
 /** Returns the supplier of an entry of a page or of the supplier list. The list knows some by their external id only. */
@@ -71,18 +62,12 @@ function isFields(value: unknown): value is Fields {
 
 /**
  * Writes the names of these subjects, in the transaction that stores what names them. The caller holds the source's
- * lock. Of several entries for one subject the last one counts. `mark` is left where there are suppliers among them (see
- * `known-suppliers.ts`).
+ * lock. Of several entries for one subject the last one counts.
  */
-export async function noteSubjects(
-  tx: Sql,
-  source: string,
-  subjects: readonly NamedSubject[],
-  { mark = randomUUID() }: { mark?: string } = {},
-): Promise<void> {
+export async function noteSubjects(tx: Sql, source: string, subjects: readonly NamedSubject[]): Promise<void> {
   const distinct = [...new Map(subjects.map((subject) => [`${subject.kind} ${subject.id}`, subject])).values()];
   if (distinct.length === 0) return;
-  const writing = tx.query(
+  await tx.query(
     `insert into bridge.subjects as s (source, kind, id, name, reference, folded)
      select $1, n.* from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
        as n (kind, id, name, reference, folded)
@@ -99,55 +84,10 @@ export async function noteSubjects(
       textArray(distinct.map(foldedName)),
     ],
   );
-  const marking = distinct.some(({ kind }) => kind === 'supplier') ? leaveMark(tx, source, mark) : undefined;
-  await Promise.all([writing, marking]);
 }
 
 /**
- * Returns those of these events whose names are not written yet, each once; of several entries for one event the last.
- * Nothing else writes one until the end of the transaction: the caller holds the source's lock.
- */
-export async function eventsWithoutName(
-  tx: Sql,
-  source: string,
-  events: readonly NamedSubject[],
-): Promise<NamedSubject[]> {
-  if (events.length === 0) return [];
-  const distinct = new Map(events.map((event) => [event.id, event]));
-  const written = await tx.query<{ id: string }>(
-    `select id from bridge.subjects where source = $1 and kind = 'event' and id = any($2::text[])`,
-    [source, textArray([...distinct.keys()])],
-  );
-  for (const { id } of written) distinct.delete(id);
-  return [...distinct.values()];
-}
-
-/** Writes the names of events that `eventsWithoutName` has returned: for half of what `noteSubjects` costs. */
-export async function addEvents(tx: Sql, source: string, events: readonly NamedSubject[]): Promise<void> {
-  if (events.length === 0) return;
-  await tx.copy(
-    'bridge.subjects (source, kind, id, name, reference, folded)',
-    copyRows(events.length, [
-      { type: 'text', values: source },
-      { type: 'text', values: 'event' },
-      { type: 'text', values: events.map(({ id }) => id) },
-      { type: 'text', values: events.map(({ name }) => name) },
-      { type: 'text', values: events.map(({ reference }) => reference) },
-      { type: 'text', values: events.map(foldedName) },
-    ]),
-  );
-}
-
-async function leaveMark(tx: Sql, source: string, mark: string): Promise<void> {
-  await tx.query(
-    `insert into bridge.supplier_marks (source, mark) values ($1, $2)
-     on conflict (source) do update set mark = excluded.mark`,
-    [source, mark],
-  );
-}
-
-/**
- * Most suppliers are known by these names. A conflict would lock each, which costs more than to look at it. With NOT
+ * Most are known by these names. A conflict would lock each, which costs more than to look at it. With NOT
  * EXISTS the planner would read all names for each page, however many there are; so each is looked up by its key.
  */
 const differs = `(

@@ -10,8 +10,7 @@ import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { documentKeysOf, namesAny } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents, readWantedKinds } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
-import { createKnownSuppliers, type KnownSuppliers, readSupplierMark } from '../history/known-suppliers.ts';
-import { addEvents, eventOf, eventsWithoutName, noteSubjects } from '../history/subjects.ts';
+import { noteSubjects, subjectsOfEvent } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
 import { type PreparedVersions, prepareVersions, type Version, withoutTime } from './read-version.ts';
 
@@ -52,8 +51,6 @@ export interface StoreOptions {
   readonly believeOlder?: boolean;
   /** Called once while the database does its longest work, so what is computed there costs no time. Must not throw. */
   readonly whileWriting?: () => void;
-  /** What the pull remembers of suppliers' names. */
-  readonly knownSuppliers?: KnownSuppliers;
 }
 
 /**
@@ -79,7 +76,6 @@ export async function sendRecords(
   options: StoreOptions = {},
 ): Promise<StoredPage & { readonly written: Promise<void> }> {
   const { source, feed, now, pull } = page;
-  const { knownSuppliers = createKnownSuppliers() } = options;
   const { ids, versions: preparing } = 'prepared' in page ? page.prepared : prepareVersions(page.records, feed);
   if (ids.length === 0) {
     const nothing = { changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
@@ -87,11 +83,10 @@ export async function sendRecords(
   }
   const isOfEvents = feeds[feed].event === 'id';
   // The versions are made while the database looks for what it holds of them.
-  const [, held, kinds, mark, shown] = await Promise.all([
+  const [, held, kinds, shown] = await Promise.all([
     lockSources(tx, [source]),
     readHeld(tx, source, feed, ids),
     readWantedKinds(tx, source),
-    isOfEvents ? readSupplierMark(tx, source) : null,
     preparing,
   ]);
   const stamps = shown.map(({ modified }) => modified);
@@ -100,12 +95,9 @@ export async function sendRecords(
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
   const keeping = keepHistory(tx, source, feed, replaced, now);
   const added = changed.filter(({ recordId }) => !held.has(recordId));
-  const shownEvents = isOfEvents ? added.flatMap(({ record }) => eventOf(record)) : [];
-  // Both are sent before the records: their answers come while the database writes these.
-  const findingNameless = eventsWithoutName(tx, source, shownEvents);
   const writing = write(tx, { source, feed, now }, { replaced, added });
   // Thrown where they are awaited; until then a rejection must not count as unhandled.
-  for (const sent of [keeping, findingNameless, writing]) sent.catch(() => undefined);
+  for (const sent of [keeping, writing]) sent.catch(() => undefined);
   options.whileWriting?.();
   const before = await keeping;
   const touched = [...changed, ...restored.filter(({ recordId }) => held.get(recordId)?.gone)];
@@ -119,24 +111,14 @@ export async function sendRecords(
     return fault === undefined ? [] : [`${recordId}: ${fault}`];
   });
   const events = isOfEvents ? touched : [];
-  const known = events.filter(({ recordId }) => held.has(recordId));
-  const named = knownSuppliers.unknownOf(
-    events.map(({ record }) => record),
-    mark,
-  );
-  const nameless = await findingNameless;
-  const namelessIds = new Set(nameless.map(({ id }) => id));
-  const otherNames = shownEvents.filter(({ id }) => !namelessIds.has(id));
   // One behind the other, so that the database does not wait for this process between them.
   const written = inOrder([
     writing,
     markDocuments(tx, { source, pull, kinds }, keys, now),
-    addEvents(tx, source, nameless),
     noteSubjects(
       tx,
       source,
-      [...otherNames, ...known.flatMap(({ record }) => eventOf(record)), ...named.suppliers],
-      named,
+      events.flatMap(({ record }) => subjectsOfEvent(record)),
     ),
     markDocumentsOfEvents(
       tx,

@@ -3,12 +3,10 @@ import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
-import { createTokenGuard, wrongTokensDefault } from '#platform/http/token-guard.ts';
 import { createUnverifiedBytes } from '#platform/http/unverified-bytes.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
 import { pruneWebhooks } from '../webhooks/webhook-store.ts';
 import { createBearerCheck } from './bearer/bearer-check.ts';
-import { mountTokenEndpoint } from './bearer/token-endpoint.ts';
 import { createRefusals } from './refusals.ts';
 import { createSigningKeys } from './signing-keys.ts';
 import { pruneInbox } from './store-notifications.ts';
@@ -82,14 +80,6 @@ export async function startReceive(
     wakePull: (key) => void signals.signal(lanes.pull, [key]),
   });
   endpoint.addDirect(route);
-  const tokenGuard = createTokenGuard({
-    ...deps,
-    metric: 'bridge_tokens_refused_total',
-    wrongPerSecond: deps.wrongTokensPerSecond ?? wrongTokensDefault,
-  });
-  opened.defer(() => tokenGuard.close());
-  const clients = settings.sources.flatMap(({ bearer }) => (bearer?.type === 'issued' ? [bearer] : []));
-  if (clients.length > 0) mountTokenEndpoint(endpoint.express, { clients, secrets, clock, bodies, tokenGuard });
   endpoint.finish();
   opened.defer(drain);
   const { host, port, public_host: publicHost } = settings;

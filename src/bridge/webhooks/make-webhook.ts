@@ -43,7 +43,7 @@ export async function makeWebhook(
   replaced: readonly OwnWebhook[],
 ): Promise<MadeWebhook | undefined> {
   const { client, source, database, secrets, clock } = deps;
-  const request = { name, url, feeds: source.feeds, authentication: authenticationOf(source, url) };
+  const request = { name, url, feeds: source.feeds, authentication: authenticationOf(source) };
   const own = await readOwnWebhooks(database, source.name);
   // The service may recognise the id of an earlier intent, as its idempotency key.
   const intents = own

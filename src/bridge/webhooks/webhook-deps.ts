@@ -6,7 +6,6 @@ import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { hostInUrl } from '#platform/http/url-host.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { tokenPath } from '../receive/bearer/token-endpoint.ts';
 import type { BridgeSettings, SourceSettings } from '../settings.ts';
 
 export interface WebhookDeps {
@@ -24,22 +23,15 @@ export function webhookUrlOf(settings: Pick<BridgeSettings, 'public_host' | 'por
 }
 
 /**
- * Returns how the service gets bearer tokens for a webhook at this URL; undefined when the source requires none. Throws
+ * Returns how the service gets bearer tokens for the source's webhook; undefined when the source requires none. Throws
  * AppError `invalid` when the settings do not say how.
  */
-export function authenticationOf(
-  { name, bearer }: Pick<SourceSettings, 'name' | 'bearer'>,
-  url: string,
-): WebhookAuthentication | undefined {
+export function authenticationOf({
+  name,
+  bearer,
+}: Pick<SourceSettings, 'name' | 'bearer'>): WebhookAuthentication | undefined {
   if (bearer === undefined) return undefined;
-  const parameters =
-    bearer.type === 'issued'
-      ? {
-          access_token_url: tokenUrlOf(url, name),
-          client_id: bearer.client_id,
-          client_secret: bearer.client_secret,
-        }
-      : bearer.token_request;
+  const parameters = bearer.token_request;
   if (parameters === undefined)
     throw new AppError(
       'invalid',
@@ -50,14 +42,4 @@ export function authenticationOf(
     type: 'OAUTH_CLIENT_CREDENTIALS',
     parameters: { ...required, ...(scope === undefined ? {} : { scope }) },
   };
-}
-
-/** The token URL is beside the webhook: `https://host/prefix/webhooks/main` has `https://host/prefix/oauth/token`. */
-function tokenUrlOf(webhookUrl: string, source: string): string {
-  const url = new URL(webhookUrl);
-  const own = `/webhooks/${source}`;
-  const path = url.pathname.replace(/\/$/, '');
-  url.pathname = `${path.endsWith(own) ? path.slice(0, -own.length) : ''}${tokenPath}`;
-  url.search = '';
-  return url.href;
 }

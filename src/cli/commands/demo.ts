@@ -16,7 +16,7 @@ import { type Installation, openInstallation, storageOf } from '../installation.
 import { type LocalPrograms, startLocalPrograms } from '../local-programs.ts';
 import { localSource } from '../local-settings.ts';
 import { clientOf } from '../local-setup.ts';
-import { createLoop, type LoopErpName } from '../loop.ts';
+import { createLoop } from '../loop.ts';
 import { listenForStop } from '../stop-request.ts';
 
 export interface DemoOptions {
@@ -28,7 +28,6 @@ export interface DemoOptions {
   seed: number;
   profile: ProfileName;
   loop?: boolean;
-  erp?: LoopErpName;
 }
 
 const idleWithinMs = 120_000;
@@ -44,10 +43,7 @@ export async function runDemo(options: DemoOptions): Promise<number> {
   await using opened = new AsyncDisposableStack();
   const installation = await openInstallation(own, { name: 'demo', logLevel: 'error' });
   opened.defer(() => installation.close());
-  if (options.erp !== undefined && !options.loop)
-    throw new AppError('invalid', '--erp names the ERP of the loop: give --loop, too.');
-  const loop = options.loop ? await createLoop(options.erp ?? 'memory') : undefined;
-  if (loop) opened.defer(() => loop.close());
+  const loop = options.loop ? await createLoop() : undefined;
   const programs = await startLocalPrograms(installation, {
     freePorts: true,
     profile: options.profile,
@@ -58,9 +54,7 @@ export async function runDemo(options: DemoOptions): Promise<number> {
     const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
     const { events, suppliers, seed } = options;
     const rounds = events * roundsOfEvent;
-    console.log(
-      `Service ${programs.service.url}; ERP: ${loop.erp}; database: ${storageOf(installation)}; seed ${seed}\n`,
-    );
+    console.log(`Service ${programs.service.url}; database: ${storageOf(installation)}; seed ${seed}\n`);
     return (await loop.play({ installation, programs, client, rounds, suppliers, seed, signal: stop.signal })) ? 0 : 1;
   }
   // Awaited here: a promise that is returned unawaited would run after everything is closed.

@@ -24,11 +24,6 @@ export interface TokenKind<Found> {
 export interface TokenGuard {
   /** Returns what a kind of tokens finds. The check throws `unauthorized` for a wrong token, and `too-many`. */
   protect<Found>(kind: TokenKind<Found>): (address: string | undefined, hash: Buffer) => Promise<Found>;
-  /**
-   * Counts a token of this kind that was compared at no cost and is wrong; returns the refusal when the address has had
-   * all of this second, and undefined when it is to be told that its token is wrong.
-   */
-  countWrong(by: string, address: string | undefined): AppError | undefined;
   /** Writes the line of a burst that has not ended. */
   close(): Promise<void>;
 }
@@ -51,7 +46,7 @@ export function createTokenGuard({
   registry,
   onRefused,
 }: {
-  metric: 'service_tokens_refused_total' | 'bridge_tokens_refused_total';
+  metric: 'service_tokens_refused_total';
   /** Of one address. */
   wrongPerSecond: number;
   clock: Clock;
@@ -117,13 +112,6 @@ export function createTokenGuard({
         onRefused?.(by, given);
         throw isChecked ? unauthorized() : tooMany();
       };
-    },
-    countWrong: (by, given) => {
-      const address = addressGroup(given) ?? 'unknown';
-      const isChecked = countCheck(address);
-      noteRefusal(by, address, isChecked);
-      onRefused?.(by, given);
-      return isChecked ? undefined : tooMany();
     },
     close: () => burst.close(),
   };

@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { createKnownSuppliers, type KnownSuppliers } from '#bridge/history/known-suppliers.ts';
-import { eventOf, noteSubjects } from '#bridge/history/subjects.ts';
+import { noteSubjects, subjectsOfEvent } from '#bridge/history/subjects.ts';
 import { type RecordsToStore, type StoreOptions, storeRecords } from '#bridge/mirror/store-records.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
@@ -188,12 +187,7 @@ describe('names', () => {
     (await db.database.query<{ name: string }>('select name from bridge.subjects order by kind, id')).map(
       ({ name }) => name,
     );
-  let knownSuppliers: KnownSuppliers;
-  beforeEach(() => {
-    knownSuppliers = createKnownSuppliers();
-  });
-  const storeEvents = (...records: Record<string, unknown>[]) =>
-    store(records, { feed: 'sourcing-events', knownSuppliers });
+  const storeEvents = (...records: Record<string, unknown>[]) => store(records, { feed: 'sourcing-events' });
 
   test('of events and their suppliers are written; of a supplier the one that was shown last', async () => {
     await storeEvents(event(1, 'Meyer'));
@@ -204,27 +198,9 @@ describe('names', () => {
   });
 
   test('of an event that was known by name only, as a page has included it, are written again', async () => {
-    await db.database.transaction((tx) => noteSubjects(tx, 'main', eventOf({ ...event(1), name: 'earlier' })));
+    await db.database.transaction((tx) => noteSubjects(tx, 'main', subjectsOfEvent({ ...event(1), name: 'earlier' })));
     await storeEvents(event(1));
     expect(await names()).toEqual(['Event 1']);
-  });
-
-  test('that a pull remembers are looked at again when another process has written any', async () => {
-    await storeEvents(event(1, 'Meyer'));
-    await store([event(2, 'Meier')], { feed: 'sourcing-events' });
-    await storeEvents(event(3, 'Meyer'));
-    expect(await names()).toEqual(['Event 1', 'Event 2', 'Event 3', 'Meyer']);
-  });
-
-  test('of a transaction that was rolled back are not remembered', async () => {
-    const records = [event(1, 'Meyer')];
-    const failing = db.database.transaction(async (tx) => {
-      await storeRecords(tx, { source: 'main', feed: 'sourcing-events', now, records }, { knownSuppliers });
-      throw new Error('fails');
-    });
-    await expect(failing).rejects.toThrow('fails');
-    await storeEvents(event(1, 'Meyer'));
-    expect(await names()).toEqual(['Event 1', 'Meyer']);
   });
 
   test('of a supplier whose id is written in other letters are those of the same supplier', async () => {

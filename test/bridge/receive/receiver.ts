@@ -43,8 +43,6 @@ export async function startReceiver(options: {
   keys?: readonly string[];
   clock?: Clock;
   source?: Partial<ReceivedSource>;
-  /** Adds more routes before the receiver listens. */
-  mount?: (application: Application) => void;
   plain?: boolean;
   stalledMs?: number;
 }): Promise<Receiver> {
@@ -79,7 +77,6 @@ export async function startReceiver(options: {
     wakePull: (key) => void woken.push(key),
   });
   application.addDirect(route);
-  options.mount?.(application);
   application.finish();
   const tls = options.plain ? {} : { tls: testCertificates(), publicHost: 'localhost' };
   const stalled = options.stalledMs === undefined ? {} : { stalledMs: options.stalledMs };

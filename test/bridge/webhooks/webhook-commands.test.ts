@@ -1,7 +1,6 @@
 /** Listing, testing and deleting webhooks. */
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
-import { mountTokenEndpoint } from '#bridge/receive/bearer/token-endpoint.ts';
 import { deleteWebhooks } from '#bridge/webhooks/delete-webhooks.ts';
 import { listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
 import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
@@ -13,8 +12,9 @@ import { AppError } from '#platform/errors.ts';
 import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { startTestService } from '../../harness/test-service.ts';
+import { giveJson, startTokenServer } from '../../harness/token-server.ts';
 import { testClock } from '../parts.ts';
-import { type Receiver, roomyBounds, startReceiver, testSecrets } from '../receive/receiver.ts';
+import { type Receiver, startReceiver } from '../receive/receiver.ts';
 import { type Bearer, type Commander, createCommander } from './commander.ts';
 
 const service = await startTestService();
@@ -119,21 +119,16 @@ test('deletes the webhooks of this bridge, and a foreign webhook only by its UUI
   expect(await deleteWebhooks(deps, foreign), 'which is not there any more').toEqual([]);
 });
 
-test('the service gets a token that the bridge issues, and its notifications are accepted', async () => {
-  const bearer: Bearer = { type: 'issued', client_id: 'the service', client_secret: 'a secret: with % and +' };
+test('the service gets the configured token where token_request says, and its notifications are accepted', async () => {
+  const tokens = await startTokenServer();
+  const token = 'the-one-token-of-this-source';
+  tokens.answer = (response) =>
+    giveJson(response, 200, { access_token: token, token_type: 'Bearer', expires_in: 3600 });
+  const client = { client_id: 'the service', client_secret: 'a secret: with % and +' };
+  const bearer: Bearer = { type: 'token', token, token_request: { access_token_url: tokens.url, ...client } };
   const bearing = await startReceiver({
     database: db.database,
-    source: {
-      bearer: createBearerCheck(bearer, { ...testOutgoing(), secrets: testSecrets, clock: systemClock }),
-    },
-    mount: ({ express }) =>
-      mountTokenEndpoint(express, {
-        clients: [bearer],
-        secrets: testSecrets,
-        clock: systemClock,
-        bodies: roomyBounds(),
-        tokenGuard: { countWrong: () => undefined },
-      }),
+    source: { bearer: createBearerCheck(bearer, { ...testOutgoing(), clock: systemClock }) },
   });
   commander = createCommander(service, await service.organisation(), db, { bearer });
   await register(bearing.url);
@@ -142,17 +137,12 @@ test('the service gets a token that the bridge issues, and its notifications are
   const without = createCommander(service, await service.organisation(), db);
   await db.database.query('delete from bridge.webhooks');
   await registerWebhook(await without.deps(), { name, url: bearing.url });
-  const { client } = await without.deps();
   const [webhook] = await without.atService();
-  await client.testWebhook(String(webhook?.uuid));
+  await (await without.deps()).client.testWebhook(String(webhook?.uuid));
   await expect.poll(() => bearing.count('unauthorized'), { timeout: 10_000 }).toBeGreaterThan(0);
 });
 
-test('the token endpoint is beside the webhook, also behind the path of a proxy', () => {
-  const bearer: Bearer = { type: 'issued', client_id: 'id', client_secret: 'a secret of 16 or more' };
-  const urlFor = (url: string) => authenticationOf({ name: 'main', bearer }, url)?.parameters.access_token_url;
-  expect(urlFor('https://bridge.example/webhooks/main')).toBe('https://bridge.example/oauth/token');
-  expect(urlFor('https://example.org:8443/erp/webhooks/main/')).toBe('https://example.org:8443/erp/oauth/token');
+test('the URL of a webhook names the public host, the port and the source', () => {
   expect(webhookUrlOf({ public_host: 'bridge.example', port: 8443 }, 'main')).toBe(
     'https://bridge.example:8443/webhooks/main',
   );
@@ -160,14 +150,14 @@ test('the token endpoint is beside the webhook, also behind the path of a proxy'
 
 test('a source with tokens of another server is registered only when its settings name that server', () => {
   const jwt: Bearer = { type: 'jwt', jwks_url: 'https://auth.example/keys', issuer: 'i', audience: 'a' };
-  expect(() => authenticationOf({ name: 'main', bearer: jwt }, receiver.url)).toThrow(/token_request/);
+  expect(() => authenticationOf({ name: 'main', bearer: jwt })).toThrow(/token_request/);
   const token_request = {
     access_token_url: 'https://auth.example/token',
     client_id: 'id',
     client_secret: 's',
     scope: 'x',
   };
-  expect(authenticationOf({ name: 'main', bearer: { ...jwt, token_request } }, receiver.url)).toEqual({
+  expect(authenticationOf({ name: 'main', bearer: { ...jwt, token_request } })).toEqual({
     type: 'OAUTH_CLIENT_CREDENTIALS',
     parameters: token_request,
   });

@@ -3,7 +3,6 @@
  * as due, the suspect versions and the watermark: a kill leaves all of a page, or nothing of it.
  */
 
-import { createKnownSuppliers, type KnownSuppliers } from '#bridge/history/known-suppliers.ts';
 import { type PreparedVersions, readVersionKey, withoutTime } from '#bridge/mirror/read-version.ts';
 import { type StoredPage, sendRecords, storeRecords } from '#bridge/mirror/store-records.ts';
 import { sendIncludes } from '#bridge/mirror/store-resources.ts';
@@ -80,7 +79,6 @@ export function createPageStore(deps: {
   const { feed, pull, clock, log } = deps;
   const watch = deps.watchOf?.(feed.feed);
   const refreshStatistics = createStatisticsRefresh(deps.database, log);
-  const knownSuppliers = createKnownSuppliers();
   /** Something was stored for which no flow was woken yet. */
   let hasNews = false;
 
@@ -92,7 +90,7 @@ export function createPageStore(deps: {
     const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
     const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
     const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
-    const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true, knownSuppliers });
+    const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true });
     const given = { source: feed.source, pull, now };
     const related =
       includes && observed !== undefined ? await sendIncludes(tx, { ...given, includes, observed }) : undefined;
@@ -115,7 +113,7 @@ export function createPageStore(deps: {
   return async (page) => {
     const storing = deps.transaction(async (tx) => {
       const now = timestampNow(clock);
-      const { written, ...stored } = await sendReadable(tx, { ...feed, pull, knownSuppliers }, page, now);
+      const { written, ...stored } = await sendReadable(tx, { ...feed, pull }, page, now);
       const rest = storeRest(tx, page, stored, now);
       await inOrder([written, rest]);
       return { stored, ...(await rest) };
@@ -146,13 +144,13 @@ export function createPageStore(deps: {
  */
 async function sendReadable(
   tx: Sql,
-  { knownSuppliers, ...feed }: FeedId & { feed: FeedName; pull: string; knownSuppliers: KnownSuppliers },
+  feed: FeedId & { feed: FeedName; pull: string },
   { records, prepared, whileWriting }: PageToStore,
   now: Timestamp,
 ): ReturnType<typeof sendRecords> {
   try {
     const read = prepared === undefined ? { records } : { prepared };
-    const options = { knownSuppliers, ...(whileWriting === undefined ? {} : { whileWriting }) };
+    const options = whileWriting === undefined ? {} : { whileWriting };
     return await sendRecords(tx, { ...feed, ...read, now }, options);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalid') throw error;

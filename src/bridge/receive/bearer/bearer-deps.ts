@@ -1,7 +1,6 @@
 /** The interface of the checks of bearer tokens, and what they need. */
 import type { Clock } from '#platform/clock.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
-import type { SecretBox } from '#platform/secrets.ts';
 
 /**
  * Returns whether the token is valid now. Rejects with AppError `unavailable` when that cannot be found out: the
@@ -11,6 +10,5 @@ export type BearerCheck = (token: string) => boolean | Promise<boolean>;
 
 export interface BearerDeps {
   readonly fetch: GuardedFetch;
-  readonly secrets: SecretBox;
   readonly clock: Clock;
 }

@@ -4,7 +4,6 @@ import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
 import { testOutgoing } from '../../../harness/test-certificates.ts';
 import { giveJson, startTokenServer } from '../../../harness/token-server.ts';
 import { type TestClock, testClock } from '../../parts.ts';
-import { testSecrets } from '../receiver.ts';
 
 interface Signer {
   readonly jwk: JWK;
@@ -44,7 +43,7 @@ beforeEach(() => {
 });
 
 const settings = { type: 'jwt', jwks_url: server.url, issuer: 'https://auth.example', audience: 'bridge' } as const;
-const newCheck = () => createBearerCheck(settings, { fetch, secrets: testSecrets, clock });
+const newCheck = () => createBearerCheck(settings, { fetch, clock });
 const nowS = () => Math.floor(clock.nowMs() / 1000);
 
 test('tokens signed with any of the published keys are valid; the keys are read once', async () => {
