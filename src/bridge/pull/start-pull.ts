@@ -30,19 +30,19 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
   const lateArrivals = new Counter({
     name: 'bridge_late_arrivals_total',
     help: 'Records that an audit found missing or different in the mirror, although the watermark had passed them',
-    labelNames: ['source', 'feed'] as const,
+    labelNames: ['feed'] as const,
     registers: [deps.registry],
   });
   const refusals = new Counter({
     name: 'bridge_mass_deletions_refused_total',
     help: 'Audits in which so many records of a feed were missing that none of them was taken as deleted',
-    labelNames: ['source', 'feed'] as const,
+    labelNames: ['feed'] as const,
     registers: [deps.registry],
   });
   const changes = new Counter({
     name: 'bridge_source_changes_total',
     help: 'Changes of a source that were noticed: new fields, values of a new form, fields that are gone, paging, clock',
-    labelNames: ['source', 'feed', 'kind'] as const,
+    labelNames: ['feed', 'kind'] as const,
     registers: [deps.registry],
   });
   const clientOf = createSourceClients(deps);
