@@ -18,6 +18,9 @@ import { startSupplierLists } from './suppliers/start-supplier-lists.ts';
 import { createNotificationThrottle } from './throttle-notifications.ts';
 import { createSourceWatch, type SourceWatch } from './watch/source-watch.ts';
 
+/** So many feeds are read at once by a process, and so many backfills. */
+const workersMax = 500;
+
 /** Starts the workers; they end with `deps.signals`. */
 export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): WorkingPart {
   const { settings, database, signals, clock, log } = deps;
@@ -85,13 +88,13 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     const [source = '', feed = ''] = key.split('/');
     await workers.get(source)?.[lane](feed as FeedName, signal);
   };
-  // A scan waits for its source's quota while it holds its place among the workers. With so many workers no feed waits
-  // for the quota of another source.
-  signals.work(lanes.pull, { concurrency: Math.max(1, ownKeys.size) }, async (key, signal) => {
+  // A scan waits for its source's quota while it holds its place among the workers. With so many workers few feeds wait
+  // for the quota of another source, and a stop ends few transactions.
+  signals.work(lanes.pull, { concurrency: Math.min(Math.max(1, ownKeys.size), workersMax) }, async (key, signal) => {
     pulling.add(key);
     await workOn('pull', key, signal).finally(() => pulling.delete(key));
   });
-  signals.work(lanes.backfill, { concurrency: Math.max(1, 2 * settings.sources.length) }, (key, signal) =>
+  signals.work(lanes.backfill, { concurrency: Math.min(Math.max(1, 2 * settings.sources.length), workersMax) }, (key, signal) =>
     workOn('backfill', key, signal),
   );
   const keysOf = (feeds: readonly FeedId[]) =>
