@@ -94,8 +94,10 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     pulling.add(key);
     await workOn('pull', key, signal).finally(() => pulling.delete(key));
   });
-  signals.work(lanes.backfill, { concurrency: Math.min(Math.max(1, 2 * settings.sources.length), workersMax) }, (key, signal) =>
-    workOn('backfill', key, signal),
+  signals.work(
+    lanes.backfill,
+    { concurrency: Math.min(Math.max(1, 2 * settings.sources.length), workersMax) },
+    (key, signal) => workOn('backfill', key, signal),
   );
   const keysOf = (feeds: readonly FeedId[]) =>
     feeds.map(({ source, feed }) => `${source}/${feed}`).filter((key) => ownKeys.has(key));

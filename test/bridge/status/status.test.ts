@@ -303,7 +303,7 @@ describe('the metrics', () => {
     });
     await db.database.query(
       `insert into bridge.checkpoints (source, feed, next_pull, last_pull, watermark, failures, last_error)
-       select 's' || n, 'awards', '2030-01-01', '2029-12-31', timestamptz '2029-12-31' - n * interval '1 second', n / 100,
+       select 's' || n, 'awards', '2030-01-01', null, timestamptz '2029-12-31' - n * interval '1 second', n / 100,
          'away'
        from generate_series(0, 399) n`,
     );
