@@ -9,6 +9,7 @@ import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { checkSealedColumns } from '#platform/sealed-columns.ts';
 import { createSweep } from '#platform/sweep.ts';
+import { channelsOf } from './alerts/alert-settings.ts';
 import { startAlerts } from './alerts/start-alerts.ts';
 import type { BridgeDeps, BridgeRole, WorkingPart } from './bridge-deps.ts';
 import { checkNames } from './check-names.ts';
@@ -101,7 +102,7 @@ async function openBridge(
 ): Promise<Omit<Bridge, 'close'>> {
   const { settings, database, signals, clock, log, registry } = deps;
   const { hasRole, acquireLease, liveness, flows, intakes } = await prepareBridge(deps, opened);
-  registerStatusMetrics({ settings, database, clock, registry });
+  registerStatusMetrics({ settings, database, clock, registry, certificatePem: deps.tls?.certPem });
 
   opened.defer(() => signals.close(graceMs()));
   const readiness = { database: () => liveness.check() };
@@ -125,7 +126,7 @@ async function openBridge(
     parts.push(await startPush(deps, acquireLease, flows), startReconcile(deps));
   }
   // A process that only receives may have a configuration of sources alone: it would miss what the others know.
-  if ((hasRole('pull') || hasRole('push')) && settings.alerts.channels.length > 0) {
+  if ((hasRole('pull') || hasRole('push')) && channelsOf(settings.alerts).length > 0) {
     parts.push(startAlerts(deps, acquireLease, { receives: hasRole('receive') }));
   }
   if (hasRole('intake')) {

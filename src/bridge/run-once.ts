@@ -9,6 +9,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Signals, Work } from '#platform/queue.ts';
+import { channelsOf } from './alerts/alert-settings.ts';
 import { startAlerts } from './alerts/start-alerts.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from './bridge-deps.ts';
 import { prepareBridge } from './create-bridge.ts';
@@ -109,7 +110,7 @@ export async function runOnce(
     intakesNow = await readIntakes();
   }
   // Once: what gathers now is sent by the next run.
-  if (settings.alerts.channels.length > 0)
+  if (channelsOf(settings.alerts).length > 0)
     await runDue(startAlerts({ ...deps, signals }, acquireLease, { receives: false }));
   status = await read();
   return {

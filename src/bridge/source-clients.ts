@@ -10,6 +10,8 @@ import { createSqlQuotas } from './quota/sql-quotas.ts';
 import type { SourceSettings } from './settings.ts';
 
 const retries = 3;
+/** So many limits have a line in the metrics. */
+const quotasMax = 100;
 
 type Deps = Pick<BridgeDeps, 'settings' | 'fetch' | 'clock' | 'database' | 'registry'>;
 
@@ -36,7 +38,7 @@ export function createSourceClients(deps: Deps): (source: string, use?: ClientUs
       fetch,
       clock,
       quotas: createSqlQuotas({ source, database, clock, background }),
-      onRequest: (request) => requests.inc({ source: source.name, ...request }),
+      onRequest: (request) => requests.inc({ ...request }),
     });
   const sources = new Map(settings.sources.map((source) => [source.name, source]));
   // Made when they are used first: of hundreds of sources a part of a process may use few.
@@ -57,25 +59,26 @@ export function dialectOf({ dialect, user_email: user = '' }: SourceSettings): D
 }
 
 /** Several parts of a process create clients: they share one set of metrics. */
-function registerMetrics({ settings, database, clock, registry }: Deps): Counter<'source' | 'bucket' | 'status'> {
+function registerMetrics({ settings, database, clock, registry }: Deps): Counter<'bucket' | 'status'> {
   const name = 'bridge_source_requests_total';
   const known = registry.getSingleMetric(name);
   if (known instanceof Counter) return known;
   const left = new Gauge({
     name: 'bridge_quota_left',
-    help: 'Requests that the source still allows to all processes together, for the limits that were used lately',
+    help: `Requests that the source still allows to all processes together, for the ${quotasMax} limits of which least is left`,
     labelNames: ['source', 'bucket', 'window'] as const,
     registers: [registry],
     async collect() {
       left.reset();
-      for (const quota of await readQuotasLeft(database, settings.sources, timestampNow(clock)))
+      const quotas = await readQuotasLeft(database, settings.sources, timestampNow(clock));
+      for (const quota of quotas.toSorted((a, b) => a.left - b.left).slice(0, quotasMax))
         left.set({ source: quota.source, bucket: quota.bucket, window: quota.window }, quota.left);
     },
   });
   return new Counter({
     name,
     help: 'Requests to sources: by the limit they count against, and the status of the answer or why none came',
-    labelNames: ['source', 'bucket', 'status'] as const,
+    labelNames: ['bucket', 'status'] as const,
     registers: [registry],
   });
 }

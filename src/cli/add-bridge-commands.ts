@@ -13,7 +13,6 @@ import { actionId, attemptId, readLastSeen } from './page-places.ts';
 import { timeOption } from './times.ts';
 
 const runActions = whenCalled(async () => (await import('./commands/bridge-actions.ts')).runActions);
-const runAlertList = whenCalled(async () => (await import('./commands/bridge-alerts.ts')).runAlertList);
 const runAlertTest = whenCalled(async () => (await import('./commands/bridge-alerts.ts')).runAlertTest);
 const runAudit = whenCalled(async () => (await import('./commands/bridge-audit.ts')).runAudit);
 const runBackfill = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfill);
@@ -353,11 +352,8 @@ function urlOf(text: string): string {
 }
 
 function addAlertsCommand(bridge: Command): void {
-  const alerts = bridge.command('alerts').description('what needs a person, and whether the messages about it arrive');
-  addBridgeSubcommand(alerts, 'list', 'list the open alerts and the channels', runAlertList, {
-    isDefault: true,
-  }).addOption(countOption('--ended <hours>', 'also those that ended within so many hours', 24));
-  addBridgeSubcommand(alerts, 'test [channel]', 'send a test message to a channel, or to all', runAlertTest);
+  const alerts = bridge.command('alerts').description('the messages about what needs a person');
+  addBridgeSubcommand(alerts, 'test', 'send a test message to the webhook and by e-mail, as set', runAlertTest);
 }
 
 const exitCodes = `

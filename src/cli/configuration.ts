@@ -222,16 +222,16 @@ function variablesBeside(path: string): Record<string, string | undefined> {
   }
 }
 
-const secretsOfChannels = new Set(['url', 'header', 'signing_key', 'user', 'password']);
+const secretsOfAlerts = new Set(['url', 'header', 'user', 'password']);
 
 /**
  * What only the processes need: the settings of connectors and alerts, logins at sources, and the console's own secrets.
  */
-function isForeignSecret([top, list, index, name, ofChannel]: Path): boolean {
+function isForeignSecret([top, list, index, name]: Path): boolean {
   if (top !== 'bridge') return false;
   if (list === 'console_token' || (list === 'console_login' && index === 'openid')) return true;
   return (
-    (list === 'alerts' && index === 'channels' && secretsOfChannels.has(String(ofChannel))) ||
+    (list === 'alerts' && secretsOfAlerts.has(String(name))) ||
     (list === 'flows' && name === 'settings') ||
     (list === 'sources' && (name === 'api_key' || name === 'signing_keys' || name === 'bearer'))
   );

@@ -1,4 +1,4 @@
-/** `bridge alerts`: what is open, and whether a test message arrives. */
+/** `bridge alerts test`: whether a test message arrives. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
@@ -29,9 +29,8 @@ beforeAll(async () => {
   place = new URL(server.url).host;
   const folder = await scratchFolder();
   config = join(folder, 'bridge.yaml');
-  const channels = [{ name: 'chat', type: 'slack', url: '${CHAT_URL}' }];
   const sources = [{ name: 'main', base_url: 'http://127.0.0.1:1', api_key: '${SOURCE_KEY_THAT_IS_NOT_SET}' }];
-  await writeFile(config, JSON.stringify({ bridge: { alerts: { channels }, sources } }));
+  await writeFile(config, JSON.stringify({ bridge: { alerts: { webhook: { url: '${CHAT_URL}' } }, sources } }));
   env = { DATABASE_URL: db.url, DATA_DIR: folder };
 });
 afterAll(async () => {
@@ -46,22 +45,6 @@ beforeEach(() => {
 const run = (args: string[]) => runHere(['bridge', 'alerts', ...args, '--config', config], env);
 const chatUrl = () => `http://${place}/services/T0/t0k3n-of-chat`;
 
-test('list needs no secret; it shows what is open and what ended, and exits with 1 while something is open', async () => {
-  expect(await run(['list'])).toMatchObject({ code: 0, stdout: expect.stringContaining('No alert is open.') });
-  await db.database.query(
-    `insert into bridge.alerts (id, kind, subject, grouped_by, summary, action, started, ended) values
-     (gen_random_uuid(), 'flow-paused', 'flow sap', '', 'Flow sap is paused', 'bridge resume sap', now(), null),
-     (gen_random_uuid(), 'certificate', 'certificate', '', 'It ends soon', 'Renew it', now(), now()),
-     (gen_random_uuid(), 'certificate', 'certificate', '', 'It ended long ago', 'Renew it', now(), now() - interval '2 days')`,
-  );
-  const { code, stdout } = await run(['list']);
-  expect(code).toBe(1);
-  expect(stdout).toMatch(/flow-paused +flow sap .* Flow sap is paused +bridge resume sap/);
-  expect(stdout).toMatch(/Ended\n.*\ncertificate .* It ends soon/);
-  expect(stdout).not.toContain('It ended long ago');
-  expect(stdout).toMatch(/chat +slack +\[CHAT_URL is not set here\] +nothing has been sent yet/);
-});
-
 test('a test says whether the receiver took the message, and shows no more of its address than the host', async () => {
   const lacking = await run(['test']);
   expect([lacking.code, lacking.stderr, requests]).toEqual([2, expect.stringContaining('CHAT_URL is not set here'), 0]);
@@ -71,18 +54,12 @@ test('a test says whether the receiver took the message, and shows no more of it
   expect(taken.stdout).toContain('taken by the receiver');
   status = 404;
   vi.stubEnv('CHAT_URL', chatUrl());
-  const refused = await run(['test', 'chat', '--json']);
+  const refused = await run(['test', '--json']);
   expect(refused.code).toBe(1);
   expect(JSON.parse(refused.stdout)).toMatchObject({
     results: [
-      { channel: 'chat', goesTo: place, sent: false, why: `${place} answered 404: the token [secret] is unknown` },
+      { channel: 'webhook', goesTo: place, sent: false, why: `${place} answered 404: the token [secret] is unknown` },
     ],
   });
   expect(taken.stdout + refused.stdout + refused.stderr).not.toContain('t0k3n');
-});
-
-test('a channel that does not exist is answered with those that do', async () => {
-  const { code, stderr } = await run(['test', 'pager']);
-  expect([code, requests]).toEqual([2, 0]);
-  expect(stderr).toContain('the channels are: chat');
 });

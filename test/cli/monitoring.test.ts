@@ -97,12 +97,6 @@ test('the alert rules and the dashboard name only metrics that a bridge or a ser
   }
 });
 
-/** What another metric shows already. */
-const shownElsewhere = new Map([
-  // `bridge_feed_late_arrivals` counts those of all processes.
-  ['bridge_late_arrivals_total', 'bridge_feed_late_arrivals'],
-]);
-
 test('every metric of the bridge is on the dashboard or in an alert rule', () => {
   const used = new Set(
     [...rules.map(({ expr }) => expr), ...dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))]
@@ -110,8 +104,7 @@ test('every metric of the bridge is on the dashboard or in an alert rule', () =>
       // A recorded figure and the summary of a histogram end in more than the name of the metric.
       .map((name) => name.replace(/_(bucket|sum|count)$/, '')),
   );
-  const isShown = (name: string) => used.has(name) || used.has(shownElsewhere.get(name) ?? '');
-  expect([...own].filter((name) => name.startsWith('bridge_') && !isShown(name))).toEqual([]);
+  expect([...own].filter((name) => name.startsWith('bridge_') && !used.has(name))).toEqual([]);
 });
 
 test('the autoscalers of Kubernetes ask for metrics that a bridge has, and prometheus-adapter makes each of them known', () => {

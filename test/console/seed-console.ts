@@ -344,19 +344,21 @@ async function seedSamples(database: Database, nowMs: number): Promise<void> {
     const changes = Math.round(6 + 5 * Math.sin(minute / 5) + (minute % 7));
     await database.transaction(async (tx) => {
       await tx.query(`update bridge.checkpoints set changes = changes + $1 where feed = 'awards'`, [changes]);
-      await writeSample(tx, lastMs - minute * minuteMs, [
-        { subject: 'feed', name: 'main/awards', lagSeconds: 3 + (minute % 4), deadLetters: null },
-        {
-          subject: 'flow',
-          name: 'sap',
-          lagSeconds: fault ? 90 - (minute - 30) * 9 : 4 + (minute % 5),
-          deadLetters: minute > 34 ? 2 : 6,
-        },
-      ]);
+      const lag = (seconds: number) => ({ seconds, why: '', inStep: true });
+      await writeSample(tx, lastMs - minute * minuteMs, {
+        feeds: [{ lag: lag(3 + (minute % 4)) }],
+        flows: [
+          {
+            flow: 'sap',
+            lag: lag(fault ? 90 - (minute - 30) * 9 : 4 + (minute % 5)),
+            deadLetters: minute > 34 ? 2 : 6,
+          },
+        ],
+      });
     });
   }
   await database.query(
     `update bridge.samples set count = case when extract(minute from at)::int between 20 and 28 then 2 else 5 + extract(minute from at)::int % 6 end
-     where subject = 'flow' and seconds = 60`,
+     where subject = 'flow'`,
   );
 }

@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Client } from 'pg';
 import { expect, test } from 'vitest';
-import type { AlertMessage } from '#bridge/alerts/alert.ts';
+import type { AlertMessage } from '#bridge/alerts/alert-store.ts';
 import { pauseFlow } from '#bridge/flows/control-flows.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
@@ -40,7 +40,6 @@ test(`an alert whose process was killed ${kills} times arrives at least once, an
     server.close();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/alerts`;
-  const channel = { name: 'ops', type: 'webhook', url, gather_seconds: 0, kinds: ['flow-paused'] };
   const bridge = await createInstallation({
     databaseUrl: db.url,
     configuration: {
@@ -49,13 +48,17 @@ test(`an alert whose process was killed ${kills} times arrives at least once, an
         console_port: 0,
         sources: [{ name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'key' }],
         flows: [{ name: 'erp', source: 'main', connector: 'file', settings: { directory: 'inbox' } }],
-        alerts: { channels: [channel] },
+        alerts: { webhook: { url } },
       },
     },
   });
   await registerFlows(db.database, [flowOf({ name: 'erp', connector: 'file' })], timestampNow(systemClock));
   await pauseFlow(db.database, 'erp', 'month end', timestampNow(systemClock));
 
+  const stored = () =>
+    db.database.query(
+      `select told is not null as told, message is not null as sending from bridge.alerts where kind = 'flow-paused'`,
+    );
   const lock = new Client({ connectionString: db.url });
   await lock.connect();
   for (let number = 0; number < kills; number += 1) {
@@ -64,7 +67,7 @@ test(`an alert whose process was killed ${kills} times arrives at least once, an
     await until('the receiver has the message', () => got.length > number, failure);
     // While this lock is held no process can note what became of a message.
     await lock.query('begin');
-    await lock.query('lock table bridge.alert_messages in share mode');
+    await lock.query('lock table bridge.alerts in share mode');
     if (number % 2 === 0) {
       answer?.();
       await until('the process waits to note it', async () => (await waiting(lock)) > 0, failure);
@@ -72,20 +75,18 @@ test(`an alert whose process was killed ${kills} times arrives at least once, an
     await program.kill();
     expect(outcomeOf(program)).toBe('killed');
     await lock.query('rollback');
-    const open = await db.database.query('select attempts, sent from bridge.alert_messages');
-    expect(open).toEqual([{ attempts: 0, sent: null }]);
+    expect(await stored()).toEqual([{ told: false, sending: true }]);
   }
   await lock.end();
 
   isLast = true;
   const last = bridge.start(['bridge', '--role', 'push']);
   await lineOf(last, /ready/);
-  const stored = () => db.database.query('select attempts, sent is not null as sent from bridge.alert_messages');
-  await expect.poll(stored, { timeout: 30_000, interval: 20 }).toEqual([{ attempts: 1, sent: true }]);
+  await expect.poll(stored, { timeout: 30_000, interval: 20 }).toEqual([{ told: true, sending: false }]);
   await expectGracefulEnd(last);
   expect(got).toHaveLength(kills + 1);
   expect(new Set(got.map((message) => JSON.stringify(message))).size).toBe(1);
-  expect(got[0]?.alerts).toMatchObject([{ event: 'started', kind: 'flow-paused', subject: 'flow erp' }]);
+  expect(got[0]?.alerts).toMatchObject([{ event: 'began', kind: 'flow-paused', subject: 'flow erp' }]);
 });
 
 /** How many processes wait for what this client holds. */

@@ -1,35 +1,11 @@
-/** The settings of alerts: where they are sent, and from when on something is one. Explained in `config/bridge.yaml`. */
+/** The settings of alerts: where they are sent, and from when on something is late. Explained in `config/bridge.yaml`. */
 import { z } from 'zod';
 import { isLackingText } from '#platform/configuration.ts';
-import { alertKinds } from './alert.ts';
 
 /** The address of an incoming webhook is a secret: with Slack and Teams who knows it may write. */
 const url = z.string().refine((text) => /^https?:\/\/[^\s/@]+(\/\S*)?$/.test(text) || isLackingText(text), {
   error: 'must be a URL that begins with https:// or http://, without a user name',
 });
-
-const channelName = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and hyphens');
-
-const shared = {
-  name: channelName.describe('Shown by `bridge alerts`, in status and in the metrics'),
-  kinds: z
-    .array(z.enum(alertKinds))
-    .min(1)
-    .default([...alertKinds])
-    .describe('Which alerts are sent here'),
-  gather_seconds: z
-    .int()
-    .min(0)
-    .max(3_600)
-    .default(30)
-    .describe('How long a message waits for further alerts, so that a storm is one message'),
-  messages_per_hour: z
-    .int()
-    .min(1)
-    .max(3_600)
-    .default(20)
-    .describe('Beyond it alerts are gathered until the hour has room for a message'),
-};
 
 /** The value is a secret. */
 const header = z
@@ -43,28 +19,18 @@ const header = z
   .optional()
   .describe('A header that proves the sender: Authorization, or what the receiver asks for');
 
-const webhook = z.strictObject({
-  type: z.literal('webhook').describe('One JSON object, as docs/operations.md has it'),
-  ...shared,
-  url,
-  header,
-  signing_key: z
-    .string()
-    .min(16)
-    .optional()
-    .describe('The body is signed with it, in the header X-Signature, as notifications are'),
-});
-const slack = z.strictObject({ type: z.literal('slack').describe('The form of Slack’s webhooks'), ...shared, url });
-const teams = z.strictObject({
-  type: z.literal('teams').describe('The form of the Teams workflow that takes webhooks: an adaptive card'),
-  ...shared,
-  url,
-});
+const template = z
+  .string()
+  .refine(isJson, { error: 'must be JSON with {{text}} within a text, as {"text": "{{text}}"}' })
+  .optional()
+  .describe('The JSON that is sent, with {{text}}, {{title}} and {{id}} within its texts; default: the whole message');
+
+const webhook = z.strictObject({ url, header, template });
+
 const address = z.string().regex(/^[^\s<>@,;:"]+@[^\s<>@,;:"]+$/, 'must be an address, like ops@example.com');
+
 const email = z
   .strictObject({
-    type: z.literal('email').describe('By SMTP'),
-    ...shared,
     host: z.string().min(1),
     port: z.int().min(1).max(65_535).default(587),
     security: z
@@ -85,31 +51,29 @@ const email = z
     error: 'must not be none with a password: it would be sent in the clear',
   });
 
-export const alertSettings = z
-  .strictObject({
-    channels: z
-      .array(z.discriminatedUnion('type', [webhook, slack, teams, email]))
-      .max(20)
-      .default([])
-      .describe('Where alerts are sent; without any none are made'),
-    reminder_hours: z
-      .number()
-      .min(0)
-      .max(720)
-      .default(4)
-      .describe('An alert that lasts so long is sent once more; 0: never'),
-    feed_behind_minutes: z.number().min(1).default(15).describe('A feed that is further behind is an alert'),
-    erp_behind_minutes: z
-      .number()
-      .min(1)
-      .default(30)
-      .describe('A document that has waited longer for its ERP is an alert'),
-    certificate_days: z.int().min(1).default(14).describe('A certificate that ends sooner is an alert'),
-  })
-  .refine(({ channels }) => new Set(channels.map(({ name }) => name)).size === channels.length, {
-    path: ['channels'],
-    error: 'must have different names',
-  });
+export const alertSettings = z.strictObject({
+  behind_minutes: z
+    .number()
+    .min(1)
+    .default(30)
+    .describe('What is further behind is late, and what fails is sent when it has failed for so long'),
+  webhook: webhook.optional().describe('Alerts are sent there as JSON'),
+  email: email.optional().describe('Alerts are sent by SMTP'),
+});
 
 export type AlertSettings = z.infer<typeof alertSettings>;
-export type ChannelSettings = AlertSettings['channels'][number];
+export type AlertChannel = 'webhook' | 'email';
+
+/** Where alerts are sent; none are made without a channel. */
+export function channelsOf({ webhook: hook, email: mail }: AlertSettings): AlertChannel[] {
+  return [...(hook ? (['webhook'] as const) : []), ...(mail ? (['email'] as const) : [])];
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return text.includes('{{text}}');
+  } catch {
+    return false;
+  }
+}

@@ -4,16 +4,15 @@
  * goes through nodemailer.
  */
 import { createTransport, type SendMailOptions } from 'nodemailer';
-import { signBody } from '#contract/signature.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
 import { createSecretRedactor } from '../flows/secret-redactor.ts';
-import type { AlertMessage } from './alert.ts';
-import type { ChannelSettings } from './alert-settings.ts';
-import { slackForm, teamsForm, textOf, titleOf } from './message-forms.ts';
+import type { AlertChannel, AlertSettings } from './alert-settings.ts';
+import type { AlertMessage } from './alert-store.ts';
+import { textOf, titleOf } from './message-text.ts';
 
 export interface SendDeps {
   readonly fetch: GuardedFetch;
@@ -22,80 +21,84 @@ export interface SendDeps {
   readonly mailCa?: string | undefined;
 }
 
+type Webhook = NonNullable<AlertSettings['webhook']>;
+type Email = NonNullable<AlertSettings['email']>;
+
 const timeoutMs = 15_000;
 /** Of a refusal so much is shown. */
 const answerBytesMax = 2_000;
 
 export async function sendMessage(
   deps: SendDeps,
-  channel: ChannelSettings,
+  { webhook, email }: AlertSettings,
+  channel: AlertChannel,
   message: AlertMessage,
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await (channel.type === 'email' ? sendMail(deps, channel, message, signal) : post(deps, channel, message, signal));
+    if (channel === 'webhook' && webhook) await post(deps, webhook, message, signal);
+    if (channel === 'email' && email) await sendMail(deps, email, message, signal);
   } catch (error) {
     // Without its cause, which may hold what is removed from the text.
     const recovery = error instanceof AppError ? error.recovery : undefined;
+    const redact = channel === 'email' ? createSecretRedactor({ ...email }).redact : redactorOf(webhook);
     // oxlint-disable-next-line preserve-caught-error
-    throw new AppError('unavailable', redactorOf(channel)(errorText(error)), recovery && { recovery });
+    throw new AppError('unavailable', redact(errorText(error)), recovery && { recovery });
   }
 }
 
 /** The path of an incoming webhook is a secret, as a whole and in its parts. */
-function redactorOf(channel: ChannelSettings): (text: string) => string {
-  if (channel.type === 'email') return createSecretRedactor(channel).redact;
-  const { pathname, search } = URL.canParse(channel.url) ? new URL(channel.url) : { pathname: '', search: '' };
+function redactorOf(webhook: Webhook | undefined): (text: string) => string {
+  const url = webhook?.url ?? '';
+  const { pathname, search } = URL.canParse(url) ? new URL(url) : { pathname: '', search: '' };
   const parts = pathname.split('/').filter(({ length }) => length >= 8);
-  const own = channel.type === 'webhook' ? [channel.header?.value, channel.signing_key] : [];
-  return createSecretRedactor({ secret: [channel.url, pathname + search, pathname, search, ...parts, ...own] }).redact;
+  const secret = [url, pathname + search, pathname, search, ...parts, webhook?.header?.value];
+  return createSecretRedactor({ secret }).redact;
 }
 
 async function post(
   { fetch, clock }: SendDeps,
-  channel: Exclude<ChannelSettings, { type: 'email' }>,
+  { url, header, template }: Webhook,
   message: AlertMessage,
   signal: AbortSignal,
 ): Promise<void> {
-  const forms = { webhook: () => message, slack: () => slackForm(message), teams: () => teamsForm(message) };
-  const body = JSON.stringify(forms[channel.type]());
-  const headers: Record<string, string> = { 'Content-Type': 'application/json; charset=utf-8' };
-  if (channel.type === 'webhook') {
-    headers['X-Alert-Id'] = message.id;
-    if (channel.signing_key !== undefined) headers['X-Signature'] = signBody(body, channel.signing_key);
-    if (channel.header) headers[channel.header.name] = channel.header.value;
-  }
   const response = await fetch({
-    url: channel.url,
+    url,
     method: 'POST',
-    headers,
-    body,
+    headers: {
+      'Content-Type': 'application/json; charset=utf-8',
+      'X-Alert-Id': message.id,
+      ...(header && { [header.name]: header.value }),
+    },
+    body: JSON.stringify(bodyOf(message, template)),
     allowedNetworks: anyNetwork,
-    group: `alerts ${channel.name}`,
+    group: 'alerts',
     protocols: ['https:', 'http:'],
     timeoutMs,
     responseBytesMax: answerBytesMax,
     signal,
   });
-  const { host } = new URL(channel.url);
+  if (response.status >= 200 && response.status < 300) return;
   const text = response.body.toString().replaceAll(/\s+/g, ' ').trim();
-  // The older webhooks of Teams answer 200 when they could not deliver, and say so in the text.
-  const isRefused =
-    channel.type === 'teams' && /webhook message delivery failed|endpoint returned http error/i.test(text);
-  if (response.status >= 200 && response.status < 300 && !isRefused) return;
   const afterMs = readRetryAfterMs(response.headers['retry-after'], clock.nowMs());
-  throw new AppError('unavailable', `${host} answered ${response.status}: ${text || 'without a text'}`, {
+  throw new AppError('unavailable', `${new URL(url).host} answered ${response.status}: ${text || 'without a text'}`, {
     recovery: { do: 'retry', ...(afterMs !== undefined && { afterMs }) },
   });
 }
 
-async function sendMail(
-  { mailCa }: SendDeps,
-  channel: Extract<ChannelSettings, { type: 'email' }>,
-  message: AlertMessage,
-  signal: AbortSignal,
-): Promise<void> {
-  const { host, port, security, user, password: pass } = channel;
+/** The template with its words put in, or the whole message. */
+function bodyOf(message: AlertMessage, template: string | undefined): unknown {
+  const words = { id: message.id, title: titleOf(message), text: textOf(message) };
+  if (template === undefined) return { ...message, ...words };
+  return JSON.parse(template, (_key, value: unknown) =>
+    typeof value === 'string'
+      ? value.replaceAll(/\{\{(id|title|text)\}\}/g, (_, name: keyof typeof words) => words[name])
+      : value,
+  );
+}
+
+async function sendMail({ mailCa }: SendDeps, email: Email, message: AlertMessage, signal: AbortSignal): Promise<void> {
+  const { host, port, security, user, password: pass } = email;
   const transport = createTransport({
     host,
     port,
@@ -116,12 +119,12 @@ async function sendMail(
   const timer = setTimeout(() => end(new Error(`${host} did not take the message in time`)), 2 * timeoutMs);
   signal.addEventListener('abort', onAbort, { once: true });
   if (signal.aborted) onAbort();
-  const sent = transport.sendMail(mailOf(channel, message));
+  const sent = transport.sendMail(mailOf(email, message));
   sent.catch(() => undefined);
   try {
     const { rejected } = await Promise.race([sent, ended]);
     // Those that were accepted get it again: an alert that somebody misses is worse.
-    if (rejected.length > 0) throw new Error(`${host} refused ${rejected.length} of ${channel.to.length} addresses`);
+    if (rejected.length > 0) throw new Error(`${host} refused ${rejected.length} of ${email.to.length} addresses`);
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
@@ -129,7 +132,7 @@ async function sendMail(
   }
 }
 
-function mailOf({ from, to }: Extract<ChannelSettings, { type: 'email' }>, message: AlertMessage): SendMailOptions {
+function mailOf({ from, to }: Email, message: AlertMessage): SendMailOptions {
   return {
     from,
     to,
@@ -137,7 +140,6 @@ function mailOf({ from, to }: Extract<ChannelSettings, { type: 'email' }>, messa
     text: textOf(message),
     // Mail programs show a message with the same id once.
     messageId: `<${message.id}@${message.bridge}>`,
-    date: new Date(message.made),
     // No automatic answers (RFC 3834).
     headers: { 'Auto-Submitted': 'auto-generated', 'X-Alert-Id': message.id },
   };

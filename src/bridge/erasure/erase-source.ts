@@ -91,8 +91,8 @@ async function ownedRows(sql: Sql, { source, flows, intakes }: SourceNames): Pro
   return [
     {
       table: 'bridge.samples',
-      owned: `(subject = 'feed' and starts_with(name, $1)) or (subject = 'flow' and name = any($2))`,
-      params: [`${source}/`, flows],
+      owned: `subject = 'flow' and name = any($1)`,
+      params: [flows],
     },
     {
       table: 'bridge.alerts',

@@ -41,6 +41,9 @@ interface IntakeRow {
   readonly submissionError: string | null;
   readonly inSubmissions: number;
   readonly deadLetters: number;
+  /** Since when the first of them is one, and why the latest is. */
+  readonly deadSince: Timestamp | null;
+  readonly deadWhy: string | null;
   readonly oldestWaiting: Timestamp | null;
   /** Of requisitions: the events that are to be made or updated, and when the first of them is. */
   readonly events: number;
@@ -84,6 +87,10 @@ export async function readIntakeStatuses(
        open.records as "inSubmissions", events.count as events, events.next as "nextEvent", events.due as "eventsDue",
        (select count(*)::int from bridge.intake_records r where r.intake = i.name and r.dead_since is not null)
          as "deadLetters",
+       (select min(r.dead_since) from bridge.intake_records r where r.intake = i.name and r.dead_since is not null)
+         as "deadSince",
+       (select r.last_error from bridge.intake_records r where r.intake = i.name and r.dead_since is not null
+        order by r.dead_since desc limit 1) as "deadWhy",
        (select min(r.waiting_since) from bridge.intake_records r
         where r.intake = i.name and r.waiting_since is not null) as "oldestWaiting"
      from bridge.intakes i left join bridge.supplier_lists l on l.source = i.source
@@ -276,6 +283,8 @@ function notBegun({ name, source, stream }: IntakeSettings, now: Timestamp): Int
     submissionError: null,
     inSubmissions: 0,
     deadLetters: 0,
+    deadSince: null,
+    deadWhy: null,
     oldestWaiting: null,
     events: 0,
     nextEvent: null,

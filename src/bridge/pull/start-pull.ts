@@ -18,6 +18,9 @@ import { startSupplierLists } from './suppliers/start-supplier-lists.ts';
 import { createNotificationThrottle } from './throttle-notifications.ts';
 import { createSourceWatch, type SourceWatch } from './watch/source-watch.ts';
 
+/** So many feeds are read at once by a process, and so many backfills. */
+const workersMax = 500;
+
 /** Starts the workers; they end with `deps.signals`. */
 export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): WorkingPart {
   const { settings, database, signals, clock, log } = deps;
@@ -30,19 +33,19 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
   const lateArrivals = new Counter({
     name: 'bridge_late_arrivals_total',
     help: 'Records that an audit found missing or different in the mirror, although the watermark had passed them',
-    labelNames: ['source', 'feed'] as const,
+    labelNames: ['feed'] as const,
     registers: [deps.registry],
   });
   const refusals = new Counter({
     name: 'bridge_mass_deletions_refused_total',
     help: 'Audits in which so many records of a feed were missing that none of them was taken as deleted',
-    labelNames: ['source', 'feed'] as const,
+    labelNames: ['feed'] as const,
     registers: [deps.registry],
   });
   const changes = new Counter({
     name: 'bridge_source_changes_total',
     help: 'Changes of a source that were noticed: new fields, values of a new form, fields that are gone, paging, clock',
-    labelNames: ['source', 'feed', 'kind'] as const,
+    labelNames: ['feed', 'kind'] as const,
     registers: [deps.registry],
   });
   const clientOf = createSourceClients(deps);
@@ -85,14 +88,16 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     const [source = '', feed = ''] = key.split('/');
     await workers.get(source)?.[lane](feed as FeedName, signal);
   };
-  // A scan waits for its source's quota while it holds its place among the workers. With so many workers no feed waits
-  // for the quota of another source.
-  signals.work(lanes.pull, { concurrency: Math.max(1, ownKeys.size) }, async (key, signal) => {
+  // A scan waits for its source's quota while it holds its place among the workers. With so many workers few feeds wait
+  // for the quota of another source, and a stop ends few transactions.
+  signals.work(lanes.pull, { concurrency: Math.min(Math.max(1, ownKeys.size), workersMax) }, async (key, signal) => {
     pulling.add(key);
     await workOn('pull', key, signal).finally(() => pulling.delete(key));
   });
-  signals.work(lanes.backfill, { concurrency: Math.max(1, 2 * settings.sources.length) }, (key, signal) =>
-    workOn('backfill', key, signal),
+  signals.work(
+    lanes.backfill,
+    { concurrency: Math.min(Math.max(1, 2 * settings.sources.length), workersMax) },
+    (key, signal) => workOn('backfill', key, signal),
   );
   const keysOf = (feeds: readonly FeedId[]) =>
     feeds.map(({ source, feed }) => `${source}/${feed}`).filter((key) => ownKeys.has(key));

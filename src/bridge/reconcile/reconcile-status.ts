@@ -56,11 +56,6 @@ export async function readComparisons(
   });
 }
 
-/** Whether somebody should look at it. */
-export function comparisonNeedsLook({ differing, overdue }: ComparisonStatus): boolean {
-  return differing > 0 || overdue;
-}
-
 /** Returns the flows whose comparison by schedule is due: it has to begin, or to go on. */
 export async function flowsToCompare(
   sql: Sql,

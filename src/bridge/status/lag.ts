@@ -116,6 +116,17 @@ function completeUntil(feed: FeedProgress): { completeMs: number | null; isOpen:
   return { completeMs: Math.max(watermarkMs ?? Number.NEGATIVE_INFINITY, readMs), isOpen };
 }
 
+/** Returns at most `max` of the rows: first those that are not in step, and of these the furthest behind. */
+export function furthestBehind<Row extends { readonly lag: Lag }>(rows: readonly Row[], max: number): Row[] {
+  return rows
+    .toSorted((a, b) => {
+      if (a.lag.inStep !== b.lag.inStep) return a.lag.inStep ? 1 : -1;
+      // Two that are not known are equal: infinity less infinity would be no number.
+      return a.lag.seconds === b.lag.seconds ? 0 : orInfinity(b.lag.seconds) - orInfinity(a.lag.seconds);
+    })
+    .slice(0, max);
+}
+
 export interface FlowProgress {
   readonly pausedReason: string | null;
   /** When the database was restored, while the flow waits for its source to be read again. */

@@ -5,13 +5,15 @@
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import type { Alert } from '../alerts/alert.ts';
-import { type ChannelState, readAlerts, readChannels } from '../alerts/alert-store.ts';
-import { type IntakeStatus, intakeNeedsLook, readIntakeStatuses } from '../intake/intake-status.ts';
+import { alertSettings } from '../alerts/alert-settings.ts';
+import { readUnsent } from '../alerts/alert-store.ts';
+import { type IntakeStatus, readIntakeStatuses } from '../intake/intake-status.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
-import { type ComparisonStatus, comparisonNeedsLook, readComparisons } from '../reconcile/reconcile-status.ts';
+import { readRefusalsInARow } from '../receive/refusals.ts';
+import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-status.ts';
 import { type OpenRestore, readOpenRestore } from '../restore/open-restore.ts';
 import type { BridgeSettings } from '../settings.ts';
+import { type Condition, findConditions } from './conditions.ts';
 import {
   type FeedProgress,
   type FlowProgress,
@@ -36,10 +38,8 @@ export interface BridgeStatus {
   comparisons: ComparisonStatus[];
   /** What has changed at the sources lately, and fields that are gone. */
   changes: SourceChange[];
-  /** The open alerts, the oldest first; none are made where no channel is configured. */
-  alerts: Alert[];
-  /** Where alerts are sent. */
-  alertChannels: ChannelState[];
+  /** What needs a person now. */
+  conditions: Condition[];
   /** What is left of the quotas that were used lately. */
   quotas: QuotaLeft[];
   /** The documents that were delivered last. */
@@ -78,6 +78,9 @@ export interface FlowStatus extends FlowProgress {
   pausedKind: string | null;
   pausedAt: Timestamp | null;
   failuresInRow: number;
+  /** Since when the first dead letter is one, and what the ERP said of the latest. */
+  deadSince: Timestamp | null;
+  deadWhy: string | null;
   /** How many waiting documents will hardly succeed by themselves: tried many times, or with unreadable answers. */
   stuck: number;
   lag: Lag;
@@ -166,27 +169,33 @@ type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettin
 
 /**
  * Reads the status of the feeds and flows in the settings, including those that no process has started yet, and of
- * other registered flows. Kinds and flows that are no longer configured are left out: nothing of them waits. Rejects
- * when the database is not available.
+ * other registered flows. Kinds and flows that are no longer configured are left out: nothing of them waits. The
+ * certificate of the webhook endpoint is looked at where the caller has it. Rejects when the database is not available.
  */
 export async function readStatus(
   sql: Sql,
-  { settings, now }: { settings: ShownSettings; now: Timestamp },
+  { settings, now, certificatePem }: { settings: ShownSettings; now: Timestamp; certificatePem?: string | undefined },
 ): Promise<BridgeStatus> {
   const { feeds, flows } = await readProgress(sql, { settings, now });
-  const channels = settings.alerts?.channels.map(({ name }) => name) ?? [];
   const quotas = await readQuotasLeft(sql, settings.sources, now);
-  return {
+  const looked = {
     feeds,
     flows,
-    restore: (await readOpenRestore(sql)) ?? null,
     intakes: await readIntakeStatuses(sql, settings, quotas, now),
-    backfills: await readBackfills(sql, now),
     audits: await readAudits(sql, feeds),
     comparisons: await readShownComparisons(sql, settings, now),
     changes: await readSourceChanges(sql, settings, now),
-    alerts: channels.length > 0 ? await readAlerts(sql) : [],
-    alertChannels: channels.length > 0 ? await readChannels(sql, channels, now) : [],
+  };
+  const shown = new Set(settings.sources.map(({ name }) => name));
+  const refusals = (await readRefusalsInARow(sql, now)).filter(({ source }) => shown.has(source));
+  const { behind_minutes: behindMinutes } = settings.alerts ?? alertSettings.parse({});
+  const unsent = await readUnsent(sql);
+  return {
+    ...looked,
+    conditions: findConditions({ ...looked, refusals, unsent, certificatePem }, { now, behindMinutes }),
+    shadows: await readShadowStatuses(sql),
+    restore: (await readOpenRestore(sql)) ?? null,
+    backfills: await readBackfills(sql, now),
     quotas,
     delivered: await sql.query<DeliveredDocument>(
       `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null
@@ -305,6 +314,8 @@ const neverPushed = {
   stuck: 0,
   lastError: null,
   deadLetters: 0,
+  deadSince: null,
+  deadWhy: null,
   oldestWaiting: null,
 };
 
@@ -331,6 +342,9 @@ async function readFlows(
        (select d.last_error from ${ofFlow} and ${isWaiting} and d.attempts > 0 and (${isCutOff}) is not true
         order by d.attempts desc, d.waiting_since limit 1) as "lastError",
        (${count} and d.dead_since is not null) as "deadLetters",
+       (select min(d.dead_since) from ${ofFlow} and d.dead_since is not null) as "deadSince",
+       (select d.last_error from ${ofFlow} and d.dead_since is not null
+        order by d.dead_since desc limit 1) as "deadWhy",
        (select d.waiting_since from ${ofFlow} and ${isWaiting} order by d.waiting_since limit 1) as "oldestWaiting"
      from bridge.flows f where f.kinds <> '{}' order by f.name`,
     [now],
@@ -379,57 +393,10 @@ async function readAudits(sql: Sql, feeds: readonly FeedStatus[]): Promise<Audit
   return audits.filter(({ source, feed }) => shown.has(`${source}/${feed}`));
 }
 
-/** From so many failures in a row on an audit needs a look: about three minutes. */
-const auditFailuresMany = 5;
-
-/** Whether the audit is not finished and has failed for minutes. */
-export function isAuditFailing({ finished, cancelled, failures }: AuditStatus): boolean {
-  return finished === null && cancelled === null && failures >= auditFailuresMany;
-}
-
 /**
  * True when nothing waits: no feed is due, every notification was answered, and no document is to be pushed except dead
  * letters.
  */
 export function isIdle({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>, now: Timestamp): boolean {
   return feeds.every(({ waiting, nextPull }) => waiting === 0 && nextPull > now) && flows.every(({ due }) => due === 0);
-}
-
-/** Whether messages about alerts do not arrive: one fails now, or was given up within the last day. */
-export function isChannelFailing({ lastError, givenUp }: ChannelState): boolean {
-  return lastError !== null || givenUp > 0;
-}
-
-/**
- * True when an operator should look: a pull or an audit fails, a watermark stands still, a source no longer sends a
- * field that a flow needs, a flow or an intake is paused, an ERP cannot be read, a circuit is open, there is a dead
- * letter, the ERP differed in the latest comparison, a document is stuck (tried many times, or its connector returns answers that cannot be read), an alert is
- * open, or alerts cannot be sent.
- */
-export function needsLook({
-  feeds,
-  flows,
-  intakes,
-  audits,
-  comparisons,
-  changes,
-  alerts,
-  alertChannels,
-}: Pick<
-  BridgeStatus,
-  'feeds' | 'flows' | 'intakes' | 'audits' | 'comparisons' | 'changes' | 'alerts' | 'alertChannels'
->): boolean {
-  return (
-    alerts.length > 0 ||
-    alertChannels.some(isChannelFailing) ||
-    intakes.some(intakeNeedsLook) ||
-    audits.some(isAuditFailing) ||
-    comparisons.some(comparisonNeedsLook) ||
-    changes.some(({ isMissed }) => isMissed) ||
-    feeds.some(({ failures, stalled }) => failures > 0 || stalled) ||
-    flows.some(
-      ({ pausedReason, circuitUntil, deadLetters, stuck }) =>
-        pausedReason !== null || circuitUntil !== null || deadLetters > 0 || stuck > 0,
-    )
-  );
 }

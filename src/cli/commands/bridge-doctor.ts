@@ -7,7 +7,6 @@ import { readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
-import { findAlertChannels } from '../doctor/alert-findings.ts';
 import { findConsole } from '../doctor/console-findings.ts';
 import { findMigrations, findProcesses, findSealed, findServer } from '../doctor/database-findings.ts';
 import { type DoctorFinding, fail, ok, warn } from '../doctor/finding.ts';
@@ -79,7 +78,7 @@ export async function examine(command: BridgeCommand, findings: DoctorFinding[])
   findings.push(...(await findProcesses(database, settings)));
   const status = await readStatus(database, { settings, now: timestampNow(clock) });
   for (const source of settings.sources) findings.push(...findQuotas(status, source));
-  findings.push(...findWork(status), ...findAlertChannels(status));
+  findings.push(...findWork(status));
 }
 
 function namesOf(all: readonly { name: string }[]): string {

@@ -3,7 +3,6 @@
  * daemon, or beside one. Exit code 0 when everything was delivered; 1 when something failed, is refused or paused.
  */
 import type { RunResult } from '#bridge/run-once.ts';
-import { needsLook } from '#bridge/status/status.ts';
 import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { whysOf } from '../feed-words.ts';
 import { print, tableOf } from '../output.ts';
@@ -21,8 +20,8 @@ export function runRun(options: RunOptions): Promise<number> {
     const { signal } = command;
     const { failedFeeds, undelivered, unfinishedIntakes } = result;
     // A comparison of before this run says nothing of what was delivered in it.
-    const now = { ...result.status, comparisons: [] };
-    const isWell = failedFeeds.length + undelivered + unfinishedIntakes.length === 0 && !needsLook(now);
+    const left = result.status.conditions.filter(({ kind }) => kind !== 'erp-differs' && kind !== 'comparison-late');
+    const isWell = failedFeeds.length + undelivered + unfinishedIntakes.length + left.length === 0;
     print(options, { ok: isWell && !signal.aborted, ...result }, () => textOf(result, signal.aborted));
     return isWell && !signal.aborted ? 0 : 1;
   };

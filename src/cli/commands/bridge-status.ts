@@ -1,10 +1,9 @@
 /** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs an operator. */
 import { createObjectUrls } from '#bridge/flows/object-urls.ts';
 import { readProcesses } from '#bridge/leases/liveness.ts';
-import { type BridgeStatus, isChannelFailing, needsLook, readStatus } from '#bridge/status/status.ts';
+import { type BridgeStatus, readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { commandLine } from '#platform/own-package.ts';
-import { alertsText } from '../alert-words.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { auditState, warningsOf, whysOf } from '../feed-words.ts';
 import { lagText, oneLine, print, shortTime, tableOf } from '../output.ts';
@@ -24,7 +23,7 @@ export function runStatus(options: BridgeCommandOptions): Promise<number> {
       print(options, { ...status, processes, delivered }, () => noProcess + textOf(status));
       // Between two calls of `bridge run` no process runs, and nothing is late.
       const isLeft = processes.length === 0 && status.feeds.some(({ lag }) => !lag.inStep);
-      return needsLook(status) || isLeft ? 1 : 0;
+      return status.conditions.length > 0 || isLeft ? 1 : 0;
     },
     { withoutSecrets: true },
   );
@@ -35,6 +34,7 @@ const noProcessText =
   `(${commandLine} bridge; or ${commandLine} bridge run, by a scheduler).`;
 
 const changesShown = 10;
+const conditionsShown = 100;
 
 /** What a restore from a backup still leaves uncertain. */
 function restoreText({ restore }: BridgeStatus): string[] {
@@ -176,7 +176,18 @@ function textOf(status: BridgeStatus): string {
           .map(({ flow, kind, key, deadSince, lastError }) => [flow, kind, key, shortTime(deadSince), lastError]),
       ),
     );
-  if (status.alerts.length > 0 || status.alertChannels.some(isChannelFailing))
-    parts.push('\nAlerts (all: bridge alerts list)', alertsText(status));
+  if (status.conditions.length > 0)
+    parts.push(
+      '\nWhat needs a person',
+      tableOf(
+        ['kind', 'about', 'since', 'what', 'what to do'],
+        status.conditions
+          .slice(0, conditionsShown)
+          .map(({ kind, subject, since, summary, action }) => [kind, subject, shortTime(since), summary, action]),
+      ),
+      ...(status.conditions.length > conditionsShown
+        ? [`${status.conditions.length - conditionsShown} more: --json shows all.`]
+        : []),
+    );
   return parts.join('\n');
 }

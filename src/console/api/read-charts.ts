@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { readSamples, type SampleRange, sampleRanges } from '#bridge/status/samples.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { maySeeFlow } from '../access/viewer.ts';
-import { type ConsoleApiDeps, readCall, sourcesFor } from './console-call.ts';
+import { type ConsoleApiDeps, readCall } from './console-call.ts';
 
 const query = z.strictObject({
   range: z.enum(Object.keys(sampleRanges) as [SampleRange, ...SampleRange[]]).default('hour'),
@@ -11,13 +11,13 @@ const query = z.strictObject({
 
 export type ChartsAnswer = Awaited<ReturnType<typeof readSamples>>;
 
-export const chartsCall = ({ database, clock, settings }: ConsoleApiDeps) =>
+export const chartsCall = ({ database, clock }: ConsoleApiDeps) =>
   readCall('/api/charts', query, async ({ viewer, query: { range } }): Promise<ChartsAnswer> => {
     const samples = await readSamples(database, range, timestampNow(clock));
-    const sources = sourcesFor(viewer, settings);
     return {
       ...samples,
-      feeds: samples.feeds.filter(({ source }) => sources.includes(source)),
+      // They are of all sources together.
+      feeds: viewer.flows === 'all' ? samples.feeds : [],
       flows: samples.flows.filter(({ flow }) => maySeeFlow(viewer, flow)),
     };
   });

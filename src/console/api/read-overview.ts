@@ -1,7 +1,7 @@
 /** The first page: is all well, the way through with the state of each part, and what happened last. */
 
 import { listDocuments } from '#bridge/history/list-documents.ts';
-import { type BridgeStatus, needsLook } from '#bridge/status/status.ts';
+import type { BridgeStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { maySeeFlow, type Viewer } from '../access/viewer.ts';
 import { type ConsoleApiDeps, flowsFor, noQuery, readCall, sourcesFor } from './console-call.ts';
@@ -23,7 +23,7 @@ async function readOverview(deps: ConsoleApiDeps, viewer: Viewer) {
   const refused = await listDocuments(database, { flows, state: 'dead letter' }, { now, limit: latestRows });
   return {
     now,
-    needsLook: needsLook(status),
+    needsLook: status.conditions.length > 0,
     status,
     sources: settings.sources
       .filter(({ name }) => sourcesFor(viewer, settings).includes(name))
@@ -46,6 +46,10 @@ export async function statusFor(
   const sources = sourcesFor(viewer, deps.settings);
   const ofFlow = ({ flow }: { flow: string }) => maySeeFlow(viewer, flow);
   const ofSource = ({ source }: { source: string }) => sources.includes(source);
+  const subjects = new Set([
+    ...status.flows.filter(ofFlow).map(({ flow }) => `flow ${flow}`),
+    ...status.feeds.filter(ofSource).map(({ source, feed }) => `feed ${source}/${feed}`),
+  ]);
   return {
     ...status,
     feeds: status.feeds.filter(ofSource),
@@ -64,8 +68,7 @@ export async function statusFor(
     delivered: status.delivered.filter(ofFlow),
     waiting: status.waiting.filter(ofFlow),
     deadLetters: status.deadLetters.filter(ofFlow),
-    alerts: status.alerts.filter(({ subject }) => subject.startsWith('flow ') && ofFlow({ flow: subject.slice(5) })),
-    alertChannels: [],
+    conditions: status.conditions.filter(({ subject }) => subjects.has(subject)),
   };
 }
 

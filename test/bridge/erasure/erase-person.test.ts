@@ -107,8 +107,8 @@ async function fill(world: World): Promise<TestRecord> {
      insert into bridge.console_users (name, role, password_hash, created, changed) values ($3, 'viewer', 'h', $1, $1);
      insert into bridge.console_sessions (token_hash, account, account_version, name, role, method, created, last_used, ends)
        values ('\\x01', $3, 1, $3, 'viewer', 'password', $1, $1, $1);
-     insert into bridge.alerts (id, kind, subject, grouped_by, summary, action, started)
-       values ('${idOf(1)}', 'dead', 'erp', '', $3, 'act', $1);
+     insert into bridge.alerts (channel, kind, subject, id, since, summary, action)
+       values ('email', 'dead-letters', 'flow erp', '${idOf(1)}', $1, $3, 'act');
      insert into bridge.reports (number, flow, made, hash, body) values (1, 'erp', $1, 'h', $2);
      insert into bridge.intakes (name, source, stream, connector, next_read) values ('in', 'main', 'supplier', 'c', $1);
      insert into bridge.intake_records (intake, erp_key, source, key, content_hash, body, first_seen, seen, compared_hash)

@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { countChanges } from '#bridge/pull/feed/checkpoint-store.ts';
-import { createSampling, readSamples, type SeenSubject, writeSample } from '#bridge/status/samples.ts';
+import { createSampling, readSamples, type SeenProgress, writeSample } from '#bridge/status/samples.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
@@ -21,9 +21,10 @@ beforeEach(async () => {
   );
 });
 
-const awards: SeenSubject = { subject: 'feed', name: 'main/awards', lagSeconds: 3, deadLetters: null };
-const erp: SeenSubject = { subject: 'flow', name: 'erp', lagSeconds: 5, deadLetters: 1 };
-const sample = (minute: number, seen: readonly SeenSubject[] = [awards, erp]) =>
+const lag = (seconds: number | null) => ({ seconds, why: '', inStep: true });
+const feeds = [{ lag: lag(1) }, { lag: lag(3) }, { lag: lag(null) }];
+const erp = { flow: 'erp', lag: lag(5), deadLetters: 1 };
+const sample = (minute: number, seen: SeenProgress = { feeds, flows: [erp] }) =>
   db.database.transaction((tx) => writeSample(tx, start + minute * minuteMs, seen));
 const store = (changed: number) => countChanges(db.database, { source: 'main', feed: 'awards' }, changed);
 const read = (range: 'hour' | 'day' | 'week', minute: number) => readSamples(db.database, range, at(minute, 5));
@@ -48,25 +49,16 @@ describe('samples', () => {
     await attempt(1, 'rejected');
     await attempt(1, 'unchanged');
     await sample(1);
-    await sample(2, [
-      { ...awards, lagSeconds: null },
-      { ...erp, deadLetters: 7 },
-    ]);
+    await sample(2, { feeds: [{ lag: lag(null) }], flows: [{ ...erp, deadLetters: 7 }] });
     expect(await read('hour', 2)).toEqual({
       range: 'hour',
       stepSeconds: 60,
       from: at(-57),
       to: at(2),
       feeds: [
-        {
-          source: 'main',
-          feed: 'awards',
-          points: [
-            { at: at(0), changes: 0, lagSeconds: 3 },
-            { at: at(1), changes: 7, lagSeconds: 3 },
-            { at: at(2), changes: 0, lagSeconds: null },
-          ],
-        },
+        { at: at(0), changes: 0, lagSeconds: 3 },
+        { at: at(1), changes: 7, lagSeconds: 3 },
+        { at: at(2), changes: 0, lagSeconds: null },
       ],
       flows: [
         {
@@ -81,16 +73,16 @@ describe('samples', () => {
     });
   });
 
-  test('are rolled up: counts are added, the longest lag and the most dead letters stay', async () => {
+  test('are added up for longer ranges: counts are added, the longest lag and the most dead letters stay', async () => {
     await sample(8);
     await store(2);
     await attempt(9, 'updated');
-    await sample(9, [awards, { ...erp, lagSeconds: 90, deadLetters: 4 }]);
+    await sample(9, { feeds, flows: [{ ...erp, lag: lag(90), deadLetters: 4 }] });
     await store(5);
     await attempt(10, 'created');
-    await sample(10, [awards, erp]);
+    await sample(10);
     const day = await read('day', 10);
-    expect(day.feeds[0]?.points).toEqual([
+    expect(day.feeds).toEqual([
       { at: at(0), changes: 2, lagSeconds: 3 },
       { at: at(10), changes: 5, lagSeconds: 3 },
     ]);
@@ -129,19 +121,28 @@ describe('samples', () => {
     ]);
   });
 
-  test('are pruned: the finer they are, the sooner; and what a wrong clock left in the future goes, too', async () => {
+  test('are kept for eight days; what a wrong clock left in the future goes, too', async () => {
     await sample(0);
-    await sample(2 * 24 * 60);
-    await sample(24 * 60);
-    const kept = await db.database.query<{ seconds: number; at: string }>(
-      "select seconds, at from bridge.samples where subject = 'flow' order by seconds, at",
+    await sample(9 * 60);
+    await sample(8 * 60);
+    const kept = await db.database.query<{ at: string }>(
+      "select at from bridge.samples where subject = 'flow' order by at",
     );
-    expect(kept).toEqual([
-      { seconds: 60, at: at(24 * 60) },
-      { seconds: 600, at: at(0) },
-      { seconds: 600, at: at(24 * 60) },
-      { seconds: 3_600, at: at(0) },
-      { seconds: 3_600, at: at(24 * 60) },
+    expect(kept).toEqual([{ at: at(0) }, { at: at(8 * 60) }]);
+    await sample(8 * 24 * 60 + 1);
+    expect(await db.database.query("select from bridge.samples where subject = 'flow'")).toHaveLength(2);
+  });
+
+  test('are a bounded number of rows a minute, however many feeds and flows there are', async () => {
+    const many = Array.from({ length: 1_000 }, (_, n) => ({ flow: `f${n}`, lag: lag(n), deadLetters: 0 }));
+    await sample(0, { feeds: many, flows: many });
+    const rows = await db.database.query<{ name: string; lag: number }>(
+      'select name, lag_seconds as lag from bridge.samples order by lag_seconds desc, name',
+    );
+    expect(rows).toHaveLength(101);
+    expect(rows.slice(0, 2)).toEqual([
+      { name: 'all', lag: 999 },
+      { name: 'f999', lag: 999 },
     ]);
   });
 });
@@ -152,10 +153,9 @@ describe('sampling', () => {
     clock = testClock();
   });
   const settings = settingsOf({ feeds: ['awards'] }, [{ name: 'erp' }]);
-  const lags = () =>
-    db.database.query('select name, at, lag_seconds as lag from bridge.samples where seconds = 60 order by at, name');
+  const lags = () => db.database.query('select name, at, lag_seconds as lag from bridge.samples order by at, name');
 
-  test('takes each minute once, whichever process is first, and counts every feed and flow of the settings', async () => {
+  test('takes each minute once, whichever process is first, with a row of all feeds and one of each flow', async () => {
     const samplers = await Promise.all(
       [1, 2].map(async () => {
         const { database, acquireLease } = await startProcess(db);
@@ -166,8 +166,8 @@ describe('sampling', () => {
     clock.advance(59_000);
     await Promise.all(samplers.map((take) => take()));
     expect(await lags()).toMatchObject([
+      { name: 'all', at: '2029-12-31T23:59:00.000000Z' },
       { name: 'erp', at: '2029-12-31T23:59:00.000000Z' },
-      { name: 'main/awards', at: '2029-12-31T23:59:00.000000Z' },
     ]);
     clock.advance(1_000);
     for (const take of samplers) await take();

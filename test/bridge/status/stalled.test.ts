@@ -1,7 +1,7 @@
 /** A watermark that stands still while the feed is read is seen: never "in step", with the request that repeats. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
-import { needsLook, readStatus } from '#bridge/status/status.ts';
+import { readStatus } from '#bridge/status/status.ts';
 import { registerStatusMetrics } from '#bridge/status/status-metrics.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -57,12 +57,12 @@ async function startWatched() {
       const registry = new Registry();
       registerStatusMetrics({ settings, database: db.database, clock, registry });
       const metrics = await registry.metrics();
-      const metric = (name: string) => Number(new RegExp(String.raw`^${name}\{.*\} (.*)$`, 'm').exec(metrics)?.[1]);
+      const metric = (name: string, labels: string) =>
+        Number(new RegExp(String.raw`^${name}\{${labels}\} (.*)$`, 'm').exec(metrics)?.[1]);
       return {
         feed,
         status,
-        still: metric('bridge_feed_still_seconds'),
-        stalled: metric('bridge_feed_stalled'),
+        stalled: metric('bridge_conditions', 'kind="feed-stalled"'),
         findings: findWork(status),
       };
     },
@@ -76,7 +76,7 @@ describe('a feed whose windows show only empty pages, while new records are read
     const before = await look();
     expect(before.feed).toMatchObject({ stalled: false, lag: { inStep: true } });
     expect(before.feed.watermark).not.toBeNull();
-    expect(needsLook(before.status)).toBe(false);
+    expect(before.status.conditions).toEqual([]);
 
     const { answer } = source;
     source.answer = (at) => {
@@ -84,15 +84,15 @@ describe('a feed whose windows show only empty pages, while new records are read
       return isWindow ? { records: [], next: `empty=${source.asked.length}` } : answer(at);
     };
     await pullFor(600);
-    const { feed, status, still, stalled, findings } = await look();
+    const { feed, status, stalled, findings } = await look();
     // New records are read all the time, and no pull fails.
     expect((await reader.mirror()).get('new-40')).toBe(40);
     expect(feed).toMatchObject({ watermark: before.feed.watermark, failures: 0, stalled: true });
     expect(feed.lag.inStep).toBe(false);
     expect(feed.lag.why).toMatch(/^the watermark stands still since 2030-.*The window from .* is asked for again/);
-    expect(needsLook(status)).toBe(true);
-    expect([still, stalled]).toEqual([feed.stillSeconds, 1]);
-    expect(still).toBeGreaterThan(3 * 30 + 5);
+    expect(status.conditions).toMatchObject([{ kind: 'feed-stalled' }]);
+    expect(stalled).toBe(1);
+    expect(feed.stillSeconds).toBeGreaterThan(3 * 30 + 5);
     expect(findings).toContainEqual(
       expect.objectContaining({ level: 'fail', message: expect.stringContaining('The window from') }),
     );
@@ -102,8 +102,8 @@ describe('a feed whose windows show only empty pages, while new records are read
     await pullFor(200);
     const after = await look();
     expect(after.feed).toMatchObject({ stalled: false, lag: { inStep: true } });
-    expect(after.still).toBeLessThan(150);
-    expect(needsLook(after.status)).toBe(false);
+    expect(after.stalled).toBe(0);
+    expect(after.status.conditions).toEqual([]);
   });
 
   test('is not in step even if the pull does not say that the watermark stands still', async () => {

@@ -2,7 +2,8 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { createConnectorCalls } from '#bridge/push/calls/connector-calls.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
-import { isIdle, needsLook, readStatus } from '#bridge/status/status.ts';
+import { conditionKinds } from '#bridge/status/conditions.ts';
+import { isIdle, readStatus } from '#bridge/status/status.ts';
 import { registerStatusMetrics } from '#bridge/status/status-metrics.ts';
 import type { Operation, Session } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -69,7 +70,7 @@ describe('the status', () => {
       ],
       flows: [{ flow: 'erp', source: 'main', due: 0, lag: { seconds: null, inStep: false } }],
     });
-    expect([isIdle(begun, timestampNow(clock)), needsLook(begun)]).toEqual([false, false]);
+    expect([isIdle(begun, timestampNow(clock)), begun.conditions]).toEqual([false, []]);
   });
 
   test('shows a configured flow that no process has started yet beside the others', async () => {
@@ -110,14 +111,13 @@ describe('the status', () => {
       audits: [],
       comparisons: [],
       changes: [],
-      alerts: [],
-      alertChannels: [],
+      conditions: [],
       quotas: [],
       delivered: [],
       waiting: [],
       deadLetters: [],
     });
-    expect([isIdle(empty, timestampNow(clock)), needsLook(empty)]).toEqual([true, false]);
+    expect(isIdle(empty, timestampNow(clock))).toBe(true);
   });
 
   test('shows what is configured: feeds of the settings, registered flows and their kinds', async () => {
@@ -173,27 +173,34 @@ describe('the status', () => {
   });
 
   test.each([
-    ['a dead letter', `update bridge.flows set paused_reason = null, circuit_until = null`],
-    ['a paused flow', `delete from bridge.flow_documents`],
+    ['a dead letter', 'dead-letters', `update bridge.flows set paused_reason = null, circuit_until = null`],
+    ['a paused flow', 'flow-paused', `delete from bridge.flow_documents`],
     [
       'a document that was tried eight times',
+      'documents-stuck',
       `delete from bridge.flows where name = 'stopped'; delete from bridge.flow_documents where key <> 'a';
        update bridge.flow_documents set attempts = 8`,
     ],
-    ['an open circuit', `delete from bridge.flow_documents; update bridge.flows set paused_reason = null`],
+    [
+      'an open circuit',
+      'circuit-open',
+      `delete from bridge.flow_documents; update bridge.flows set paused_reason = null`,
+    ],
     [
       'a failing feed',
+      'feed-behind',
       `delete from bridge.flow_documents; delete from bridge.flows; update bridge.checkpoints set failures = 1`,
     ],
     [
       'a watermark that stands still',
+      'feed-stalled',
       `delete from bridge.flow_documents; delete from bridge.flows;
        update bridge.checkpoints set stalled_since = '2029-12-31T23:00:00Z', stalled_why = 'empty pages'`,
     ],
-  ])('needs a look for %s', async (_what, change) => {
+  ])('has a condition for %s: %s', async (_what, kind, change) => {
     await seed();
     await db.database.query(change);
-    expect(needsLook(await status())).toBe(true);
+    expect((await status()).conditions).toMatchObject([{ kind, action: expect.any(String) }]);
   });
 });
 
@@ -208,9 +215,9 @@ describe('a document that is tried again needs a look', () => {
   };
 
   test('not at once: an ERP may be away for minutes', async () => {
-    const { flows, ...rest } = await alone('attempts = 7');
+    const { flows, conditions } = await alone('attempts = 7');
     expect(flows).toMatchObject([{ flow: 'erp', retrying: 1, stuck: 0 }]);
-    expect(needsLook({ flows, ...rest })).toBe(false);
+    expect(conditions).toEqual([]);
   });
 
   test('at once when its connector returns answers that cannot be read', async () => {
@@ -225,8 +232,8 @@ describe('a document that is tried again needs a look', () => {
     const [outcome] = await calls.write([operation], limit, () => undefined);
     const found = await calls.lookup([], limit).catch((error: Error) => `lookup failed: ${error.message}`);
     for (const said of [outcome !== undefined && 'message' in outcome ? outcome.message : '', found]) {
-      const { flows, ...rest } = await alone(`attempts = 1, error_type = 'unknown', last_error = $1`, [said]);
-      expect([said, needsLook({ flows, ...rest })]).toEqual([said, true]);
+      const { conditions } = await alone(`attempts = 1, error_type = 'unknown', last_error = $1`, [said]);
+      expect([said, conditions.map(({ kind }) => kind)]).toEqual([said, ['documents-stuck']]);
       await db.database.query('truncate bridge.checkpoints, bridge.inbox, bridge.flows, bridge.flow_documents cascade');
     }
   });
@@ -250,16 +257,18 @@ describe('the metrics', () => {
     const labels = '{source="main",feed="awards"}';
     expect(Object.fromEntries(await values())).toEqual({
       [`bridge_feed_lag_seconds${labels}`]: 30,
-      // 2029-12-31T23:59:30Z
-      [`bridge_feed_last_pull_timestamp_seconds${labels}`]: 1_893_455_970,
-      [`bridge_feed_failures_in_a_row${labels}`]: 0,
-      [`bridge_feed_still_seconds${labels}`]: 0,
-      [`bridge_feed_stalled${labels}`]: 0,
-      [`bridge_needed_fields_gone${labels}`]: 0,
-      [`bridge_feed_lateness_seconds${labels}`]: 45,
-      [`bridge_notifications_waiting${labels}`]: 1,
-      [`bridge_suspect_versions${labels}`]: 0,
-      [`bridge_feed_late_arrivals${labels}`]: 3,
+      'bridge_feeds{state="in step"}': 0,
+      'bridge_feeds{state="behind"}': 1,
+      'bridge_feeds{state="failing"}': 0,
+      'bridge_feeds{state="stalled"}': 0,
+      bridge_notifications_waiting: 1,
+      bridge_suspect_versions: 0,
+      ...Object.fromEntries(conditionKinds.map((kind) => [`bridge_conditions{kind="${kind}"}`, 0])),
+      'bridge_conditions{kind="flow-paused"}': 1,
+      'bridge_conditions{kind="dead-letters"}': 1,
+      'bridge_condition_seconds{kind="flow-paused",subject="flow stopped"}': 0,
+      // From 2029-12-02 to the new year.
+      'bridge_condition_seconds{kind="dead-letters",subject="flow erp"}': 30 * 24 * 3600,
       'bridge_flow_lag_seconds{flow="erp"}': 120,
       'bridge_flow_lag_seconds{flow="stopped"}': 30,
       'bridge_oldest_undelivered_seconds{flow="erp"}': 120,
@@ -270,10 +279,6 @@ describe('the metrics', () => {
       'bridge_documents_retrying{flow="stopped"}': 0,
       'bridge_dead_letters{flow="erp"}': 1,
       'bridge_dead_letters{flow="stopped"}': 0,
-      'bridge_flow_paused{flow="erp"}': 0,
-      'bridge_flow_paused{flow="stopped"}': 1,
-      'bridge_flow_circuit_open{flow="erp"}': 0,
-      'bridge_flow_circuit_open{flow="stopped"}': 1,
       bridge_backfills_open: 0,
     });
   });
@@ -286,10 +291,31 @@ describe('the metrics', () => {
     expect(seen.get('bridge_flow_lag_seconds{flow="erp"}')).toBe(Number.POSITIVE_INFINITY);
   });
 
-  test('show a circuit as closed when its wait is over', async () => {
-    await seed();
-    clock.advance(300_000);
-    expect((await values()).get('bridge_flow_circuit_open{flow="stopped"}')).toBe(0);
+  test('have a bounded number of lines, however many feeds are behind, and count all of them', async () => {
+    const many = bridgeSettings.parse({
+      sources: Array.from({ length: 400 }, (_, n) => ({
+        name: `s${n}`,
+        base_url: 'http://127.0.0.1:1',
+        api_key: 'k',
+        feeds: ['awards'],
+      })),
+    });
+    await db.database.query(
+      `insert into bridge.checkpoints (source, feed, next_pull, last_pull, watermark, failures, last_error)
+       select 's' || n, 'awards', '2030-01-01', null, timestamptz '2029-12-31' - n * interval '1 second', n / 100,
+         'away'
+       from generate_series(0, 399) n`,
+    );
+    const registry = new Registry();
+    registerStatusMetrics({ settings: many, database: db.database, clock, registry });
+    const lines = (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+    const shown = (name: string) => lines.filter((line) => line.startsWith(`${name}{`));
+    expect([shown('bridge_feed_lag_seconds').length, shown('bridge_condition_seconds').length]).toEqual([100, 100]);
+    expect(lines.length).toBeLessThan(250);
+    expect(lines).toContain('bridge_feeds{state="failing"} 300');
+    expect(lines).toContain('bridge_conditions{kind="feed-behind"} 400');
+    // The furthest behind, not the first.
+    expect(shown('bridge_feed_lag_seconds')[0]).toContain('source="s399"');
   });
 
   test('leave out a flow that is no longer configured', async () => {

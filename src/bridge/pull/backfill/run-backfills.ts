@@ -36,8 +36,8 @@ import { advanceBackfill, type Backfill, failBackfill, finishBackfill, readDueBa
 import { markMissing, markVanished, type Vanished } from './vanished-records.ts';
 
 export interface BackfillDeps extends ReadingDeps {
-  lateArrivals: Counter<'source' | 'feed'>;
-  refusals: Counter<'source' | 'feed'>;
+  lateArrivals: Counter<'feed'>;
+  refusals: Counter<'feed'>;
 }
 
 /** The backfill was cancelled, or its feed is gone: what was read for it is not stored. */
@@ -199,7 +199,7 @@ async function storeStep({ deps, feed }: Worker, backfill: Backfill, scan: Runni
       await markMissing(tx, feed, complete, { ids: [...shown], observed, now: timestampNow(deps.clock) });
     },
   });
-  if (lateArrivals > 0) deps.lateArrivals.inc(feed, lateArrivals);
+  if (lateArrivals > 0) deps.lateArrivals.inc({ feed: feed.feed }, lateArrivals);
   if (complete) scan.reached = complete.to;
 }
 
@@ -244,7 +244,7 @@ async function finishScan({ deps, lease, feed }: Worker, backfill: Backfill, sca
     deps.wakeFlows();
   }
   if (ended.refused !== undefined) {
-    deps.refusals.inc(feed);
+    deps.refusals.inc({ feed: feed.feed });
     log.warn(feed, ended.refused);
   }
 }

@@ -71,7 +71,7 @@ interface Change {
 export function createSourceWatch(options: {
   feed: FeedId & { feed: FeedName };
   needed: readonly NeededField[];
-  changes: Counter<'source' | 'feed' | 'kind'>;
+  changes: Counter<'feed' | 'kind'>;
 }): SourceWatch {
   const { feed, needed, changes: counter } = options;
   let known: Known | undefined;

@@ -14,6 +14,8 @@ import { mayOperate } from '../state/viewer.ts';
 
 type Status = OverviewAnswer['status'];
 
+const conditionsShown = 30;
+
 export function OverviewPage() {
   const { answer, error, reload } = useAnswer<OverviewAnswer>('/api/overview');
   return (
@@ -87,21 +89,22 @@ function Shown({ answer, reload }: { answer: OverviewAnswer; reload: () => void 
 
 /** One sentence: all is well, or what is not. */
 function Verdict({ answer: { needsLook, status } }: { answer: OverviewAnswer }) {
-  const troubles = troublesOf(status);
+  const { conditions } = status;
   const due = status.flows.reduce((sum, flow) => sum + flow.due, 0);
-  if (needsLook || troubles.length > 0)
+  if (needsLook)
     return (
       <div class="verdict bad" role="status">
         <p>
-          <strong>{troubles.length === 1 ? 'One thing needs a look.' : 'Some things need a look.'}</strong>
+          <strong>{conditions.length === 1 ? 'One thing needs a look.' : 'Some things need a look.'}</strong>
         </p>
         <ul>
-          {troubles.map(({ text, path }) => (
-            <li key={text}>
-              <a href={path}>{text}</a>
+          {conditions.slice(0, conditionsShown).map((condition) => (
+            <li key={`${condition.kind} ${condition.subject}`}>
+              <a href={pathOf(condition)}>{condition.summary}</a>
             </li>
           ))}
         </ul>
+        {conditions.length > conditionsShown ? <p>{conditions.length - conditionsShown} more.</p> : null}
       </div>
     );
   if (due > 0 || [...status.feeds, ...status.flows].some(({ lag }) => !lag.inStep))
@@ -126,59 +129,14 @@ function Verdict({ answer: { needsLook, status } }: { answer: OverviewAnswer }) 
   );
 }
 
-function troublesOf({
-  feeds,
-  flows,
-  intakes,
-  audits,
-  changes,
-  alertChannels,
-}: Status): { text: string; path: string }[] {
-  return [
-    ...intakes.flatMap(({ intake, pausedReason, deadLetters, readFailures, stuck, lag }) =>
-      pausedReason !== null || deadLetters > 0 || readFailures > 0 || stuck
-        ? [{ text: `The intake ${intake}: ${lag.why}`, path: intakePath(intake) }]
-        : [],
-    ),
-    ...alertChannels.flatMap(({ channel, lastError, givenUp }) =>
-      lastError !== null || givenUp > 0
-        ? [{ text: `Alerts do not arrive at ${channel}: ${lastError ?? 'messages were given up'}`, path: '/doctor' }]
-        : [],
-    ),
-    ...flows.flatMap(({ flow, pausedReason, circuitUntil, deadLetters, stuck, lastError }) => [
-      ...(pausedReason !== null ? [{ text: `The flow ${flow} is paused: ${pausedReason}`, path: flowPath(flow) }] : []),
-      ...(circuitUntil !== null
-        ? [{ text: `The ERP of ${flow} refuses everything: ${lastError ?? 'no reason known'}`, path: flowPath(flow) }]
-        : []),
-      ...(deadLetters > 0
-        ? [
-            {
-              text: `${flow}: ${deadLetters === 1 ? 'one document was' : `${deadLetters} documents were`} refused`,
-              path: `/dead-letters?flow=${encodeURIComponent(flow)}`,
-            },
-          ]
-        : []),
-      ...(stuck > 0
-        ? [
-            {
-              text: `${flow}: ${stuck} documents have been tried many times`,
-              path: documentsPath({ flow, state: 'waiting' }),
-            },
-          ]
-        : []),
-    ]),
-    ...feeds.flatMap(({ source, feed, failures, stalled, lag }) =>
-      failures > 0 || stalled ? [{ text: `The feed ${source}/${feed}: ${lag.why}`, path: '/feeds' }] : [],
-    ),
-    ...audits.flatMap(({ source, feed, finished, cancelled, failures, lastError }) =>
-      finished === null && cancelled === null && failures >= 5
-        ? [{ text: `The audit of ${source}/${feed} fails: ${lastError ?? ''}`, path: '/feeds' }]
-        : [],
-    ),
-    ...changes.flatMap(({ isMissed, source, feed, detail }) =>
-      isMissed ? [{ text: `${source}/${feed}: ${detail}`, path: '/feeds' }] : [],
-    ),
-  ];
+/** Where a person sees more of a condition: its kind and subject decide. */
+function pathOf({ kind, subject }: Status['conditions'][number]): string {
+  const [what = '', name = ''] = subject.split(' ');
+  if (kind === 'dead-letters') return `/dead-letters?flow=${encodeURIComponent(name)}`;
+  if (kind === 'documents-stuck' || kind === 'erp-behind') return documentsPath({ flow: name, state: 'waiting' });
+  if (what === 'flow') return flowPath(name);
+  if (what === 'intake') return intakePath(name);
+  return what === 'feed' ? '/feeds' : '/doctor';
 }
 
 function Story({ story, reload }: { story: NonNullable<OverviewAnswer['story']>; reload: () => void }) {
@@ -231,7 +189,7 @@ function Charts() {
             title="Changes"
             unit=""
             samples={answer}
-            of={(at) => sumAt(answer.feeds, at, ({ changes }) => changes)}
+            of={(at) => answer.feeds.find((point) => point.at === at)?.changes ?? null}
             kind="bars"
             total="sum"
           />
@@ -247,7 +205,7 @@ function Charts() {
             title="Lag"
             unit=" s"
             samples={answer}
-            of={(at) => longestLag([...answer.feeds, ...answer.flows], at)}
+            of={(at) => longestLag([{ points: answer.feeds }, ...answer.flows], at)}
             kind="line"
             total="last"
           />

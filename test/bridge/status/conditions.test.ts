@@ -1,17 +1,18 @@
-/** What counts as an alert, and what it says. */
+/** What counts as a condition, and what it says. */
 import { describe, expect, test } from 'vitest';
-import { alertSettings } from '#bridge/alerts/alert-settings.ts';
-import { findConditions, type Observed } from '#bridge/alerts/find-conditions.ts';
 import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
 import type { ComparisonStatus } from '#bridge/reconcile/reconcile-status.ts';
+import { findConditions, type Observed } from '#bridge/status/conditions.ts';
 import type { FeedStatus, FlowStatus } from '#bridge/status/status.ts';
+import { timestampFromMs } from '#contract/timestamp.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
-import { feedInStep, flowInStep, intakeInStep } from '../status/statuses.ts';
+import { feedInStep, flowInStep, intakeInStep } from './statuses.ts';
 
 /** The certificate of the tests is valid from yesterday on, for a year. */
-const now = new Date().toISOString().replace('Z', '000Z');
-const minutesAgo = (minutes: number) => new Date(Date.parse(now) - minutes * 60_000).toISOString().replace('Z', '000Z');
-const limits = alertSettings.parse({});
+const nowMs = Date.now();
+const daysFromNow = (days: number) => timestampFromMs(nowMs + days * 24 * 3_600_000);
+const now = daysFromNow(0);
+const minutesAgo = (minutes: number) => daysFromNow(-minutes / (24 * 60));
 
 type Given = Partial<Observed> & {
   flow?: Partial<FlowStatus>;
@@ -19,28 +20,25 @@ type Given = Partial<Observed> & {
   intake?: Partial<IntakeStatus>;
 };
 
-function of(found: Given, settings = limits) {
+function of(found: Given, { at = now, behindMinutes = 30 } = {}) {
   const { flow = {}, feed = {}, intake = {}, ...more } = found;
-  const status = {
+  const whole = {
     feeds: [{ ...feedInStep, ...feed }],
     flows: [{ ...flowInStep, ...flow }],
     intakes: [{ ...intakeInStep, ...intake }],
+    audits: [],
     comparisons: [],
     changes: [],
-  };
-  const whole = {
-    status,
-    deadLetters: [],
-    refusedRecords: [],
     refusals: [],
+    unsent: [],
     certificatePem: testCertificates().certPem,
     ...more,
   };
-  return findConditions(whole, settings, now);
+  return findConditions(whole, { now: at, behindMinutes });
 }
 const lag = (seconds: number | null) => ({ lag: { seconds, inStep: false, why: 'the ERP says no' } });
 
-test('a bridge in step has no alert', () => {
+test('a bridge in step has none', () => {
   expect(of({})).toEqual([]);
 });
 
@@ -57,8 +55,7 @@ describe('a comparison with the ERP', () => {
     lastError: null,
     overdue: false,
   };
-  const found = (comparison: ComparisonStatus) =>
-    of({ status: { feeds: [], flows: [], intakes: [], comparisons: [comparison], changes: [] } });
+  const found = (comparison: ComparisonStatus) => of({ comparisons: [comparison] });
 
   test('that found nothing is no alert', () => {
     expect(found(same)).toEqual([]);
@@ -79,11 +76,12 @@ describe('a comparison with the ERP', () => {
 
 describe('a flow', () => {
   test('that is paused: why, and how to go on', () => {
-    expect(of({ flow: { pausedReason: 'no right', pausedKind: 'auth', due: 3 } })).toEqual([
+    expect(of({ flow: { pausedReason: 'no right', pausedKind: 'auth', pausedAt: minutesAgo(5), due: 3 } })).toEqual([
       {
         kind: 'flow-paused',
         subject: 'flow erp',
-        group: '',
+        since: minutesAgo(5),
+        level: 'fail',
         summary: 'Flow erp is paused; 3 documents wait: no right',
         action: 'Fix the cause, then: bridge resume erp',
       },
@@ -98,11 +96,10 @@ describe('a flow', () => {
     expect(of({ flow: { ...lag(1_860), oldestWaiting: minutesAgo(31) } })).toMatchObject([
       { kind: 'erp-behind', subject: 'flow erp', summary: expect.stringContaining('the ERP says no') },
     ]);
-    const patient = alertSettings.parse({ erp_behind_minutes: 60 });
-    expect(of({ flow: { ...lag(1_860), oldestWaiting: minutesAgo(31) } }, patient)).toEqual([]);
+    expect(of({ flow: { ...lag(1_860), oldestWaiting: minutesAgo(31) } }, { behindMinutes: 60 })).toEqual([]);
   });
 
-  test('is one alert, not two, when it is paused and behind', () => {
+  test('is one condition, not two, when it is paused and behind', () => {
     expect(of({ flow: { pausedReason: 'no right', oldestWaiting: minutesAgo(99) } })).toHaveLength(1);
   });
 });
@@ -114,7 +111,8 @@ describe('an intake', () => {
       {
         kind: 'intake-paused',
         subject: 'intake vendors',
-        group: '',
+        since: null,
+        level: 'fail',
         summary: 'Intake vendors is paused; 12 suppliers wait: too many',
         action:
           'Look at it: bridge intake plan vendors. Then: bridge resume vendors --agree-to-archive, if they are intended',
@@ -122,22 +120,25 @@ describe('an intake', () => {
     ]);
   });
 
-  test('whose suppliers wait, whose ERP cannot be read, or whose submission hangs, for longer than the limit', () => {
+  test('whose suppliers wait for longer than the limit, whose ERP cannot be read, or whose submission hangs', () => {
     const behind = [{ kind: 'intake-behind', subject: 'intake vendors' }];
     expect(of({ intake: { oldestWaiting: minutesAgo(29) } })).toEqual([]);
     expect(of({ intake: { oldestWaiting: minutesAgo(31) } })).toMatchObject(behind);
-    expect(of({ intake: { readFailures: 3, lastRead: minutesAgo(29) } })).toEqual([]);
-    expect(of({ intake: { readFailures: 3, lastRead: minutesAgo(31) } })).toMatchObject(behind);
+    expect(of({ intake: { readFailures: 1, lastRead: minutesAgo(2) } })).toMatchObject([
+      { ...behind[0], since: minutesAgo(2) },
+    ]);
     expect(of({ intake: { lastRead: minutesAgo(31) } })).toEqual([]);
-    expect(of({ intake: { readFailures: 4, lastRead: null } })).toEqual([]);
-    expect(of({ intake: { readFailures: 5, lastRead: null } })).toMatchObject(behind);
     expect(of({ intake: { stuck: true } })).toMatchObject(behind);
   });
 
-  test('with refused suppliers: one alert for each thing that the service says', () => {
-    const group = { flow: 'vendors', words: 'no such attribute', wordsHash: 'h', count: 2, first: minutesAgo(3) };
-    expect(of({ refusedRecords: [{ ...group, example: 'V-1' }] })).toMatchObject([
-      { kind: 'suppliers-refused', group: 'h', summary: expect.stringMatching(/2 suppliers .*\(V-1, …\): no such/) },
+  test('with refused suppliers: how many, and what the service said of the latest', () => {
+    expect(of({ intake: { deadLetters: 2, deadSince: minutesAgo(3), deadWhy: 'no such attribute' } })).toMatchObject([
+      {
+        kind: 'dead-letters',
+        subject: 'intake vendors',
+        since: minutesAgo(3),
+        summary: 'Intake vendors: 2 suppliers refused, the latest: no such attribute',
+      },
     ]);
   });
 
@@ -147,22 +148,22 @@ describe('an intake', () => {
     expect(of({ intake: { stream, pausedReason: 'the first run', pausedKind: 'first-run', backlog } })).toMatchObject([
       { summary: 'Intake vendors is paused; 1 requisition waits: the first run' },
     ]);
-    const group = { flow: 'vendors', words: 'it was withdrawn', wordsHash: 'h', count: 1, first: minutesAgo(3) };
-    expect(of({ intake: { stream }, refusedRecords: [{ ...group, example: 'PR-7' }] })).toMatchObject([
-      { summary: expect.stringMatching(/^Intake vendors: 1 requisition to be looked at since .*\(PR-7\): it was/) },
+    expect(of({ intake: { stream, deadLetters: 1, deadWhy: 'it was withdrawn' } })).toMatchObject([
+      { summary: 'Intake vendors: 1 requisition to be looked at, the latest: it was withdrawn' },
     ]);
   });
 });
 
 describe('a feed', () => {
   test('that is further behind than the limit, and not before', () => {
-    expect(of({ feed: lag(899) })).toEqual([]);
-    expect(of({ feed: lag(901) })).toMatchObject([{ kind: 'feed-behind', subject: 'feed main/awards' }]);
+    // By its poll of a minute more.
+    expect(of({ feed: lag(1_859) })).toEqual([]);
+    expect(of({ feed: lag(1_861) })).toMatchObject([{ kind: 'feed-behind', subject: 'feed main/awards' }]);
   });
 
-  test('that was never read to its end: when its pulls fail in a row, not while it is read for the first time', () => {
+  test('that was never read to its end: when its pulls fail, not while it is read for the first time', () => {
     expect(of({ feed: { ...lag(null), lastPull: null } })).toEqual([]);
-    expect(of({ feed: { ...lag(null), failures: 5 } })).toMatchObject([{ kind: 'feed-behind' }]);
+    expect(of({ feed: { ...lag(null), failures: 1 } })).toMatchObject([{ kind: 'feed-behind', since: null }]);
   });
 
   test('whose watermark stands still: that, and not also that it is behind', () => {
@@ -183,14 +184,14 @@ describe('a feed', () => {
     ]);
   });
 
-  test('that lacks fields that a flow needs: one alert for all of them', () => {
+  test('that lacks fields that a flow needs: one condition for all of them', () => {
     const change = { source: 'main', feed: 'awards', kind: 'gone', detail: 'is gone', noticed: now };
     const changes = [
       { ...change, subject: 'lot_name', isMissed: true },
       { ...change, subject: 'awards[].cost', isMissed: true },
       { ...change, subject: 'unused', isMissed: false },
     ];
-    expect(of({ status: { feeds: [feedInStep], flows: [], intakes: [], comparisons: [], changes } })).toMatchObject([
+    expect(of({ changes })).toMatchObject([
       {
         kind: 'field-gone',
         summary: 'Records of main/awards no longer have what a flow needs: awards[].cost, lot_name',
@@ -208,11 +209,10 @@ test('signatures count from ten refusals in a row on', () => {
 });
 
 describe('the certificate', () => {
-  test('that ends within the days of the settings, or cannot be read', () => {
-    const days = (certificate_days: number) => of({}, alertSettings.parse({ certificate_days }));
-    expect(days(300)).toEqual([]);
-    expect(days(400)).toMatchObject([{ kind: 'certificate', summary: expect.stringContaining('ends at') }]);
-    expect(of({ certificatePem: undefined })).toMatchObject([{ summary: expect.stringContaining('cannot be read') }]);
+  test('that ends within two weeks, has ended, or cannot be read', () => {
+    expect(of({}, { at: daysFromNow(300) }).filter(({ kind }) => kind === 'certificate')).toEqual([]);
+    expect(of({}, { at: daysFromNow(355) })).toMatchObject([{ kind: 'certificate', level: 'warn' }]);
+    expect(of({}, { at: daysFromNow(400) })).toMatchObject([{ kind: 'certificate', level: 'fail' }]);
     expect(of({ certificatePem: 'no PEM' })).toMatchObject([{ summary: expect.stringContaining('cannot be read') }]);
   });
 });

@@ -1,9 +1,8 @@
 /** Alerts from what is wrong to what the receivers get, on a real database and over real HTTP. */
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { AlertMessage } from '#bridge/alerts/alert.ts';
-import { readAlerts, readChannels } from '#bridge/alerts/alert-store.ts';
-import { createAlertWatch } from '#bridge/alerts/watch-alerts.ts';
+import type { AlertMessage } from '#bridge/alerts/alert-store.ts';
+import { tellOfConditions } from '#bridge/alerts/start-alerts.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
 import { readRefusalsInARow } from '#bridge/receive/refusals.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
@@ -53,7 +52,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   await db.database.query(
-    `truncate bridge.alerts, bridge.alert_messages, bridge.alert_notices, bridge.flows, bridge.refusals, bridge.inbox,
+    `truncate bridge.alerts, bridge.flows, bridge.checkpoints, bridge.refusals, bridge.inbox,
        bridge.leases cascade`,
   );
   got = [];
@@ -62,21 +61,26 @@ beforeEach(async () => {
   clock = testClock();
 });
 
-const settingsOf = (alerts: object) => bridgeSettings.parse({ public_host: 'bridge.example.com', alerts });
-const ops = (more: object = {}) => ({ channels: [{ name: 'ops', type: 'webhook', url, ...more }] });
+const settingsOf = (alerts: object) =>
+  bridgeSettings.parse({
+    public_host: 'bridge.example.com',
+    alerts,
+    sources: [{ name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'k', feeds: ['awards'] }],
+  });
+const ops = () => ({ webhook: { url } });
 
 function watchOf(alerts: object, process: TestProcess) {
   const write = (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>);
-  const watch = createAlertWatch({
+  const deps = {
     settings: settingsOf(alerts),
     database: process.database,
     acquireLease: process.acquireLease,
     fetch: testOutgoing().fetch,
     clock,
     log: createLogger({ name: 'test', level: 'info', destination: { write } }),
-    certificatePem: testCertificates().certPem,
-  });
-  return () => watch(new AbortController().signal);
+    certificatePem: undefined,
+  };
+  return () => tellOfConditions(deps, new AbortController().signal);
 }
 
 async function pause(...flows: string[]): Promise<void> {
@@ -95,110 +99,80 @@ const passed = async (look: () => Promise<void>, seconds: number) => {
 };
 const eventsOf = () => got.map(({ message }) => message.alerts.map(({ event, subject }) => `${event} ${subject}`));
 
-/** Alerts of the test certificate have a test of their own. */
-const kinds = ['flow-paused', 'dead-letters', 'signatures-refused'];
-
 describe('a channel is told', () => {
-  test('once when something starts, once more while it lasts, and once when it is over', async () => {
-    const look = watchOf({ ...ops({ kinds }), reminder_hours: 4 }, await startProcess(db));
+  test('once when something begins, once a day while it lasts, and once when it is over', async () => {
+    const look = watchOf(ops(), await startProcess(db));
     await pause('sap');
     await look();
-    expect(got).toEqual([]);
-    await passed(look, 30);
     await passed(look, 600);
-    const alert = (await readAlerts(db.database)).find(({ kind }) => kind === 'flow-paused');
     expect(got.map(({ message }) => message)).toEqual([
       {
         id: expect.stringMatching(/^[0-9a-f-]{36}$/),
         bridge: 'bridge.example.com',
-        made: '2030-01-01T00:00:30.000000Z',
-        test: false,
         more: 0,
+        title: 'ALERT: Flow sap is paused; 0 documents wait: month end',
+        text: expect.stringContaining('bridge resume sap'),
         alerts: [
           {
-            id: alert?.id,
-            event: 'started',
+            id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+            event: 'began',
             kind: 'flow-paused',
             subject: 'flow sap',
-            started: '2030-01-01T00:00:00.000000Z',
-            ended: null,
+            since: '2030-01-01T00:00:00.000000Z',
             summary: 'Flow sap is paused; 0 documents wait: month end',
             action: 'Fix the cause, then: bridge resume sap',
           },
         ],
       },
     ]);
-    await passed(look, 4 * 3600);
-    await passed(look, 30);
     await passed(look, 24 * 3600);
-    await passed(look, 30);
-    expect(eventsOf()).toEqual([['started flow sap'], ['reminder flow sap']]);
+    await passed(look, 600);
+    expect(eventsOf()).toEqual([['began flow sap'], ['lasts flow sap']]);
     await resume();
     await look();
     await passed(look, 60);
-    await passed(look, 30);
-    expect(eventsOf().at(-1)).toEqual(['ended flow sap']);
-    expect(got[2]?.message.alerts[0]).toMatchObject({ id: alert?.id, ended: expect.stringContaining('2030-01-02T') });
     await passed(look, 3600);
-    expect(got).toHaveLength(3);
-    expect((await readAlerts(db.database)).filter(({ kind }) => kind === 'flow-paused')).toEqual([]);
-    expect(lines.filter(({ kind }) => kind === 'flow-paused').map(({ state }) => state)).toEqual([
-      'alert started',
-      'alert ended',
-    ]);
+    expect(eventsOf()).toEqual([['began flow sap'], ['lasts flow sap'], ['ended flow sap']]);
+    expect(new Set(got.map(({ message }) => message.alerts[0]?.id)).size).toBe(1);
+    expect(await db.database.query('select from bridge.alerts')).toEqual([]);
   });
 
   test('of a storm in one message; what does not fit is counted', async () => {
-    const look = watchOf(ops({ kinds }), await startProcess(db));
-    await pause('flow-1', 'flow-2');
+    const look = watchOf(ops(), await startProcess(db));
+    await pause(...Array.from({ length: 40 }, (_, n) => `flow-${n + 1}`));
     await look();
-    clock.advance(15_000);
-    await pause(...Array.from({ length: 38 }, (_, n) => `flow-${n + 3}`));
-    await look();
-    await passed(look, 15);
-    expect(got).toHaveLength(1);
-    expect(got[0]?.message.alerts).toHaveLength(30);
-    expect(got[0]?.message.more).toBe(10);
     await passed(look, 600);
-    expect(got).toHaveLength(1);
+    expect(got.map(({ message }) => [message.alerts.length, message.more])).toEqual([[30, 10]]);
   });
 
-  test('of what comes and goes within a minute as one alert', async () => {
-    const look = watchOf(ops({ kinds }), await startProcess(db));
+  test('of what comes and goes within a minute as one', async () => {
+    const look = watchOf(ops(), await startProcess(db));
     for (let n = 0; n < 5; n += 1) {
       await pause('sap');
       await passed(look, 20);
       await resume();
       await passed(look, 20);
     }
-    expect(eventsOf()).toEqual([['started flow sap']]);
+    expect(eventsOf()).toEqual([['began flow sap']]);
   });
 
-  test('no more often than the settings allow; then in one message of what has gathered', async () => {
-    const look = watchOf(ops({ kinds, gather_seconds: 0, messages_per_hour: 2 }), await startProcess(db));
-    for (const flow of ['a', 'b', 'c', 'd']) {
-      await pause(flow);
-      await passed(look, 60);
-    }
-    expect(eventsOf()).toEqual([['started flow a'], ['started flow b']]);
-    await passed(look, 3600);
-    expect(eventsOf().at(-1)).toEqual(['started flow c', 'started flow d']);
-  });
-
-  test('only of the kinds that it wants, and one that is new of what is open already', async () => {
-    await pause('sap');
-    const process = await startProcess(db);
-    const deaf = { name: 'deaf', type: 'webhook', url, kinds: ['field-gone'], gather_seconds: 0 };
-    await watchOf({ channels: [deaf] }, process)();
+  test('of a feed that fails only when it has failed for the minutes of the settings', async () => {
+    await db.database.query(
+      `insert into bridge.checkpoints (source, feed, next_pull, failures, last_error)
+       values ('main', 'awards', '2030-01-01Z', 1, 'away')`,
+    );
+    const look = watchOf({ ...ops(), behind_minutes: 10 }, await startProcess(db));
+    await look();
+    await passed(look, 9 * 60);
     expect(got).toEqual([]);
-    await watchOf({ channels: [deaf, { ...ops({ kinds, gather_seconds: 0 }).channels[0] }] }, process)();
-    expect(eventsOf()).toEqual([['started flow sap']]);
+    await passed(look, 60);
+    expect(eventsOf()).toEqual([['began feed main/awards']]);
   });
 });
 
 describe('a message that was not taken', () => {
   test('is sent again, later each time, unchanged, with its id; status says so until it was taken', async () => {
-    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
+    const look = watchOf(ops(), await startProcess(db));
     answer = (response) => void response.writeHead(500).end(`no such hook ${secretPath}`);
     await pause('sap');
     await look();
@@ -206,25 +180,16 @@ describe('a message that was not taken', () => {
     expect(got).toHaveLength(1);
     await passed(look, 15);
     expect(got).toHaveLength(2);
-    const status = await readStatus(db.database, { settings: settingsOf(ops()), now: timestampNow(clock) });
-    expect(status.alertChannels).toMatchObject([
-      {
-        channel: 'ops',
-        attempts: 2,
-        lastError: expect.stringMatching(/^localhost:\d+ answered 500: no such hook \[secret\]$/),
-      },
+    const { conditions } = await readStatus(db.database, { settings: settingsOf(ops()), now: timestampNow(clock) });
+    expect(conditions.filter(({ kind }) => kind === 'alerts-not-sent')).toMatchObject([
+      { subject: 'alerts webhook', summary: expect.stringMatching(/answered 500: no such hook \[secret\]$/) },
     ]);
-    // What starts meanwhile waits for the next message.
+    // What begins meanwhile waits for the next message.
     await pause('tryton');
     answer = (response) => void response.writeHead(200).end();
     await passed(look, 60);
     await passed(look, 1);
-    expect(eventsOf()).toEqual([
-      ['started flow sap'],
-      ['started flow sap'],
-      ['started flow sap'],
-      ['started flow tryton'],
-    ]);
+    expect(eventsOf()).toEqual([['began flow sap'], ['began flow sap'], ['began flow sap'], ['began flow tryton']]);
     const ids = got.map(({ message }) => message.id);
     expect(new Set(ids.slice(0, 3)).size).toBe(1);
     expect(ids[3]).not.toBe(ids[0]);
@@ -233,7 +198,7 @@ describe('a message that was not taken', () => {
   });
 
   test('waits as long as its receiver asks for', async () => {
-    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
+    const look = watchOf(ops(), await startProcess(db));
     answer = (response) => void response.writeHead(429, { 'Retry-After': '3600' }).end();
     await pause('sap');
     await look();
@@ -244,23 +209,23 @@ describe('a message that was not taken', () => {
   });
 
   test('is given up after a day, and does not keep later ones', async () => {
-    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
+    const look = watchOf(ops(), await startProcess(db));
     answer = (response) => void response.writeHead(404).end();
     await pause('sap');
     await look();
     await passed(look, 25 * 3600);
-    expect(lines.filter(({ level }) => level === 'error')).toMatchObject([{ channel: 'ops' }]);
-    expect(await readChannels(db.database, ['ops'], timestampNow(clock))).toMatchObject([{ givenUp: 1, attempts: 0 }]);
+    expect(lines.filter(({ level }) => level === 'error')).toMatchObject([{ channel: 'webhook' }]);
     answer = (response) => void response.writeHead(200).end();
-    await passed(look, 1);
-    expect(eventsOf().at(-1)).toEqual(['reminder flow sap']);
+    await pause('tryton');
+    await passed(look, 15);
+    expect(eventsOf().at(-1)).toEqual(['began flow tryton']);
   });
 });
 
 describe('of several processes', () => {
   test('one looks and sends at a time', async () => {
     const [first, second] = [await startProcess(db), await startProcess(db)];
-    const looks = [first, second].map((process) => watchOf(ops({ kinds, gather_seconds: 0 }), process));
+    const looks = [first, second].map((process) => watchOf(ops(), process));
     const { promise: mayAnswer, resolve: letAnswer } = Promise.withResolvers<void>();
     const { promise: asked, resolve: onAsked } = Promise.withResolvers<void>();
     answer = async (response) => {
@@ -304,55 +269,13 @@ describe('of several processes', () => {
       response.writeHead(200).end();
     };
     await pause('sap');
-    await expect(watchOf(ops({ kinds, gather_seconds: 0 }), { ...first, database, acquireLease })()).rejects.toThrow(
-      'the process is dead',
-    );
+    await expect(watchOf(ops(), { ...first, database, acquireLease })()).rejects.toThrow('the process is dead');
     expect(got).toHaveLength(1);
-    const look = watchOf(ops({ kinds, gather_seconds: 0 }), second);
+    const look = watchOf(ops(), second);
     await look();
     await passed(look, 60);
     expect(got).toHaveLength(2);
     expect(got[1]?.message).toEqual(got[0]?.message);
-  });
-});
-
-describe('dead letters', () => {
-  const refuse = async (words: readonly string[]) => {
-    await db.database.query(`insert into bridge.flows (name, source, kinds) values ('sap', 'main', '{award}')`);
-    for (const [index, text] of words.entries())
-      await db.database.query(
-        `insert into bridge.flow_documents (flow, kind, key, dead_since, last_error)
-         values ('sap', 'award', $1, $2::timestamptz + $3 * interval '1 second', $4)`,
-        [`key-${index}`, timestampNow(clock), index, text],
-      );
-  };
-
-  test('are one alert for each thing that the ERP says, whatever numbers and ids it names', async () => {
-    await refuse([
-      'Supplier 4711 is blocked',
-      'order 01a204d0-25a1-7000-9b6f-7339ce7eace2 is closed',
-      'supplier 4712 is blocked',
-      'order 888a67f2-00f9-4463-b4b1-7831d513bf7f is closed',
-      'Supplier 99 is blocked',
-    ]);
-    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
-    await look();
-    expect(got[0]?.message.alerts.map(({ summary }) => summary)).toEqual([
-      'Flow sap: 3 documents refused since 2030-01-01 00:00 UTC: Supplier 4711 is blocked',
-      'Flow sap: 2 documents refused since 2030-01-01 00:00 UTC: order 01a204d0-25a1-7000-9b6f-7339ce7eace2 is closed',
-    ]);
-  });
-
-  test('for more than ten reasons have one alert for the others', async () => {
-    const letters = 'abcdefghijklm'.split('');
-    await refuse(letters.map((letter) => `reason ${letter}`));
-    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
-    await look();
-    const { alerts = [] } = got[0]?.message ?? {};
-    expect(alerts).toHaveLength(11);
-    expect(alerts.filter(({ summary }) => summary.includes('for other reasons'))).toMatchObject([
-      { summary: expect.stringContaining('3 documents') },
-    ]);
   });
 });
 
