@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { isRunning } from '#platform/database/is-running.ts';
+import { isRunning } from '../harness/is-running.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import { eventually } from '../harness/eventually.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
