@@ -12,10 +12,10 @@ import type { TestProject } from 'vitest/node';
 import { systemClock } from '#platform/clock.ts';
 import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
-import { isRunning } from './is-running.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
 import { collectConformance } from './conformance-results.ts';
+import { isRunning } from './is-running.ts';
 import { findScratchRoot } from './scratch-root.ts';
 
 declare module 'vitest' {

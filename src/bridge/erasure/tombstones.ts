@@ -11,7 +11,6 @@ import { createHash, randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { byteaArray } from '#platform/database/binary-array.ts';
 import type { Database } from '#platform/database/database.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
 import { addressesIn } from '#platform/person-data/addresses.ts';
@@ -58,7 +57,7 @@ async function findPersons(sql: Sql, candidates: ReadonlySet<string>): Promise<P
   if (byPrefix.size === 0) return [];
   const rows = await sql.query<{ mark: string; prefix: Buffer; salt: Buffer; scrypt: Buffer }>(
     'select mark, prefix, salt, scrypt from bridge.erased_persons where prefix = any($1::bytea[])',
-    [byteaArray([...byPrefix.keys()].map((prefix) => Buffer.from(prefix, 'hex')))],
+    [[...byPrefix.keys()].map((prefix) => Buffer.from(prefix, 'hex'))],
   );
   const persons: Person[] = [];
   for (const row of rows)

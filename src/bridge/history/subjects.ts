@@ -3,8 +3,6 @@
  * document is found before anything was tried with it: while its flow is paused, for example.
  */
 import { randomUUID } from 'node:crypto';
-import { textArray } from '#platform/database/binary-array.ts';
-import { copyRows } from '#platform/database/copy-in.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { idOf } from '../documents/document-keys.ts';
 import { isStorable } from '../storable-text.ts';
@@ -92,11 +90,11 @@ export async function noteSubjects(
        where (s.name, s.reference) <> (excluded.name, excluded.reference)`,
     [
       source,
-      textArray(distinct.map(({ kind }) => kind)),
-      textArray(distinct.map(({ id }) => id)),
-      textArray(distinct.map(({ name }) => name)),
-      textArray(distinct.map(({ reference }) => reference)),
-      textArray(distinct.map(foldedName)),
+      distinct.map(({ kind }) => kind),
+      distinct.map(({ id }) => id),
+      distinct.map(({ name }) => name),
+      distinct.map(({ reference }) => reference),
+      distinct.map(foldedName),
     ],
   );
   const marking = distinct.some(({ kind }) => kind === 'supplier') ? leaveMark(tx, source, mark) : undefined;
@@ -116,7 +114,7 @@ export async function eventsWithoutName(
   const distinct = new Map(events.map((event) => [event.id, event]));
   const written = await tx.query<{ id: string }>(
     `select id from bridge.subjects where source = $1 and kind = 'event' and id = any($2::text[])`,
-    [source, textArray([...distinct.keys()])],
+    [source, [...distinct.keys()]],
   );
   for (const { id } of written) distinct.delete(id);
   return [...distinct.values()];
@@ -125,16 +123,16 @@ export async function eventsWithoutName(
 /** Writes the names of events that `eventsWithoutName` has returned: for half of what `noteSubjects` costs. */
 export async function addEvents(tx: Sql, source: string, events: readonly NamedSubject[]): Promise<void> {
   if (events.length === 0) return;
-  await tx.copy(
-    'bridge.subjects (source, kind, id, name, reference, folded)',
-    copyRows(events.length, [
-      { type: 'text', values: source },
-      { type: 'text', values: 'event' },
-      { type: 'text', values: events.map(({ id }) => id) },
-      { type: 'text', values: events.map(({ name }) => name) },
-      { type: 'text', values: events.map(({ reference }) => reference) },
-      { type: 'text', values: events.map(foldedName) },
-    ]),
+  await tx.query(
+    `insert into bridge.subjects (source, kind, id, name, reference, folded)
+     select $1, 'event', * from unnest($2::text[], $3::text[], $4::text[], $5::text[])`,
+    [
+      source,
+      events.map(({ id }) => id),
+      events.map(({ name }) => name),
+      events.map(({ reference }) => reference),
+      events.map(foldedName),
+    ],
   );
 }
 

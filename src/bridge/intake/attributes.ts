@@ -1,5 +1,4 @@
 /** Which supplier attributes a source is known to have. The API does not list them: suppliers show them. */
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { IntakeSettings } from './intake-settings.ts';
 
@@ -44,7 +43,7 @@ export async function readUnseenInPlan(
       ? `select m.name from unnest($2::text[]) as m (name) where exists (select from bridge.intake_records r where ${waits})`
       : `select distinct f.key as name from bridge.intake_records r
          cross join lateral json_each_text(r.body::json -> 'fields') f where ${waits} and f.value <> ''`,
-    mapped ? [name, textArray(mapped)] : [name],
+    mapped ? [name, mapped] : [name],
   );
   return unseenAttributes(sql, source, rows.map((row) => row.name).sort());
 }
@@ -53,7 +52,7 @@ async function notKnown(sql: Sql, source: string, names: readonly string[]): Pro
   const rows = await sql.query<{ name: string }>(
     `select n.name from unnest($2::text[]) as n (name)
      where not exists (select from bridge.intake_attributes a where a.source = $1 and a.name = n.name)`,
-    [source, textArray(names)],
+    [source, names],
   );
   return rows.map(({ name }) => name);
 }
@@ -64,6 +63,6 @@ export async function learnAttributes(tx: Sql, source: string, names: readonly s
   await tx.query(
     `insert into bridge.intake_attributes (source, name) select $1, n from unnest($2::text[]) as n
      on conflict do nothing`,
-    [source, textArray(names)],
+    [source, names],
   );
 }

@@ -5,7 +5,6 @@
 import type { ReadStream, RecordOf } from '#connector/records.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { sha256 } from '#platform/sha256.ts';
 import { findErased } from '../erasure/tombstones.ts';
@@ -84,11 +83,11 @@ export async function storePage(
     [
       intake,
       source,
-      textArray(sorted.map(([erpKey]) => erpKey)),
-      byteaArray(sorted.map(([, { body }]) => sha256(body))),
-      textArray(sorted.map(([, { body }]) => body)),
-      textArray(sorted.map(([, { matchValues }]) => JSON.stringify(matchValues))),
-      textArray(sorted.map(([, { fault }]) => fault)),
+      sorted.map(([erpKey]) => erpKey),
+      sorted.map(([, { body }]) => sha256(body)),
+      sorted.map(([, { body }]) => body),
+      sorted.map(([, { matchValues }]) => JSON.stringify(matchValues)),
+      sorted.map(([, { fault }]) => fault),
       seen,
       now,
     ],
@@ -170,10 +169,10 @@ export async function storeCompared(tx: Sql, intake: string, compared: readonly 
        where r.intake = $1 and r.erp_key = g.erp_key`,
       [
         intake,
-        textArray(same.map(({ erpKey }) => erpKey)),
-        textArray(same.map(({ base }) => (base === undefined ? null : JSON.stringify(base)))),
+        same.map(({ erpKey }) => erpKey),
+        same.map(({ base }) => (base === undefined ? null : JSON.stringify(base))),
         same.map(({ confirmed }) => confirmed),
-        byteaArray(same.map(({ masterHash }) => masterHash)),
+        same.map(({ masterHash }) => masterHash),
       ],
     );
   if (differs.length > 0)
@@ -183,16 +182,16 @@ export async function storeCompared(tx: Sql, intake: string, compared: readonly 
        where r.intake = $1 and r.erp_key = g.erp_key`,
       [
         intake,
-        textArray(differs.map(({ erpKey }) => erpKey)),
-        textArray(differs.map(({ action }) => action)),
-        byteaArray(differs.map(({ masterHash }) => masterHash)),
+        differs.map(({ erpKey }) => erpKey),
+        differs.map(({ action }) => action),
+        differs.map(({ masterHash }) => masterHash),
       ],
     );
   if (later.length > 0)
     await tx.query(
       `update bridge.intake_records r set due = g.due, action = null
        from unnest($2::text[], $3::timestamptz[]) as g (erp_key, due) where r.intake = $1 and r.erp_key = g.erp_key`,
-      [intake, textArray(later.map(({ erpKey }) => erpKey)), later.map(({ due }) => due)],
+      [intake, later.map(({ erpKey }) => erpKey), later.map(({ due }) => due)],
     );
   if (dead.length > 0)
     await tx.query(
@@ -202,9 +201,9 @@ export async function storeCompared(tx: Sql, intake: string, compared: readonly 
        where r.intake = $1 and r.erp_key = g.erp_key`,
       [
         intake,
-        textArray(dead.map(({ erpKey }) => erpKey)),
-        textArray(dead.map(({ type }) => type)),
-        textArray(dead.map(({ why }) => storableText(why))),
+        dead.map(({ erpKey }) => erpKey),
+        dead.map(({ type }) => type),
+        dead.map(({ why }) => storableText(why)),
         now,
       ],
     );
@@ -221,12 +220,7 @@ export async function linkRecords(
     `update bridge.intake_records r set key = g.key, linked = g.linked
      from unnest($2::text[], $3::text[], $4::text[]) as g (erp_key, key, linked)
      where r.intake = $1 and r.erp_key = g.erp_key`,
-    [
-      intake,
-      textArray(links.map(({ erpKey }) => erpKey)),
-      textArray(links.map(({ key }) => key)),
-      textArray(links.map(({ linked }) => linked)),
-    ],
+    [intake, links.map(({ erpKey }) => erpKey), links.map(({ key }) => key), links.map(({ linked }) => linked)],
   );
 }
 
@@ -238,7 +232,7 @@ export async function readOwners(
 ): Promise<Map<string, { intake: string; erpKey: string }>> {
   const rows = await sql.query<{ key: string; intake: string; erpKey: string }>(
     `select key, intake, erp_key as "erpKey" from bridge.intake_records where source = $1 and key = any($2::text[])`,
-    [source, textArray(keys)],
+    [source, keys],
   );
   return new Map(rows.map(({ key, ...owner }) => [key, owner]));
 }
@@ -253,7 +247,7 @@ export async function readOwnKeys(
   const rows = await sql.query<{ erpKey: string }>(
     `select erp_key as "erpKey" from bridge.intake_records
      where intake = $1 and erp_key = any($2::text[]) and key is null`,
-    [intake, textArray(numbers)],
+    [intake, numbers],
   );
   return rows.map(({ erpKey }) => prefix + erpKey);
 }
@@ -299,16 +293,13 @@ export async function putIntoSubmission(
   submission: string,
   records: readonly SubmittedRecord[],
 ): Promise<void> {
-  const columns = [
-    textArray(records.map(({ erpKey }) => erpKey)),
-    textArray(records.map(({ change }) => JSON.stringify(change))),
-  ];
+  const columns = [records.map(({ erpKey }) => erpKey), records.map(({ change }) => JSON.stringify(change))];
   await tx.query(
     `update bridge.intake_records r
      set submission = $2, change = g.change, change_base = g.base, due = null, action = null
      from unnest($3::text[], $4::text[], $5::text[]) as g (erp_key, change, base)
      where r.intake = $1 and r.erp_key = g.erp_key`,
-    [intake, submission, ...columns, textArray(records.map(({ base }) => JSON.stringify(base)))],
+    [intake, submission, ...columns, records.map(({ base }) => JSON.stringify(base))],
   );
   await tx.query(
     `insert into bridge.intake_attempts (submission, intake, erp_key, change, version)
@@ -367,9 +358,9 @@ export async function settleRecords(
   now: Timestamp,
 ): Promise<void> {
   const columns = [
-    textArray(settled.map(({ erpKey }) => erpKey)),
-    textArray(settled.map(({ outcome }) => outcome ?? 'released')),
-    textArray(settled.map(({ message }) => (message === null ? null : storableText(message).toWellFormed()))),
+    settled.map(({ erpKey }) => erpKey),
+    settled.map(({ outcome }) => outcome ?? 'released'),
+    settled.map(({ message }) => (message === null ? null : storableText(message).toWellFormed())),
   ];
   await tx.query(
     `update bridge.intake_records r
@@ -394,7 +385,7 @@ export async function settleRecords(
       intake,
       submission,
       ...columns,
-      textArray(settled.map(({ held }) => (held === undefined ? null : JSON.stringify(held)))),
+      settled.map(({ held }) => (held === undefined ? null : JSON.stringify(held))),
       now,
       settled.map(({ archives }) => archives),
     ],

@@ -501,7 +501,6 @@ export function dyingDatabase(database: Database, point: () => void): Database {
       point();
       return rows as never;
     },
-    copy: (into, rows) => sql.copy(into, rows),
   });
   return {
     ...database,
