@@ -44,7 +44,7 @@ export function cannotConnect(place: string, cause: unknown): AppError {
 /** What to do about a server's certificate, or about TLS that one side demands; undefined for any other error. */
 export function tlsAdvice(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
-  const code = String((error as { code?: unknown }).code ?? '');
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
     return "Use a host name in the URL that the server's certificate names, or give the server a certificate for this one.";
   if (/^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/.test(code))
