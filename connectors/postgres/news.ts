@@ -10,7 +10,6 @@ import {
   DataError,
   type Outcome,
   outcomeOf,
-  textArray,
 } from 'sourcing-bridge/connector';
 import { createBatchWriter } from './batches.ts';
 import type { Connections, Tx } from './connections.ts';
@@ -47,7 +46,7 @@ export function createAcknowledge(connections: Connections, schema: string, sett
   };
 
   async function apply(tx: Tx, rows: readonly NewsRow[]): Promise<readonly Outcome[]> {
-    const wanted = textArray(rows.map(({ requisition }) => requisition));
+    const wanted = rows.map(({ requisition }) => requisition);
     const told = new Map(
       (await tx.query<{ requisition: string; news_key: string }>(sql.told, [wanted])).map((row) => [
         row.requisition,
@@ -75,7 +74,7 @@ export function createAcknowledge(connections: Connections, schema: string, sett
 
     async function writeRows(statement: string, due: readonly NewsRow[]): Promise<void> {
       if (due.length === 0) return;
-      const columns = names.map((_, index) => textArray(due.map((row) => row.cells[index] ?? null)));
+      const columns = names.map((_, index) => due.map((row) => row.cells[index] ?? null));
       await tx.query(statement, columns);
     }
   }

@@ -11,7 +11,6 @@ import {
   type ReadBack,
   type ReadField,
   type TakenDocument,
-  textArray,
 } from 'sourcing-bridge/connector';
 import type { Tx } from './connections.ts';
 import type { Settings } from './settings.ts';
@@ -54,7 +53,7 @@ export async function readBackFromTables(
 
   function ask(from: number): Promise<HeldRows[]> {
     const keys = deliveries.slice(from, from + perStatement).map(({ document }) => document.key);
-    const rows = keys.length === 0 ? Promise.resolve([]) : tx.query<HeldRows>(statement, [textArray(keys)]);
+    const rows = keys.length === 0 ? Promise.resolve([]) : tx.query<HeldRows>(statement, [keys]);
     // It is awaited with the next turn, and may fail before.
     rows.catch(() => undefined);
     return rows;

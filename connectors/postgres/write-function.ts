@@ -5,14 +5,7 @@
  */
 
 import { escapeIdentifier } from 'pg';
-import {
-  DataError,
-  type Document,
-  type DocumentKind,
-  type Operation,
-  type Outcome,
-  textArray,
-} from 'sourcing-bridge/connector';
+import { DataError, type Document, type DocumentKind, type Operation, type Outcome } from 'sourcing-bridge/connector';
 import type { Tx } from './connections.ts';
 import type { Settings } from './settings.ts';
 import { storable, tableNames } from './tables.ts';
@@ -66,12 +59,12 @@ export function createFunctionWriter(kind: DocumentKind, settings: Settings): Wr
     forget: `delete from ${table} where kind = $1 and key = any($2::text[]) and version = 0`,
   };
   async function readDelivered(tx: Tx, keys: readonly string[]): Promise<ReadonlyMap<string, Delivered>> {
-    const rows = await tx.query<Delivered>(sql.delivered, [kind, textArray(keys)]);
+    const rows = await tx.query<Delivered>(sql.delivered, [kind, keys]);
     return new Map(rows.map((row) => [row.key, row]));
   }
 
   async function callFunction(tx: Tx, calls: readonly FunctionCall[]): Promise<ReadonlyMap<string, string>> {
-    const column = (cell: (call: FunctionCall) => string) => textArray(calls.map(cell));
+    const column = (cell: (call: FunctionCall) => string) => calls.map(cell);
     const answers = await tx.query<{ key: string; reference: string | null }>(sql.call, [
       kind,
       column(({ document }) => document.key),
@@ -116,7 +109,7 @@ export function createFunctionWriter(kind: DocumentKind, settings: Settings): Wr
       return { document, action, contentHash, json, idempotencyKey: storable('the idempotency key', idempotencyKey) };
     },
     apply: async (tx, calls) => {
-      const keys = textArray(calls.map(({ document }) => document.key));
+      const keys = calls.map(({ document }) => document.key);
       await tx.query(sql.lock, [kind, keys]);
       // Read after the lock, to see what a transaction that held one of these rows has committed.
       const delivered = await readDelivered(

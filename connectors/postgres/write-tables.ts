@@ -4,14 +4,7 @@
  * their parts and in the order of their keys. Another transaction with one of these documents waits at its head, and
  * its later statements see what this transaction has written; two transactions never wait for each other.
  */
-import {
-  byteaArray,
-  DataError,
-  type Document,
-  type DocumentKind,
-  type Outcome,
-  textArray,
-} from 'sourcing-bridge/connector';
+import { DataError, type Document, type DocumentKind, type Outcome } from 'sourcing-bridge/connector';
 import type { Tx } from './connections.ts';
 import type { Settings } from './settings.ts';
 import { addCells, type Cell, type ColumnType, rowsOf, storable, tableNames, tablesOf } from './tables.ts';
@@ -75,7 +68,7 @@ export function createTableWriter(kind: DocumentKind, { schema, history }: Setti
   };
 
   async function readKnown(tx: Tx, keys: readonly string[]): Promise<ReadonlyMap<string, Known>> {
-    const rows = await tx.query<Known & { key: string }>(sql.held, [textArray(keys)]);
+    const rows = await tx.query<Known & { key: string }>(sql.held, [keys]);
     return new Map(rows.map((row) => [row.key, row]));
   }
 
@@ -109,7 +102,7 @@ export function createTableWriter(kind: DocumentKind, { schema, history }: Setti
       // A document that is not in the tables needs no withdrawal.
       const wanted = documents.filter(({ isWithdrawn, document }) => !isWithdrawn || held.has(document.key));
       if (wanted.length > 0) {
-        const keys = textArray(keysOf(wanted));
+        const keys = keysOf(wanted);
         const heads = wanted.map((rows) => rows.head);
         await tx.query(sql.heads, arraysOf(heads, { ...managedColumns, ...headColumns }));
         if (partTables.length > 0) {
@@ -121,7 +114,7 @@ export function createTableWriter(kind: DocumentKind, { schema, history }: Setti
               partTables.flatMap(({ columns }, index) => arraysOf(rows[index] ?? [], columns)),
             );
         }
-        if (history) await tx.query(sql.remember, [kind, keys, textArray(wanted.map(({ json }) => json ?? null))]);
+        if (history) await tx.query(sql.remember, [kind, keys, wanted.map(({ json }) => json ?? null)]);
       }
       return documents.map((rows) => outcomeFor(rows, held.get(rows.document.key)));
     },
@@ -138,11 +131,8 @@ function outcomeFor({ document, isWithdrawn, contentHash }: DocumentRows, held: 
 type SqlType = ColumnType | 'bytea';
 
 /** One parameter per column: an array of all its cells. */
-function arraysOf(rows: readonly (readonly Cell[])[], columns: Readonly<Record<string, SqlType>>): Buffer[] {
-  return Object.values(columns).map((type, index) => {
-    const cells = rows.map((row) => row[index] ?? null);
-    return type === 'bytea' ? byteaArray(cells as (Uint8Array | null)[]) : textArray(cells as (string | null)[]);
-  });
+function arraysOf(rows: readonly (readonly Cell[])[], columns: Readonly<Record<string, SqlType>>): Cell[][] {
+  return Object.keys(columns).map((_, index) => rows.map((row) => row[index] ?? null));
 }
 
 /** A document that is written again unchanged keeps its version; a row that was changed by hand is corrected. */

@@ -2,7 +2,6 @@
 
 export { z } from 'zod';
 export { type Clock, systemClock } from '#platform/clock.ts';
-export { byteaArray, textArray } from '#platform/database/binary-array.ts';
 export { replaceFile } from '#platform/durable-file.ts';
 export * from './acknowledgements.ts';
 export * from './answers-page.ts';

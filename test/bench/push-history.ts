@@ -126,7 +126,6 @@ const orders = [
 /** Adds up how long the statements of the history take. */
 function measured(database: Database, spent: { attempts: number; versions: number }): Database {
   const timed = (sql: Sql): Sql => ({
-    copy: (into, rows) => sql.copy(into, rows),
     query: async (statement, params) => {
       const text = typeof statement === 'string' ? statement : statement.text;
       const part = text.includes('into bridge.attempts')
@@ -146,7 +145,6 @@ function measured(database: Database, spent: { attempts: number; versions: numbe
 /** Statements of this pattern are answered without being sent. */
 function without(database: Database, pattern: RegExp): Database {
   const filtered = (sql: Sql): Sql => ({
-    copy: (into, rows) => sql.copy(into, rows),
     query: async (statement, params) =>
       pattern.test(typeof statement === 'string' ? statement : statement.text) ? [] : sql.query(statement, params),
   });

@@ -2,8 +2,8 @@
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { isRunning } from '#platform/database/is-running.ts';
 import { createInstallation, lineOf, until } from '../faults/program-process.ts';
+import { isRunning } from '../harness/is-running.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { runHere } from './command-line.ts';

@@ -12,10 +12,10 @@ import type { TestProject } from 'vitest/node';
 import { systemClock } from '#platform/clock.ts';
 import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
-import { isRunning } from '#platform/database/is-running.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
 import { collectConformance } from './conformance-results.ts';
+import { isRunning } from './is-running.ts';
 import { findScratchRoot } from './scratch-root.ts';
 
 declare module 'vitest' {
@@ -83,7 +83,7 @@ async function startScratchServer(): Promise<Server> {
   };
 }
 
-/** A run that was killed could not stop its server: this attaches to the server, and stops it as its last user. */
+/** A run that was killed could not stop its server: this becomes its owner, and stops it. */
 async function removeKilledRuns(scratchRoot: string): Promise<void> {
   for (const name of await readdir(scratchRoot)) {
     const pid = /^run-(\d+)-/.exec(name)?.[1];

@@ -13,10 +13,6 @@ export function killedAfter(database: Database, statements: number): Database {
       die();
       return sql.query(...args);
     },
-    copy: async (...args) => {
-      die();
-      return sql.copy(...args);
-    },
   });
   return {
     ...database,

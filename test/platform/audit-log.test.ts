@@ -52,7 +52,6 @@ describe('an action', () => {
     let isDone = false;
     const broken = {
       query: () => Promise.reject(new Error('no database')),
-      copy: () => Promise.reject(new Error('no')),
     };
     const performing = performAction({ database: broken, program: 'bridge', clock }, anna, pause, async () => {
       isDone = true;

@@ -7,7 +7,7 @@ test('wakes each key of each lane once, after the commit', async () => {
   const run = createUnitOfWork({
     database: {
       transaction: async (work) => {
-        const result = await work({ query: async () => [], copy: async () => undefined });
+        const result = await work({ query: async () => [] });
         steps.push('commit');
         return result;
       },

@@ -2,7 +2,6 @@
  * The driver's pool in a simulated process: `#platform/database/database.ts` uses it, and it connects to the simulated
  * server.
  */
-import { CopyIn } from '#platform/database/copy-in.ts';
 import type { Session, SimulatedPostgres, Statement } from './simulated-postgres.ts';
 import { currentProcess, type SimulatedProcess } from './world.ts';
 
@@ -64,11 +63,8 @@ export class SimulatedPool {
   #clientOf(session: Session) {
     const server = this.#server;
     return {
-      query: (statement: Statement | CopyIn, answered: (error: unknown, result?: unknown) => void) => {
-        const isCopy = statement instanceof CopyIn;
-        const asked = isCopy ? { text: statement.text, copied: statement.copied } : statement;
-        const tell = isCopy ? (error: unknown) => statement.callback(error as Error | null) : answered;
-        server.query(session, asked).then((result) => tell(null, result), tell);
+      query: (statement: Statement, answered: (error: unknown, result?: unknown) => void) => {
+        server.query(session, statement).then((result) => answered(null, result), answered);
       },
       on: (_event: string, listener: (error: Error) => void) => session.listeners.add(listener),
       removeListener: (_event: string, listener: (error: Error) => void) => session.listeners.delete(listener),

@@ -10,7 +10,6 @@
  */
 import { Client, DatabaseError, type QueryResult } from 'pg';
 import { timestampFromMicros } from '#contract/timestamp.ts';
-import { CopyIn, type CopyRows } from '#platform/database/copy-in.ts';
 import { sqlTypes } from '#platform/database/sql-types.ts';
 import type { Random } from './random.ts';
 import type { Answered, SimulatedEvent, SimulatedProcess, World } from './world.ts';
@@ -31,8 +30,6 @@ export interface Statement {
   text: string;
   name?: string;
   values?: unknown[];
-  /** The rows of a COPY. */
-  copied?: CopyRows;
 }
 
 type Result = Pick<QueryResult, 'rows' | 'command'>;
@@ -304,7 +301,7 @@ export class SimulatedPostgres {
     stream.cork();
     // If one of these fails, the statement fails, too.
     for (const text of before) client.query(text).catch(() => undefined);
-    const answered = answerOf(() => send(client, statement));
+    const answered = answerOf(() => client.query(statement));
     stream.uncork();
     await this.flush();
     return answered;
@@ -465,14 +462,6 @@ export class SimulatedPostgres {
 }
 
 const savepoint = 'savepoint before_statement';
-
-function send(client: Client, statement: Statement): Promise<Result> {
-  const { text, copied } = statement;
-  if (copied === undefined) return client.query(statement);
-  return new Promise((resolve, reject) => {
-    client.query(new CopyIn(text, copied, (error) => (error ? reject(error) : resolve({ rows: [], command: 'COPY' }))));
-  });
-}
 
 /**
  * Renews a lease for work outside of a transaction. A process that is paused afterwards must not go on with that work.

@@ -5,7 +5,6 @@
  * that changes all the time gets its turn, too.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
 import type { DocumentKey } from '../documents/document-keys.ts';
 import { indexReferences, referencesTable } from './index-references.ts';
@@ -67,9 +66,9 @@ async function markDistinct(
     now,
     flow ?? null,
     distinct.map(({ kind }) => kind),
-    textArray(distinct.map(({ key }) => key)),
-    textArray(distinct.map(({ sourcingEvent }) => sourcingEvent)),
-    textArray(distinct.map(({ supplier }) => supplier)),
+    distinct.map(({ key }) => key),
+    distinct.map(({ sourcingEvent }) => sourcingEvent),
+    distinct.map(({ supplier }) => supplier),
     pull ?? null,
   ]);
 }
@@ -129,7 +128,7 @@ async function markReferencing(
   now: Timestamp,
 ): Promise<void> {
   if (ids.length === 0) return;
-  await tx.query(markReferencingBy[column], [source, now, textArray([...new Set(ids)]), pull ?? null]);
+  await tx.query(markReferencingBy[column], [source, now, [...new Set(ids)], pull ?? null]);
 }
 
 // Prepared for the same reason.

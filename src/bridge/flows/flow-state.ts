@@ -4,7 +4,7 @@
  * in force, or a restore holds it until its source was read again.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
-import { prepared, preparedGuard, type Sql } from '#platform/database/sql.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 import type { FlowSettings } from '../settings.ts';
 import { storableText } from '../storable-text.ts';
 import { fingerprintOf } from './flow-fingerprint.ts';
@@ -38,7 +38,7 @@ export async function readSendingFlow(sql: Sql, flow: FlowSettings, now: Timesta
   return state;
 }
 
-const sendingFlow = preparedGuard(
+const sendingFlow = prepared(
   `select f.failures_in_row as "failuresInRow", f.circuit_until is not null as "isHalfOpen",
      f.withdrawals_agreed as "withdrawalsAgreed"
    from bridge.flows f where f.name = $1 and ${maySend} for share`,

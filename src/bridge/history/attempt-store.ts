@@ -1,6 +1,5 @@
 /** Writes the history of deliveries: attempts and the versions that were sent, a batch with one statement each. */
 import type { Timestamp } from '#contract/timestamp.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
 import { storableText } from '../storable-text.ts';
 import type { Attempt, DocumentVersion } from './attempt.ts';
@@ -25,7 +24,7 @@ const nameCharactersMax = 500;
  */
 export async function writeAttempts(tx: Sql, flow: string, attempts: readonly Attempt[]): Promise<void> {
   if (attempts.length === 0) return;
-  const texts = (valueOf: (attempt: Attempt) => string | null) => textArray(attempts.map(valueOf));
+  const texts = (valueOf: (attempt: Attempt) => string | null) => attempts.map(valueOf);
   const names = (valueOf: (attempt: Attempt) => string | null) =>
     texts((attempt) => valueOf(attempt)?.replaceAll('\0', '').slice(0, nameCharactersMax).toWellFormed() ?? null);
   await tx.query(insertAttempts, [
@@ -77,11 +76,11 @@ export async function writeVersions(
   await tx.query(insertVersions, [
     flow,
     now,
-    textArray(versions.map(({ kind }) => kind)),
-    textArray(versions.map(({ key }) => key)),
-    textArray(versions.map(({ contentHash }) => contentHash)),
+    versions.map(({ kind }) => kind),
+    versions.map(({ key }) => key),
+    versions.map(({ contentHash }) => contentHash),
     // JSON escapes what a database cannot store, except for a lone surrogate, which `JSON.stringify` escapes as well.
-    textArray(versions.map(({ body }) => body)),
-    textArray(versions.map(({ madeOf }) => JSON.stringify(madeOf))),
+    versions.map(({ body }) => body),
+    versions.map(({ madeOf }) => JSON.stringify(madeOf)),
   ]);
 }

@@ -2,7 +2,6 @@
  * The events and suppliers by whose names a person finds documents. Written with the records that name them, so that a
  * document is found before anything was tried with it: while its flow is paused, for example.
  */
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { idOf } from '../documents/document-keys.ts';
 import { isStorable } from '../storable-text.ts';
@@ -77,11 +76,11 @@ export async function noteSubjects(tx: Sql, source: string, subjects: readonly N
        where (s.name, s.reference) <> (excluded.name, excluded.reference)`,
     [
       source,
-      textArray(distinct.map(({ kind }) => kind)),
-      textArray(distinct.map(({ id }) => id)),
-      textArray(distinct.map(({ name }) => name)),
-      textArray(distinct.map(({ reference }) => reference)),
-      textArray(distinct.map(foldedName)),
+      distinct.map(({ kind }) => kind),
+      distinct.map(({ id }) => id),
+      distinct.map(({ name }) => name),
+      distinct.map(({ reference }) => reference),
+      distinct.map(foldedName),
     ],
   );
 }

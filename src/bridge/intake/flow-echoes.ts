@@ -3,7 +3,6 @@
  * read: it is an echo of the service's own value, and is not sent to the service again.
  */
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { SupplierView } from './compare-supplier.ts';
 
@@ -38,7 +37,7 @@ export async function readEchoes(sql: Sql, source: string, keys: readonly string
        on v.flow = d.flow and v.kind = d.kind and v.key = d.key and v.content_hash = d.delivered_hash
      where f.source = $1 and 'supplier' = any(f.kinds)
      order by d.delivered nulls first`,
-    [source, textArray(keys)],
+    [source, keys],
   );
   const echoes = new Map<string, Echo>();
   for (const { key, delivered, intent, body } of rows) {

@@ -5,7 +5,6 @@
 import type { ReadStream, RecordOf } from '#connector/records.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { sha256 } from '#platform/sha256.ts';
 import { storableText } from '../storable-text.ts';
@@ -79,11 +78,11 @@ export async function storePage(
     [
       intake,
       source,
-      textArray(sorted.map(([erpKey]) => erpKey)),
-      byteaArray(sorted.map(([, { body }]) => sha256(body))),
-      textArray(sorted.map(([, { body }]) => body)),
-      textArray(sorted.map(([, { matchValues }]) => JSON.stringify(matchValues))),
-      textArray(sorted.map(([, { fault }]) => fault)),
+      sorted.map(([erpKey]) => erpKey),
+      sorted.map(([, { body }]) => sha256(body)),
+      sorted.map(([, { body }]) => body),
+      sorted.map(([, { matchValues }]) => JSON.stringify(matchValues)),
+      sorted.map(([, { fault }]) => fault),
       seen,
       now,
     ],
@@ -165,10 +164,10 @@ export async function storeCompared(tx: Sql, intake: string, compared: readonly 
        where r.intake = $1 and r.erp_key = g.erp_key`,
       [
         intake,
-        textArray(same.map(({ erpKey }) => erpKey)),
-        textArray(same.map(({ base }) => (base === undefined ? null : JSON.stringify(base)))),
+        same.map(({ erpKey }) => erpKey),
+        same.map(({ base }) => (base === undefined ? null : JSON.stringify(base))),
         same.map(({ confirmed }) => confirmed),
-        byteaArray(same.map(({ masterHash }) => masterHash)),
+        same.map(({ masterHash }) => masterHash),
       ],
     );
   if (differs.length > 0)
@@ -178,16 +177,16 @@ export async function storeCompared(tx: Sql, intake: string, compared: readonly 
        where r.intake = $1 and r.erp_key = g.erp_key`,
       [
         intake,
-        textArray(differs.map(({ erpKey }) => erpKey)),
-        textArray(differs.map(({ action }) => action)),
-        byteaArray(differs.map(({ masterHash }) => masterHash)),
+        differs.map(({ erpKey }) => erpKey),
+        differs.map(({ action }) => action),
+        differs.map(({ masterHash }) => masterHash),
       ],
     );
   if (later.length > 0)
     await tx.query(
       `update bridge.intake_records r set due = g.due, action = null
        from unnest($2::text[], $3::timestamptz[]) as g (erp_key, due) where r.intake = $1 and r.erp_key = g.erp_key`,
-      [intake, textArray(later.map(({ erpKey }) => erpKey)), later.map(({ due }) => due)],
+      [intake, later.map(({ erpKey }) => erpKey), later.map(({ due }) => due)],
     );
   if (dead.length > 0)
     await tx.query(
@@ -197,9 +196,9 @@ export async function storeCompared(tx: Sql, intake: string, compared: readonly 
        where r.intake = $1 and r.erp_key = g.erp_key`,
       [
         intake,
-        textArray(dead.map(({ erpKey }) => erpKey)),
-        textArray(dead.map(({ type }) => type)),
-        textArray(dead.map(({ why }) => storableText(why))),
+        dead.map(({ erpKey }) => erpKey),
+        dead.map(({ type }) => type),
+        dead.map(({ why }) => storableText(why)),
         now,
       ],
     );
@@ -216,12 +215,7 @@ export async function linkRecords(
     `update bridge.intake_records r set key = g.key, linked = g.linked
      from unnest($2::text[], $3::text[], $4::text[]) as g (erp_key, key, linked)
      where r.intake = $1 and r.erp_key = g.erp_key`,
-    [
-      intake,
-      textArray(links.map(({ erpKey }) => erpKey)),
-      textArray(links.map(({ key }) => key)),
-      textArray(links.map(({ linked }) => linked)),
-    ],
+    [intake, links.map(({ erpKey }) => erpKey), links.map(({ key }) => key), links.map(({ linked }) => linked)],
   );
 }
 
@@ -233,7 +227,7 @@ export async function readOwners(
 ): Promise<Map<string, { intake: string; erpKey: string }>> {
   const rows = await sql.query<{ key: string; intake: string; erpKey: string }>(
     `select key, intake, erp_key as "erpKey" from bridge.intake_records where source = $1 and key = any($2::text[])`,
-    [source, textArray(keys)],
+    [source, keys],
   );
   return new Map(rows.map(({ key, ...owner }) => [key, owner]));
 }
@@ -248,7 +242,7 @@ export async function readOwnKeys(
   const rows = await sql.query<{ erpKey: string }>(
     `select erp_key as "erpKey" from bridge.intake_records
      where intake = $1 and erp_key = any($2::text[]) and key is null`,
-    [intake, textArray(numbers)],
+    [intake, numbers],
   );
   return rows.map(({ erpKey }) => prefix + erpKey);
 }
@@ -294,16 +288,13 @@ export async function putIntoSubmission(
   submission: string,
   records: readonly SubmittedRecord[],
 ): Promise<void> {
-  const columns = [
-    textArray(records.map(({ erpKey }) => erpKey)),
-    textArray(records.map(({ change }) => JSON.stringify(change))),
-  ];
+  const columns = [records.map(({ erpKey }) => erpKey), records.map(({ change }) => JSON.stringify(change))];
   await tx.query(
     `update bridge.intake_records r
      set submission = $2, change = g.change, change_base = g.base, due = null, action = null
      from unnest($3::text[], $4::text[], $5::text[]) as g (erp_key, change, base)
      where r.intake = $1 and r.erp_key = g.erp_key`,
-    [intake, submission, ...columns, textArray(records.map(({ base }) => JSON.stringify(base)))],
+    [intake, submission, ...columns, records.map(({ base }) => JSON.stringify(base))],
   );
   await tx.query(
     `insert into bridge.intake_attempts (submission, intake, erp_key, change, version)
@@ -318,7 +309,7 @@ export async function moveToSubmission(
   { intake, from, to }: { intake: string; from: string; to: string },
   erpKeys: readonly string[],
 ): Promise<void> {
-  const moved = [from, to, textArray(erpKeys)];
+  const moved = [from, to, erpKeys];
   await tx.query(
     `update bridge.intake_records set submission = $2
      where intake = $4 and submission = $1 and erp_key = any($3::text[])`,
@@ -332,7 +323,7 @@ export async function moveToSubmission(
   );
   await tx.query(
     `update bridge.intake_attempts set outcome = 'released' where submission = $1 and erp_key = any($2::text[])`,
-    [from, textArray(erpKeys)],
+    [from, erpKeys],
   );
 }
 
@@ -385,9 +376,9 @@ export async function settleRecords(
   now: Timestamp,
 ): Promise<void> {
   const columns = [
-    textArray(settled.map(({ erpKey }) => erpKey)),
-    textArray(settled.map(({ outcome }) => outcome ?? 'released')),
-    textArray(settled.map(({ message }) => (message === null ? null : storableText(message).toWellFormed()))),
+    settled.map(({ erpKey }) => erpKey),
+    settled.map(({ outcome }) => outcome ?? 'released'),
+    settled.map(({ message }) => (message === null ? null : storableText(message).toWellFormed())),
   ];
   await tx.query(
     `update bridge.intake_records r
@@ -412,7 +403,7 @@ export async function settleRecords(
       intake,
       submission,
       ...columns,
-      textArray(settled.map(({ held }) => (held === undefined ? null : JSON.stringify(held)))),
+      settled.map(({ held }) => (held === undefined ? null : JSON.stringify(held))),
       now,
       settled.map(({ archives }) => archives),
     ],

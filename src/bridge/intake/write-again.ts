@@ -11,7 +11,6 @@
  */
 import type { SupplierChange } from '#contract/supplier.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { lockSources } from '../due/source-lock.ts';
 import type { IntakeDeps } from './intake-deps.ts';
@@ -43,7 +42,7 @@ export async function writeAgain(
      join bridge.intake_attempts a on a.intake = $1 and a.erp_key = g.erp_key and a.outcome = 'taken'
      join bridge.intake_submissions s on s.id = a.submission and s.ended > d.delivered
      where d.due is null and d.intent_id is null and d.dead_since is null and d.delivered_hash is not null`,
-    [intake.name, intake.source, textArray(left.map(({ erpKey }) => erpKey)), textArray(left.map(({ key }) => key))],
+    [intake.name, intake.source, left.map(({ erpKey }) => erpKey), left.map(({ key }) => key)],
   );
   const differs = new Map(left.map((each) => [each.key, each.differs]));
   const again = brought.filter(({ key, change }) => sharesMember(differs.get(key), JSON.parse(change)));
@@ -53,7 +52,7 @@ export async function writeAgain(
      set wanted = d.wanted + 1, due = $3, waiting_since = $3, attempts = 0, forced = true
      from unnest($1::text[], $2::text[]) as g (flow, key)
      where d.flow = g.flow and d.kind = 'supplier' and d.key = g.key and d.due is null`,
-    [textArray(again.map(({ flow }) => flow)), textArray(again.map(({ key }) => key)), timestampNow(clock)],
+    [again.map(({ flow }) => flow), again.map(({ key }) => key), timestampNow(clock)],
   );
   const suppliers = [...new Set(again.map(({ key }) => key))];
   log.info(

@@ -5,7 +5,7 @@
  * when it expires.
  */
 import type { Database } from '#platform/database/database.ts';
-import { type PreparedStatement, prepared, preparedGuard, type Sql, withoutFlush } from '#platform/database/sql.ts';
+import { type PreparedStatement, prepared, type Sql, withoutFlush } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Liveness } from './liveness.ts';
 
@@ -196,7 +196,7 @@ function leaseOf(
 const renewal = `update bridge.leases set expires = clock_timestamp() + $4 * interval '1 ms'
   where name = $1 and fencing_token = $2 and holder = $3
   returning set_config('idle_in_transaction_session_timeout', $5, true)`;
-const renewLease = preparedGuard(renewal);
+const renewLease = prepared(renewal);
 /** Outside of a transaction it need not wait for the disk: a lease whose renewal is undone expires earlier. */
 const renewAlone = prepared(`${renewal}, ${withoutFlush}`);
 /** Not flushed either: a release that is undone leaves a lease that its process can take again, and that expires. */

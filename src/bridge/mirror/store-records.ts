@@ -4,8 +4,6 @@
  */
 import { type FeedName, feeds } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { byteaArray, textArray } from '#platform/database/binary-array.ts';
-import { copyRows } from '#platform/database/copy-in.ts';
 import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { documentKeysOf, namesAny } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents, readWantedKinds } from '../due/mark-documents.ts';
@@ -177,7 +175,7 @@ async function readHeld(tx: Sql, source: string, feed: FeedName, ids: readonly s
     `select record_id, modified, content_hash, missing_since is not null or gone is not null as missed,
        gone is not null as gone
      from bridge.mirror where source = $1 and feed = $2 and record_id = any($3::text[])`,
-    [source, feed, textArray(ids)],
+    [source, feed, ids],
   );
   return new Map(rows.map((row) => [row.record_id, row]));
 }
@@ -190,7 +188,7 @@ async function restore(tx: Sql, source: string, feed: FeedName, versions: readon
   await tx.query(
     `update bridge.mirror set missing_since = null, gone = null
      where source = $1 and feed = $2 and record_id = any($3::text[])`,
-    [source, feed, textArray(idsOf(versions))],
+    [source, feed, idsOf(versions)],
   );
 }
 
@@ -211,7 +209,7 @@ async function keepHistory(
        select source, feed, record_id, modified, content_hash, body, seen, $4 from before on conflict do nothing
      )
      select record_id, body from before`,
-    [source, feed, textArray(idsOf(replaced)), now],
+    [source, feed, idsOf(replaced), now],
   );
   return new Map(rows.map(({ record_id, body }) => [record_id, JSON.parse(body) as object]));
 }
@@ -224,19 +222,20 @@ async function write(
 ): Promise<void> {
   if (replaced.length > 0) await replace(tx, source, feed, replaced, now);
   if (added.length === 0) return;
-  await tx.copy(
-    'bridge.mirror (source, feed, seen, record_id, modified, content_hash, sourcing_event, supplier, body)',
-    copyRows(added.length, [
-      { type: 'text', values: source },
-      { type: 'text', values: feed },
-      { type: 'timestamptz', values: now },
-      { type: 'text', values: added.map(({ recordId }) => recordId) },
-      { type: 'timestamptz', values: added.map(({ modified }) => modified) },
-      { type: 'bytes', values: added.map(({ hash }) => hash) },
-      { type: 'text', values: added.map(({ sourcingEvent }) => sourcingEvent) },
-      { type: 'text', values: added.map(({ supplier }) => supplier) },
-      { type: 'text', values: added.map(({ body }) => body) },
-    ]),
+  await tx.query(
+    `insert into bridge.mirror (source, feed, seen, record_id, modified, content_hash, sourcing_event, supplier, body)
+     select $1, $2, $3, * from unnest($4::text[], $5::timestamptz[], $6::bytea[], $7::text[], $8::text[], $9::text[])`,
+    [
+      source,
+      feed,
+      now,
+      idsOf(added),
+      added.map(({ modified }) => modified),
+      added.map(({ hash }) => hash),
+      added.map(({ sourcingEvent }) => sourcingEvent),
+      added.map(({ supplier }) => supplier),
+      added.map(({ body }) => body),
+    ],
   );
 }
 
@@ -252,12 +251,12 @@ async function replace(tx: Sql, source: string, feed: FeedName, replaced: readon
       source,
       feed,
       now,
-      textArray(idsOf(replaced)),
+      idsOf(replaced),
       replaced.map(({ modified }) => modified),
-      byteaArray(replaced.map(({ hash }) => hash)),
-      textArray(replaced.map(({ sourcingEvent }) => sourcingEvent)),
-      textArray(replaced.map(({ supplier }) => supplier)),
-      textArray(replaced.map(({ body }) => body)),
+      replaced.map(({ hash }) => hash),
+      replaced.map(({ sourcingEvent }) => sourcingEvent),
+      replaced.map(({ supplier }) => supplier),
+      replaced.map(({ body }) => body),
     ],
   );
 }

@@ -7,7 +7,6 @@
 import { z } from 'zod';
 import type { IncludeName } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { sha256 } from '#platform/sha256.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
@@ -191,8 +190,8 @@ function modifiedOf(object: object): Timestamp {
   return (typeof modified === 'string' ? parseTimestamp(modified) : undefined) ?? '';
 }
 
-function idsOf(resources: readonly Resource[]): Buffer {
-  return textArray(resources.map(({ id }) => id));
+function idsOf(resources: readonly Resource[]): string[] {
+  return resources.map(({ id }) => id);
 }
 
 interface Held {
@@ -244,9 +243,9 @@ async function upsert(
       kind,
       observed,
       idsOf(changed),
-      textArray(changed.map(({ sourcingEvent }) => sourcingEvent)),
-      byteaArray(changed.map(({ hash: contentHash }) => contentHash)),
-      textArray(changed.map(({ body }) => body)),
+      changed.map(({ sourcingEvent }) => sourcingEvent),
+      changed.map(({ hash: contentHash }) => contentHash),
+      changed.map(({ body }) => body),
     ],
   );
 }

@@ -4,7 +4,6 @@
  */
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
-import { textArray, timeArray, utf8Array } from '#platform/database/binary-array.ts';
 import type { Database } from '#platform/database/database.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
 
@@ -46,12 +45,12 @@ export async function storeNotifications(
 
 function paramsOf(notifications: readonly ReceivedNotification[], isTraced: boolean): unknown[] {
   return [
-    textArray(notifications.map(({ source }) => source)),
-    textArray(notifications.map(({ trigger }) => trigger)),
-    textArray(notifications.map(({ feed }) => feed ?? null)),
-    utf8Array(notifications.map(({ body }) => body)),
-    timeArray(notifications.map(({ receivedMs }) => receivedMs)),
-    ...(isTraced ? [textArray(notifications.map(({ trace }) => trace ?? null))] : []),
+    notifications.map(({ source }) => source),
+    notifications.map(({ trigger }) => trigger),
+    notifications.map(({ feed }) => feed ?? null),
+    notifications.map(({ body }) => body.toString()),
+    notifications.map(({ receivedMs }) => new Date(receivedMs).toISOString()),
+    ...(isTraced ? [notifications.map(({ trace }) => trace ?? null)] : []),
   ];
 }
 

@@ -11,7 +11,6 @@
  */
 import { feedNames } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { type DocumentKey, feedDocuments, idOf, pairKey } from '../documents/document-keys.ts';
 import { markDocuments } from '../due/mark-documents.ts';
@@ -37,7 +36,7 @@ export async function markPossibleDocuments(
        union all
        select body from bridge.mirror_history
        where source = $1 and feed = 'sourcing-events' and record_id = any($2::text[])`,
-      [source, textArray(events.map(({ id }) => id))],
+      [source, events.map(({ id }) => id)],
     );
     const pairs = new Map(versions.flatMap(({ body }) => participants(JSON.parse(body))));
     const keys = [...pairs].flatMap(([key, pair]) => kinds.map((kind): DocumentKey => ({ kind, key, ...pair })));

@@ -193,7 +193,6 @@ export async function readStatus(
   return {
     ...looked,
     conditions: findConditions({ ...looked, refusals, unsent, certificatePem }, { now, behindMinutes }),
-    shadows: await readShadowStatuses(sql),
     restore: (await readOpenRestore(sql)) ?? null,
     backfills: await readBackfills(sql, now),
     quotas,

@@ -32,12 +32,28 @@ export function connectionLost(place: string, cause: unknown, what = 'the connec
  * missing database: trying again does not help, an operator must change the settings.
  */
 export function cannotConnect(place: string, cause: unknown): AppError {
-  const isConfiguration = cause instanceof DatabaseError && /^(28|3D)/.test(cause.code ?? '');
+  const advice = tlsAdvice(cause);
+  const isConfiguration = advice !== undefined || (cause instanceof DatabaseError && /^(28|3D)/.test(cause.code ?? ''));
   return new AppError('unavailable', publicText, {
-    message: `Database ${place}: cannot connect: ${reasonOf(cause)}`,
+    message: `Database ${place}: cannot connect: ${reasonOf(cause)}${advice === undefined ? '' : `. ${advice}`}`,
     cause,
     ...(isConfiguration ? { recovery: { do: 'halt' } } : {}),
   });
+}
+
+/** What to do about a server's certificate, or about TLS that one side demands; undefined for any other error. */
+export function tlsAdvice(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return "Use a host name in the URL that the server's certificate names, or give the server a certificate for this one.";
+  if (/^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/.test(code))
+    return "The server's certificate is not trusted: name the file of its authority with sslrootcert=… in the URL, or renew the certificate.";
+  if (/does not support SSL/.test(error.message))
+    return 'The URL asks for TLS (sslmode) and the server has none: turn it on there (ssl = on), or set sslmode=disable.';
+  if (error instanceof DatabaseError && code === '28000' && /no encryption/.test(error.message))
+    return 'The server may demand TLS: set sslmode=verify-full in the URL, with sslrootcert=… for an authority of your own.';
+  return undefined;
 }
 
 /** Node's error for a host with several addresses has no text of its own. */

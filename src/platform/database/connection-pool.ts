@@ -3,12 +3,12 @@
  * succeeds while the server is down. A broken connection is closed and never lent again, and none of them ends the
  * process with an `error` event that has no listener.
  */
+import type { Writable } from 'node:stream';
 import { Pool, type PoolClient } from 'pg';
 import type { Logger } from '#platform/log.ts';
 import { createSharedTimer } from '#platform/shared-timer.ts';
 import { cannotConnect } from './connection-errors.ts';
 import { databasePlace, parseDatabaseUrl } from './database-url.ts';
-import { socketOf } from './socket-of.ts';
 import { sqlTypes } from './sql-types.ts';
 
 const connectTimeoutMs = 10_000;
@@ -80,7 +80,7 @@ export function createConnectionPool(options: {
   /** The connection counts as broken from now on. */
   function endUse(use: LimitedUse): void {
     uses.delete(use);
-    socketOf(use.client)?.destroy(new Error(`Connection terminated: no answer within ${use.withinMs / 1000} s`));
+    streamOf(use.client)?.destroy(new Error(`Connection terminated: no answer within ${use.withinMs / 1000} s`));
   }
 
   function limitUse(client: PoolClient, withinMs: number): LimitedUse {
@@ -121,6 +121,11 @@ export function createConnectionPool(options: {
       return closing;
     },
   };
+}
+
+/** The socket of a connection, which the driver's types hide. Undefined in a simulation. */
+function streamOf(client: PoolClient): Writable | undefined {
+  return (client as PoolClient & { readonly connection?: { readonly stream: Writable } }).connection?.stream;
 }
 
 /** A use of a connection that ends it when it lasts until `untilMs` of `performance.now()`. */

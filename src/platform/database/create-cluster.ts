@@ -4,13 +4,15 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chown, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chown, mkdir, mkdtemp, open, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
-import { removeAbandoned, temporaryName } from './abandoned-folders.ts';
-import { binariesEnvironment, type PostgresBinaries } from './postgres-binaries.ts';
+import { binariesEnvironment, type PostgresBinaries, removeUnfinished } from './postgres-binaries.ts';
 import type { SystemUser } from './system-user.ts';
+
+/** How the names of directories begin that are not complete. */
+const unfinished = '.postgres-new-';
 
 /** The name of the server's superuser; all connections use it. */
 export const superuser = 'postgres';
@@ -38,10 +40,8 @@ export async function createClusterOnce(options: {
   log: Logger;
 }): Promise<void> {
   const { dataDir, directory, user } = options;
-  await removeAbandoned(dataDir, 'postgres', options.log);
-  const temporary = join(dataDir, temporaryName('postgres'));
+  const temporary = await mkdtemp(join(dataDir, unfinished));
   try {
-    await mkdir(temporary, { mode: 0o700 });
     await mkdir(join(temporary, 'data'), { mode: 0o700 });
     await writeFile(join(temporary, 'password'), options.password, { mode: 0o600 });
     if (user) for (const name of ['password', 'data', '.']) await chown(join(temporary, name), user.uid, user.gid);
@@ -58,6 +58,8 @@ export async function createClusterOnce(options: {
   } finally {
     await rm(temporary, { recursive: true, force: true });
   }
+  // Of killed processes, or of others that are at it now: those find the directory made.
+  await removeUnfinished(dataDir, unfinished);
   options.log.info({ directory }, 'made a new PostgreSQL data directory');
 }
 

@@ -7,7 +7,7 @@
 import type { Logger } from '#platform/log.ts';
 import { createConnectionPool } from './connection-pool.ts';
 import type { PreparedStatement, Sql } from './sql.ts';
-import { copyInto, countWritten, runStatement, sqlOn } from './statement.ts';
+import { countWritten, runStatement, sqlOn } from './statement.ts';
 import { runTransaction } from './transaction.ts';
 
 export interface Database extends Sql {
@@ -52,7 +52,6 @@ export function createDatabase(options: {
     query: (statement, params) => pool.withConnection((connection) => runStatement(connection, statement, params)),
     execute: (statement, params, limits) =>
       pool.withConnection((connection) => countWritten(connection, statement, params), limits?.withinMs),
-    copy: (into, rows) => pool.withConnection((connection) => copyInto(connection, into, rows)),
     transaction: (work) => runTransaction(pool, work),
     session: (use) =>
       pool.withConnection(async (connection) => {

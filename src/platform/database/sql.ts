@@ -1,6 +1,5 @@
 /** What a statement is, and what runs one: the whole database, a transaction or a session. */
 import { createHash } from 'node:crypto';
-import type { CopyRows } from './copy-in.ts';
 
 export interface Sql {
   /**
@@ -10,11 +9,6 @@ export interface Sql {
    * before is still to come: what is sent behind a lock is read under it.
    */
   query<Row extends object>(statement: string | PreparedStatement, params?: readonly unknown[]): Promise<Row[]>;
-  /**
-   * Adds rows, made by `copyRows`, to a table: `into` is its name and the list of columns. Rejects when one of the rows
-   * exists already.
-   */
-  copy(into: string, rows: CopyRows): Promise<void>;
 }
 
 /** A statement that each connection plans once; for the few that run thousands of times. */
@@ -27,8 +21,6 @@ export interface PreparedStatement {
    * kept until the last one is there.
    */
   readonly readText?: (text: string) => unknown;
-  /** At the beginning of a transaction it is sent together with BEGIN, which saves a round trip. */
-  readonly withBegin?: true;
 }
 
 /**
@@ -41,14 +33,6 @@ export const withoutFlush = `set_config('synchronous_commit', 'off', true)`;
 /** Makes a statement that is prepared once per connection. Its name is derived from its text, so two cannot collide. */
 export function prepared(text: string): PreparedStatement {
   return { name: createHash('sha256').update(text).digest('base64url').slice(0, 32), text };
-}
-
-/**
- * The same for a statement that only reads, locks or renews. Should the server refuse BEGIN, it has been executed without
- * a transaction all the same, so it must write nothing that counts.
- */
-export function preparedGuard(text: string): PreparedStatement {
-  return { ...prepared(text), withBegin: true };
 }
 
 /**

@@ -2,29 +2,14 @@
 import type { PoolClient, QueryConfig, QueryResult } from 'pg';
 import { connectionLost, isConnectionError } from './connection-errors.ts';
 import type { Connection } from './connection-pool.ts';
-import { CopyIn, type CopyRows } from './copy-in.ts';
-import { socketOf } from './socket-of.ts';
 import type { PreparedStatement, Sql } from './sql.ts';
 import { typesWith } from './sql-types.ts';
 
-/** The two calls of `Sql` on this connection. */
+/** `Sql` on this connection. */
 export function sqlOn(connection: Connection): Sql {
   return {
     query: (statement, params) => runStatement(connection, statement, params),
-    copy: (into, rows) => copyInto(connection, into, rows),
   };
-}
-
-/**
- * Holds back what is sent until the end of this turn of the event loop: statements that are sent at once leave in one
- * write. To write costs this process more than to make them, and the server wakes up once.
- */
-function sendTogether(client: PoolClient): void {
-  // Without a socket, each statement is a write.
-  const stream = socketOf(client);
-  if (!stream || stream.writableCorked > 0) return;
-  stream.cork();
-  process.nextTick(() => stream.uncork());
 }
 
 function queryOf({ name, text, readText }: PreparedStatement): QueryConfig {
@@ -57,7 +42,6 @@ async function resultOf<Row extends object>(
   params?: readonly unknown[],
 ): Promise<QueryResult<Row>> {
   const query = typeof statement === 'string' ? { text: statement } : queryOf(statement);
-  sendTogether(client);
   try {
     return await send<Row>(client, params ? { ...query, values: [...params] } : query);
   } catch (error) {
@@ -76,18 +60,4 @@ export function send<Row extends object>(client: PoolClient, query: QueryConfig)
   return new Promise((resolve, reject) => {
     client.query<Row>(query, (error: Error | null, result) => (error ? reject(error) : resolve(result)));
   });
-}
-
-/** Adds rows, made by `copyRows`, to a table. Rejects with the driver's DatabaseError when a row exists already. */
-export async function copyInto({ client, place }: Connection, into: string, rows: CopyRows): Promise<void> {
-  const text = `copy ${into} from stdin (format binary)`;
-  // Not held back: the server stores the rows of one part while those of the next are encoded.
-  socketOf(client)?.uncork();
-  try {
-    await new Promise<void>((resolve, reject) => {
-      client.query(new CopyIn(text, rows, (error) => (error ? reject(error) : resolve())));
-    });
-  } catch (error) {
-    throw isConnectionError(error) ? connectionLost(place, error) : error;
-  }
 }

@@ -8,7 +8,7 @@ import { AppError } from '#platform/errors.ts';
 import { connectionLost, isConnectionError } from './connection-errors.ts';
 import type { Connection, ConnectionPool } from './connection-pool.ts';
 import type { Sql } from './sql.ts';
-import { runStatement, send, sqlOn } from './statement.ts';
+import { runStatement, send } from './statement.ts';
 
 const attemptsMax = 5;
 
@@ -25,14 +25,11 @@ export function runTransaction<T>(pool: ConnectionPool, work: (tx: Sql) => Promi
 }
 
 async function attempt<T>(connection: Connection, work: (tx: Sql) => Promise<T>): Promise<T> {
-  const began = runStatement(connection, 'begin');
-  // Thrown where it is awaited; until then a rejection must not count as unhandled.
-  began.catch(() => undefined);
-  const tx = createTransactionSql(connection, began);
+  await runStatement(connection, 'begin');
+  const tx = createTransactionSql(connection);
   let result: T;
   try {
     result = await work(tx);
-    await began;
   } catch (error) {
     tx.end();
     await send(connection.client, { text: 'rollback' }).catch(connection.discard);
@@ -43,34 +40,13 @@ async function attempt<T>(connection: Connection, work: (tx: Sql) => Promise<T>)
   return result;
 }
 
-/**
- * The connection's statements until `end`. After that the connection may be lent to another caller. Only guards are sent
- * before BEGIN is answered: what is sent behind a BEGIN that the server refuses would be committed by itself. Once it is
- * answered, a statement is sent before the call returns, so that the server executes it while the caller computes.
- */
-function createTransactionSql(connection: Connection, began: Promise<unknown>): Sql & { end(): void } {
-  const sql = sqlOn(connection);
-  let hasBegun = false;
-  began.then(
-    () => {
-      hasBegun = true;
-    },
-    () => undefined,
-  );
+/** The connection's statements until `end`. After that the connection may be lent to another caller. */
+function createTransactionSql(connection: Connection): Sql & { end(): void } {
   let ended = false;
-  const refuseAfterEnd = () => {
-    if (ended) throw new AppError('internal', 'A statement was sent after its transaction had ended.');
-  };
   return {
     query: async (statement, params) => {
-      if (!hasBegun && (typeof statement === 'string' || !statement.withBegin)) await began;
-      refuseAfterEnd();
-      return sql.query(statement, params);
-    },
-    copy: async (into, rows) => {
-      if (!hasBegun) await began;
-      refuseAfterEnd();
-      return sql.copy(into, rows);
+      if (ended) throw new AppError('internal', 'A statement was sent after its transaction had ended.');
+      return runStatement(connection, statement, params);
     },
     end: () => {
       ended = true;

@@ -1,18 +1,16 @@
 /** The event in SQL, loaded whole: lots, rounds, invitations, bids and scenario awards. */
 import { uuid } from '#contract/scalars.ts';
 import type { Column } from '#contract/sourcing-event.ts';
-import { preparedGuard, type Sql } from '#platform/database/sql.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Bid, Cells, Invitation, Lot, Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
 
 type EventRow = Omit<SourcingEvent, 'globalValues' | 'lots' | 'rounds' | 'invitations'> & { globalValues: object };
 
 // They read and lock, so they may travel with the BEGIN of a transaction.
-const lockEvent = preparedGuard(
-  'select from service.sourcing_events where id = $1 and organisation_id = $2 for update',
-);
+const lockEvent = prepared('select from service.sourcing_events where id = $1 and organisation_id = $2 for update');
 
-const findEvent = preparedGuard(
+const findEvent = prepared(
   `select id, organisation_id as "organisationId", name, description, reference_id as "referenceId", type, status,
      primary_currency as "primaryCurrency", secondary_currencies as "secondaryCurrencies", tags, category,
      event_contact as "eventContact", columns, column_roles as "columnRoles", global_values as "globalValues",
@@ -29,17 +27,17 @@ const findEvent = preparedGuard(
    where id = $1 and organisation_id = $2`,
 );
 
-const findLots = preparedGuard(
+const findLots = prepared(
   `select id, name, values, sourcing_request as "sourcingRequest" from service.lots
    where event_id = $1 order by position`,
 );
 
-const findRounds = preparedGuard(
+const findRounds = prepared(
   `select number, starts, ends, status, awarded_cost as "awardedCost", awarded_lot_count as "awardedLotCount", reopened
    from service.rounds where event_id = $1 order by number`,
 );
 
-const findInvitations = preparedGuard(
+const findInvitations = prepared(
   `select i.supplier_id as "supplierId", s.external_id as "externalId", s.name, i.invite_count as "inviteCount",
      i.accepted, i.participated, i.last_successful_bid as "lastSuccessfulBid", i.last_failed_bid as "lastFailedBid",
      i.last_accessed as "lastAccessed", i.global_values as "globalValues",

@@ -1,7 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { uuidArray } from '#platform/database/binary-array.ts';
-import { copyRows } from '#platform/database/copy-in.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { EnteredBid } from '../domain/bids.ts';
 import type { Bid } from '../domain/sourcing-event.ts';
@@ -59,20 +57,22 @@ export async function saveAsEntered(
 }
 
 async function addBids(sql: Sql, eventId: string, bids: readonly Bid[], now: Timestamp): Promise<void> {
-  await sql.copy(
-    'service.bids (event_id, modified, id, lot_id, supplier_id, values, offers, cost, draft, withdrawn)',
-    copyRows(bids.length, [
-      { type: 'uuid', values: eventId },
-      { type: 'timestamptz', values: now },
-      { type: 'uuid', values: bids.map((bid) => bid.id) },
-      { type: 'uuid', values: bids.map((bid) => bid.lotId) },
-      { type: 'uuid', values: bids.map((bid) => bid.supplierId) },
-      { type: 'jsonb', values: bids.map((bid) => bid.values && cellsJson(bid.values)) },
-      { type: 'jsonb', values: bids.map((bid) => bid.offers && JSON.stringify(bid.offers)) },
-      { type: 'text', values: bids.map((bid) => bid.cost) },
-      { type: 'jsonb', values: bids.map((bid) => bid.draft && cellsJson(bid.draft)) },
-      { type: 'boolean', values: bids.map((bid) => bid.withdrawn) },
-    ]),
+  await sql.query(
+    `insert into service.bids (event_id, modified, id, lot_id, supplier_id, values, offers, cost, draft, withdrawn)
+     select $1, $2, * from unnest($3::uuid[], $4::uuid[], $5::uuid[], $6::jsonb[], $7::jsonb[], $8::text[], $9::jsonb[],
+       $10::boolean[])`,
+    [
+      eventId,
+      now,
+      bids.map((bid) => bid.id),
+      bids.map((bid) => bid.lotId),
+      bids.map((bid) => bid.supplierId),
+      bids.map((bid) => bid.values && cellsJson(bid.values)),
+      bids.map((bid) => bid.offers && JSON.stringify(bid.offers)),
+      bids.map((bid) => bid.cost),
+      bids.map((bid) => bid.draft && cellsJson(bid.draft)),
+      bids.map((bid) => bid.withdrawn),
+    ],
   );
 }
 
@@ -87,7 +87,7 @@ async function changeBids(sql: Sql, eventId: string, bids: readonly Bid[], now: 
     [
       eventId,
       now,
-      uuidArray(bids.map((bid) => bid.id)),
+      bids.map((bid) => bid.id),
       bids.map((bid) => bid.values && cellsJson(bid.values)),
       bids.map((bid) => bid.offers && JSON.stringify(bid.offers)),
       bids.map((bid) => bid.cost),

@@ -15,7 +15,6 @@
  */
 import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Trigger } from '#contract/webhook.ts';
-import { intArray, textArray, timeArray, uuidArray } from '#platform/database/binary-array.ts';
 import { prepared, type Sql, withoutFlush } from '#platform/database/sql.ts';
 import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from './retry-schedule.ts';
 
@@ -148,22 +147,17 @@ export async function settleAccepted(
   attempts: readonly DeliveryAttempt[],
   now: Timestamp,
 ): Promise<void> {
-  await sql.query(writeAccepted, [
-    ...attemptColumns(attempts),
-    textArray(attempts.map(({ excerpt }) => excerpt)),
-    now,
-    webhookId,
-  ]);
+  await sql.query(writeAccepted, [...attemptColumns(attempts), attempts.map(({ excerpt }) => excerpt), now, webhookId]);
 }
 
 /** The columns that every attempt has: delivery, number, time, status and duration. */
-function attemptColumns(attempts: readonly DeliveryAttempt[]): Buffer[] {
+function attemptColumns(attempts: readonly DeliveryAttempt[]): unknown[][] {
   return [
-    uuidArray(attempts.map(({ delivery }) => delivery.id)),
-    intArray(attempts.map(({ delivery }) => delivery.attempts)),
-    timeArray(attempts.map(({ atMs }) => atMs)),
-    intArray(attempts.map(({ status }) => status)),
-    intArray(attempts.map(({ durationMs }) => durationMs)),
+    attempts.map(({ delivery }) => delivery.id),
+    attempts.map(({ delivery }) => delivery.attempts),
+    attempts.map(({ atMs }) => new Date(atMs).toISOString()),
+    attempts.map(({ status }) => status),
+    attempts.map(({ durationMs }) => durationMs),
   ];
 }
 
@@ -224,9 +218,9 @@ export async function settleBatch(
      on conflict do nothing`,
     [
       ...attemptColumns(failed),
-      textArray(failed.map(({ error }) => error)),
-      textArray(failed.map(({ excerpt }) => excerpt)),
-      textArray(failed.map(({ operatorError }) => operatorError)),
+      failed.map(({ error }) => error),
+      failed.map(({ excerpt }) => excerpt),
+      failed.map(({ operatorError }) => operatorError),
     ],
   );
   const released = await releaseAll(tx, untried);
@@ -334,7 +328,7 @@ async function releaseAll(tx: Sql, untried: readonly ClaimedDelivery[]): Promise
      from unnest($1::uuid[], $2::int[]) as claimed (id, attempts)
      where d.id = claimed.id and d.state = 'sending' and d.attempts = claimed.attempts and not d.coalesces
      returning d.id`,
-    [uuidArray(untried.map(({ id }) => id)), intArray(untried.map(({ attempts }) => attempts))],
+    [untried.map(({ id }) => id), untried.map(({ attempts }) => attempts)],
   );
   return new Set(rows.map(({ id }) => id));
 }

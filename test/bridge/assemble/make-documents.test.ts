@@ -81,7 +81,6 @@ describe('documents are made of the mirror', () => {
     const count = async (some: typeof keys) => {
       let statements = 0;
       const sql: Sql = {
-        copy: (into, rows) => db.database.copy(into, rows),
         query: (...given) => {
           statements += 1;
           return db.database.query(...given);

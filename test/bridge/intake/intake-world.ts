@@ -448,7 +448,6 @@ export function dyingDatabase(database: Database, point: () => void): Database {
       point();
       return rows as never;
     },
-    copy: (into, rows) => sql.copy(into, rows),
   });
   return {
     ...database,

@@ -85,10 +85,6 @@ function mortal(database: Database, life: Life): Database {
       await life.step(where);
       return sql.query(statement, params);
     },
-    copy: async (into, rows) => {
-      await life.step(where);
-      return sql.copy(into, rows);
-    },
   });
   return {
     ...database,

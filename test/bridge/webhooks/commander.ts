@@ -73,7 +73,6 @@ export function createCommander(
     };
     const dying = (sql: Sql): Sql => ({
       query: (statement, params) => step(() => sql.query(statement, params)),
-      copy: (into, rows) => step(() => sql.copy(into, rows)),
     });
     const database: Database = {
       ...db.database,

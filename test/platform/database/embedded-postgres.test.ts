@@ -93,6 +93,15 @@ async function sql<Row extends object>(url: string, text: string): Promise<Row[]
   }
 }
 
+const owners = `select count(*) filter (where locks.granted)::int as owners, count(*)::int as sessions
+  from pg_stat_activity left join pg_locks as locks on locks.pid = pg_stat_activity.pid and locktype = 'advisory'
+  where application_name like '%keeps the server'`;
+
+/** Waits until the server is back, and is used so. */
+function expectUse(url: string, use: { owners: number; sessions: number }): Promise<void> {
+  return vi.waitFor(async () => expect(await sql(url, owners)).toEqual([use]), { timeout: 20_000, interval: 50 });
+}
+
 const pidFile = () => join(dataDir, 'postgres', 'postmaster.pid');
 
 async function runningPid(): Promise<number | undefined> {
@@ -149,7 +158,7 @@ describe('the first start', () => {
     const child = spawnUser();
     await vi.waitFor(
       async () => {
-        const [unfinished] = (await readdir(dataDir)).filter((name) => name.endsWith('.new'));
+        const [unfinished] = (await readdir(dataDir)).filter((name) => name.startsWith('.postgres-new-'));
         expect(await readdir(join(dataDir, String(unfinished), 'data'))).toContain('base');
       },
       { timeout: 20_000, interval: 5 },
@@ -182,38 +191,42 @@ describe('the first start', () => {
 });
 
 describe('processes that use one data directory', () => {
-  it('that start at once all use the same server, and the last to stop shuts it down', async () => {
+  it('that start at once all use the same server, and its owner ends it', async () => {
     const others = [spawnUser(), spawnUser(), spawnUser()];
     const [here, alsoHere, ...urls] = await Promise.all([start(), start(), ...others.map(urlOf)]);
     expect(new Set([here.url, alsoHere.url, ...urls]).size).toBe(1);
     const pid = Number(await runningPid());
-    const [own] = await sql<{ users: number }>(
-      here.url,
-      "select count(distinct pid)::int as users from pg_locks where locktype = 'advisory' and granted",
-    );
-    expect(own).toEqual({ users: 5 });
-    await here.stop();
-    for (const child of others.slice(1)) {
+    expect(await sql(here.url, owners)).toEqual([{ owners: 1, sessions: 5 }]);
+    for (const child of children) {
       child.stdin.write('\n');
       await once(child, 'exit');
     }
-    expect(await sql(alsoHere.url, 'select 1 as one')).toEqual([{ one: 1 }]);
-    await alsoHere.stop();
-    expect(isAlive(pid)).toBe(true);
-    others[0]?.stdin.write('\n');
-    await once(others[0] as ChildProcessWithoutNullStreams, 'exit');
+    // Whether one of them was the owner, or one of ours is.
+    await expectUse(here.url, { owners: 1, sessions: 2 });
+    await Promise.all([here.stop(), alsoHere.stop()]);
     expect(isAlive(pid)).toBe(false);
+    expect(await runningPid()).toBeUndefined();
+  });
+
+  it('keep it when a user stops; when the owner stops, a user that goes on owns one at the same address', async () => {
+    const owner = await start();
+    const first = Number(await runningPid());
+    const user = await start();
+    await (await start()).stop();
+    expect(await runningPid()).toBe(first);
+    await sql(user.url, 'create table kept (x int)');
+    await owner.stop();
+    expect(isAlive(first)).toBe(false);
+    await expectUse(user.url, { owners: 1, sessions: 1 });
+    expect(await sql(user.url, 'select x from kept')).toEqual([]);
+    await user.stop();
     expect(await runningPid()).toBeUndefined();
   });
 
   it('that start and stop at the same moments never see a start fail', async () => {
     await Promise.all(
       Array.from({ length: 4 }, async () => {
-        for (let round = 0; round < 5; round++) {
-          const server = await start();
-          expect(await sql(server.url, 'select 1 as one')).toEqual([{ one: 1 }]);
-          await server.stop();
-        }
+        for (let round = 0; round < 5; round++) await (await start()).stop();
       }),
     );
     expect(await runningPid()).toBeUndefined();
@@ -235,7 +248,7 @@ describe('processes that use one data directory', () => {
 });
 
 describe('after a crash', () => {
-  it('of the process and its group, the next start attaches to the server that runs on', async () => {
+  it('of the owner and its group, the server runs on, and the next start owns it', async () => {
     const child = spawnUser();
     const url = await urlOf(child);
     const pid = Number(await runningPid());
@@ -247,6 +260,17 @@ describe('after a crash', () => {
     expect(await runningPid()).toBe(pid);
     expect(await sql(server.url, 'select x from kept')).toEqual([{ x: 1 }]);
     await server.stop();
+    expect(isAlive(pid)).toBe(false);
+  });
+
+  it('of the owner, a user that is the last to stop ends the server', async () => {
+    const child = spawnUser();
+    await urlOf(child);
+    const user = await start();
+    const pid = Number(await runningPid());
+    await killGroup(child);
+    await expectUse(user.url, { owners: 0, sessions: 1 });
+    await user.stop();
     expect(isAlive(pid)).toBe(false);
   });
 

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -107,4 +108,21 @@ it('keeps the migrations of two schemas apart', async () => {
   expect(await migrate(database, { schema: 'stall', directory: other })).toEqual(['001_other.sql']);
   expect(await run()).toEqual([]);
   await rm(other, { recursive: true });
+});
+
+it('needs no CREATE on the database where the role owns the schema already', async () => {
+  const role = `schema_owner_${randomBytes(4).toString('hex')}`;
+  await database.query(`create role ${role} login password 'p'; create schema shop authorization ${role};
+    revoke create on database "${new URL(test.url).pathname.slice(1)}" from public`);
+  const url = new URL(test.url);
+  url.username = role;
+  url.password = 'p';
+  const own = createDatabase({ url: url.href, log: silentLogger, applicationName: 'owner', poolMax: 1 });
+  try {
+    await expect(own.query('create schema other')).rejects.toMatchObject({ code: '42501' });
+    expect(await run(own)).toEqual(['001_first.sql', '002_second.sql']);
+  } finally {
+    await own.close();
+    await database.query(`drop owned by ${role}; drop role ${role}`);
+  }
 });

@@ -19,7 +19,6 @@ const database: Database = {
         statements = Math.max(statements, count);
         return sql.query(statement, params);
       },
-      copy: (into, rows) => sql.copy(into, rows),
     });
     return db.database.transaction((tx) => work(counted(tx)));
   },

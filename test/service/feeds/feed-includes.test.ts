@@ -275,7 +275,6 @@ test('each name takes one statement, for a page of any size', async () => {
     const { data } = await read('latest-bids', `page_size=${pageSize}`);
     const statements: unknown[] = [];
     const sql: Sql = {
-      copy: (into, rows) => service.db.database.copy(into, rows),
       query: (statement, params) => {
         statements.push(statement);
         return service.db.database.query(statement, params);

@@ -4,7 +4,6 @@ import { bodyJson } from '#bridge/mirror/body-json.ts';
 import { storableText } from '#bridge/storable-text.ts';
 import type { AcknowledgedStatus } from '#connector/acknowledgements.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 
 /** What the ERP is to be told of a requisition. `entity` and so on: of what was made of it. */
@@ -106,9 +105,9 @@ export async function beginTelling(
          failures = excluded.failures`,
     [
       intake,
-      textArray(due.map(({ erpKey }) => erpKey)),
-      textArray(due.map(({ id }) => id)),
-      textArray(due.map(({ wanted }) => wanted)),
+      due.map(({ erpKey }) => erpKey),
+      due.map(({ id }) => id),
+      due.map(({ wanted }) => wanted),
       due.map(({ failures }) => failures),
       ends,
     ],

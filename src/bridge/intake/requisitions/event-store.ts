@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { LotOrigin } from './event-payload.ts';
 
@@ -99,10 +98,7 @@ export async function updateMember(
 
 /** Takes requisitions out of an event that gathers; an event without any is deleted. */
 export async function leaveGroup(tx: Sql, event: string, erpKeys: readonly string[]): Promise<void> {
-  await tx.query('delete from bridge.intake_members where event = $1 and erp_key = any($2::text[])', [
-    event,
-    textArray(erpKeys),
-  ]);
+  await tx.query('delete from bridge.intake_members where event = $1 and erp_key = any($2::text[])', [event, erpKeys]);
   await tx.query(
     `delete from bridge.intake_events e where e.id = $1 and e.state = 'gathering'
        and not exists (select from bridge.intake_members m where m.event = e.id)`,
@@ -191,7 +187,7 @@ export async function storeNeedHashes(
   await tx.query(
     `update bridge.intake_members m set need_hash = g.hash from unnest($2::text[], $3::bytea[]) as g (erp_key, hash)
      where m.event = $1 and m.erp_key = g.erp_key`,
-    [event, textArray(hashes.map(({ erpKey }) => erpKey)), byteaArray(hashes.map(({ hash }) => hash))],
+    [event, hashes.map(({ erpKey }) => erpKey), hashes.map(({ hash }) => hash)],
   );
 }
 
@@ -206,7 +202,7 @@ export async function storeTold(
      from unnest($2::text[], $3::bytea[]) as g (erp_key, hash), bridge.intake_records r
      where m.event = $1 and m.erp_key = g.erp_key and r.intake = m.intake and r.erp_key = m.erp_key
        and r.dead_since is not null`,
-    [event, textArray(hashes.map(({ erpKey }) => erpKey)), byteaArray(hashes.map(({ hash }) => hash))],
+    [event, hashes.map(({ erpKey }) => erpKey), hashes.map(({ hash }) => hash)],
   );
 }
 
@@ -214,7 +210,7 @@ export async function storeTold(
 export async function endMembers(tx: Sql, event: string, erpKeys: readonly string[]): Promise<void> {
   await tx.query('update bridge.intake_members set live = false where event = $1 and erp_key = any($2::text[])', [
     event,
-    textArray(erpKeys),
+    erpKeys,
   ]);
 }
 
@@ -224,12 +220,7 @@ export async function storeLots(tx: Sql, event: string, lots: readonly LotOrigin
   await tx.query(
     `insert into bridge.intake_lots (event, lot, erp_key, line)
      select $1, g.* from unnest($2::text[], $3::text[], $4::text[]) as g`,
-    [
-      event,
-      textArray(lots.map(({ lot }) => lot)),
-      textArray(lots.map(({ erpKey }) => erpKey)),
-      textArray(lots.map(({ line }) => line)),
-    ],
+    [event, lots.map(({ lot }) => lot), lots.map(({ erpKey }) => erpKey), lots.map(({ line }) => line)],
   );
 }
 
@@ -237,7 +228,7 @@ export async function storeLots(tx: Sql, event: string, lots: readonly LotOrigin
 export async function readClaimed(sql: Sql, source: string, entities: readonly string[]): Promise<Set<string>> {
   const rows = await sql.query<{ entity: string }>(
     'select entity from bridge.intake_events where source = $1 and entity = any($2::text[])',
-    [source, textArray(entities)],
+    [source, entities],
   );
   return new Set(rows.map(({ entity }) => entity));
 }

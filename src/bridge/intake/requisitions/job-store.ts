@@ -2,7 +2,6 @@
 
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { LotOrigin } from './event-payload.ts';
 
@@ -73,7 +72,7 @@ export async function insertJob(
   await tx.query(
     `update bridge.intake_records set submission = $3, due = null, action = null
      where intake = $1 and erp_key = any($2::text[])`,
-    [intake, textArray(madeOf.members.map(({ erpKey }) => erpKey)), id],
+    [intake, madeOf.members.map(({ erpKey }) => erpKey), id],
   );
 }
 
@@ -173,11 +172,11 @@ export async function freeRecords(
     [
       intake,
       job,
-      textArray(records.map(({ erpKey }) => erpKey)),
-      textArray(records.map(({ is }) => is)),
-      textArray(records.map((record) => (record.is === 'told' ? record.type : null))),
+      records.map(({ erpKey }) => erpKey),
+      records.map(({ is }) => is),
+      records.map((record) => (record.is === 'told' ? record.type : null)),
       now,
-      textArray(records.map((record) => (record.is === 'told' ? storableText(record.why) : null))),
+      records.map((record) => (record.is === 'told' ? storableText(record.why) : null)),
     ],
   );
 }
@@ -202,7 +201,7 @@ export async function hasOtherUncertainUpdate(
 export async function knownJobs(sql: Sql, source: string, uuids: readonly string[]): Promise<Set<string>> {
   const rows = await sql.query<{ uuid: string }>(
     'select uuid from bridge.intake_jobs where source = $1 and uuid = any($2::text[])',
-    [source, textArray(uuids)],
+    [source, uuids],
   );
   return new Set(rows.map(({ uuid }) => uuid));
 }

@@ -1,6 +1,5 @@
 /** What the lots of awards were made of: requisitions of an ERP, where an intake has made the event or the request. */
 import type { AwardLine } from '#connector/documents.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 
 export interface MadeOfRequisitions {
@@ -32,7 +31,7 @@ export async function loadRequisitions(
          as only
      from bridge.intake_events e left join bridge.intake_lots l on l.event = e.id
      where e.source = $1 and e.entity = any($2::text[])`,
-    [source, textArray([...new Set(entities)])],
+    [source, [...new Set(entities)]],
   );
   return new Map(
     [...Map.groupBy(rows, ({ entity }) => entity)].map(([entity, own]) => [

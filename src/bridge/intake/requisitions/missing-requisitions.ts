@@ -11,7 +11,6 @@
  */
 import type { RequisitionRecord } from '#connector/records.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { IntakeSettings } from '../intake-settings.ts';
 import { pauseIntakeFor } from '../intake-store.ts';
@@ -80,7 +79,7 @@ async function storeMissingSince(tx: Sql, intake: string, keys: readonly string[
   if (keys.length > 0)
     await tx.query(
       'update bridge.intake_records set missing_since = $3 where intake = $1 and erp_key = any($2::text[])',
-      [intake, textArray(keys), since],
+      [intake, keys, since],
     );
 }
 

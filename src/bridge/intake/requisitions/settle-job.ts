@@ -3,7 +3,6 @@
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { IntakeDeps } from '../intake-deps.ts';
 import { withdrawnHash } from './compare-requisitions.ts';
@@ -280,7 +279,7 @@ async function regather(
     `insert into bridge.intake_members (event, intake, erp_key, lots, need_hash)
      select $2, intake, erp_key, lots, need_hash from bridge.intake_members
      where event = $1 and erp_key = any($3::text[])`,
-    [event, id, textArray(part)],
+    [event, id, part],
   );
 }
 
@@ -290,7 +289,7 @@ async function toSend(tx: Sql, intake: string, keys: readonly string[], action: 
     `update bridge.intake_records
      set action = case when due is null then $3 end, due = coalesce(due, $4), waiting_since = coalesce(waiting_since, $4)
      where intake = $1 and erp_key = any($2::text[])`,
-    [intake, textArray(keys), action, now],
+    [intake, keys, action, now],
   );
 }
 

@@ -6,7 +6,6 @@
 import { storableText } from '#bridge/storable-text.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { IntakeDeps, IntakeWork } from '../intake-deps.ts';
@@ -108,7 +107,7 @@ async function settleUnchanged(tx: Sql, intake: string, members: readonly Change
   await tx.query(
     `update bridge.intake_records set due = null, waiting_since = null, action = null
      where intake = $1 and erp_key = any($2::text[]) and action = 'update'`,
-    [intake, textArray(members.map(({ member }) => member.erpKey))],
+    [intake, members.map(({ member }) => member.erpKey)],
   );
 }
 

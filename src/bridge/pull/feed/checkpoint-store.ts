@@ -21,7 +21,7 @@
 
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { prepared, preparedGuard, type Sql, withoutFlush } from '#platform/database/sql.ts';
+import { prepared, type Sql, withoutFlush } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { SourceProfile } from './source-profile.ts';
 
@@ -142,7 +142,7 @@ export async function lockCheckpoint(tx: Sql, { source, feed }: FeedId): Promise
   await tx.query(lockCheckpointRow, [source, feed]);
 }
 
-const lockCheckpointRow = preparedGuard(
+const lockCheckpointRow = prepared(
   'select generation from bridge.checkpoints where source = $1 and feed = $2 for no key update',
 );
 

@@ -6,7 +6,7 @@
 import { storableText } from '#bridge/storable-text.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { preparedGuard, type Sql } from '#platform/database/sql.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 
 /** Stands for the hash of a content that the ERP cannot tell; equal to no document's hash. */
 export const unknownContent = 'unknown';
@@ -98,7 +98,7 @@ export async function readFirstDue(
 const dueOfKind = `d.flow = $1 and d.kind = k.kind and d.due <= $2 and (d.kind is distinct from $4 or d.key <> all($5))`;
 
 // Prepared: to plan it takes longer than to run it.
-const firstDue = preparedGuard(
+const firstDue = prepared(
   `select * from (
      select k.kind, k.place,
        (select d.due from bridge.flow_documents d where ${dueOfKind} and (d.withdraws = d.wanted) is not true

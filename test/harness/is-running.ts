@@ -1,4 +1,4 @@
-import { hasErrorCode } from '../errors.ts';
+import { hasErrorCode } from '#platform/errors.ts';
 
 /** Whether any process has this pid now, also another user's. The system reuses pids, so this proves no identity. */
 export function isRunning(pid: number): boolean {
