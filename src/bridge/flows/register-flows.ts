@@ -67,9 +67,9 @@ async function register(
 ): Promise<void> {
   const live = flow.shadow ? liveFlowOf(flow, flows) : undefined;
   await tx.query(
-    // A flow that the backup did not have may have delivered since: it is held like the others.
-    `insert into bridge.flows (name, source, kinds, shadow_kinds, fingerprint, connector, beside, same_erp, restored)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, (select restored from bridge.restores where ended is null))
+    // A flow that a backup did not have may have delivered since: it carries the flag like the others.
+    `insert into bridge.flows (name, source, kinds, shadow_kinds, fingerprint, connector, beside, same_erp, commits_lost)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, (select lost from bridge.lost_commits where caught_up is null))
      on conflict (name) do update set source = excluded.source, kinds = excluded.kinds,
        shadow_kinds = excluded.shadow_kinds, fingerprint = excluded.fingerprint, connector = excluded.connector,
        beside = excluded.beside, same_erp = excluded.same_erp`,

@@ -9,13 +9,14 @@ import type { Alert } from '../alerts/alert.ts';
 import { type ChannelState, readAlerts, readChannels } from '../alerts/alert-store.ts';
 import { type FlowRole, readFlowRoles, whyHeld } from '../flows/held-flows.ts';
 import { type IntakeStatus, intakeNeedsLook, readIntakeStatuses } from '../intake/intake-status.ts';
+import { type LookingFlow, type OpenLoss, readOpenLoss } from '../lost-commits/open-loss.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import { type ComparisonStatus, comparisonNeedsLook, readComparisons } from '../reconcile/reconcile-status.ts';
-import { type OpenRestore, readOpenRestore } from '../restore/open-restore.ts';
 import type { BridgeSettings } from '../settings.ts';
 import { readShadowStatuses, type ShadowStatus } from '../shadow/shadow-store.ts';
 import {
   type FeedProgress,
+  type FlowLoss,
   type FlowProgress,
   isStalled,
   type Lag,
@@ -30,8 +31,8 @@ export interface BridgeStatus {
   flows: FlowStatus[];
   /** The flows that run beside live ones and write nothing; they are never late. */
   shadows: ShadowStatus[];
-  /** The restore from a backup that has not ended: what is not read again or not confirmed yet. Null: none. */
-  restore: OpenRestore | null;
+  /** Commits were lost, by a restore or a failover: what is not read again or not looked up yet. Null: none. */
+  lostCommits: OpenLoss | null;
   intakes: IntakeStatus[];
   backfills: BackfillStatus[];
   /** The last audit of each feed. */
@@ -177,14 +178,14 @@ export async function readStatus(
   sql: Sql,
   { settings, now }: { settings: ShownSettings; now: Timestamp },
 ): Promise<BridgeStatus> {
-  const { feeds, flows } = await readProgress(sql, { settings, now });
+  const { feeds, flows, lostCommits } = await readProgress(sql, { settings, now });
   const channels = settings.alerts?.channels.map(({ name }) => name) ?? [];
   const quotas = await readQuotasLeft(sql, settings.sources, now);
   return {
     feeds,
     flows,
     shadows: await readShadowStatuses(sql),
-    restore: (await readOpenRestore(sql)) ?? null,
+    lostCommits,
     intakes: await readIntakeStatuses(sql, settings, quotas, now),
     backfills: await readBackfills(sql, now),
     audits: await readAudits(sql, feeds),
@@ -216,9 +217,10 @@ export async function readStatus(
 export async function readProgress(
   sql: Sql,
   { settings, now }: { settings: ShownSettings; now: Timestamp },
-): Promise<Pick<BridgeStatus, 'feeds' | 'flows'>> {
+): Promise<Pick<BridgeStatus, 'feeds' | 'flows' | 'lostCommits'>> {
   const feeds = await readFeedStatuses(sql, settings, now);
-  return { feeds, flows: await readFlows(sql, settings, feeds, now) };
+  const lostCommits = (await readOpenLoss(sql)) ?? null;
+  return { feeds, flows: await readFlows(sql, settings, { feeds, lostCommits }, now), lostCommits };
 }
 
 /** Of flows that are compared by schedule, or were compared once. A shadow has delivered nothing. */
@@ -299,7 +301,7 @@ const neverRead = {
 
 const neverPushed = {
   pausedReason: null,
-  restored: null,
+  commitsLost: null,
   pausedKind: null,
   pausedAt: null,
   circuitUntil: null,
@@ -322,11 +324,11 @@ function notStarted(role: 'pull' | 'push'): Lag {
 async function readFlows(
   sql: Sql,
   { sources, flows: configured = [] }: ShownSettings,
-  feeds: readonly FeedStatus[],
+  { feeds, lostCommits }: Pick<BridgeStatus, 'feeds' | 'lostCommits'>,
   now: Timestamp,
 ): Promise<FlowStatus[]> {
-  const rows = await sql.query<Omit<FlowStatus, 'lag'>>(
-    `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.restored, f.paused_kind as "pausedKind",
+  const read = await sql.query<Omit<FlowStatus, 'lag' | 'commitsLost'>>(
+    `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.paused_kind as "pausedKind",
        f.paused_at as "pausedAt", f.circuit_until as "circuitUntil", f.failures_in_row as "failuresInRow",
        (${count} and ${isWaiting}) as due,
        (${count} and ${isWaiting} and d.attempts > 0)
@@ -341,6 +343,10 @@ async function readFlows(
      from bridge.flows f where f.kinds <> '{}' order by f.name`,
     [now],
   );
+  const rows = read.map((row) => {
+    const looking = lostCommits?.flows.find(({ flow }) => flow === row.flow);
+    return { ...row, commitsLost: lostCommits && looking ? lossOf(lostCommits, looking) : null };
+  });
   const flows = rows.map((row) => {
     const lag = lagOfFlow(
       row,
@@ -358,6 +364,10 @@ async function readFlows(
     return { flow: flow.name, source: flow.source, ...neverPushed, lag };
   });
   return [...flows, ...unknown];
+}
+
+function lossOf({ lost, why }: OpenLoss, { isSourceRead, documents, toLookUp }: LookingFlow): FlowLoss {
+  return { lost, why, isSourceRead, documents, toLookUp };
 }
 
 function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {

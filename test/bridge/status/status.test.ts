@@ -106,7 +106,7 @@ describe('the status', () => {
       flows: [],
       shadows: [],
       intakes: [],
-      restore: null,
+      lostCommits: null,
       backfills: [],
       audits: [],
       comparisons: [],
