@@ -20,6 +20,7 @@ import { registerIntakes } from './intake/register-intakes.ts';
 import { startIntake, warnOfFailedIntakeChecks } from './intake/start-intake.ts';
 import { createLeases } from './leases/lease.ts';
 import { startLiveness } from './leases/liveness.ts';
+import { createLossWatch } from './lost-commits/watch-loss.ts';
 import { migrateBridge } from './migrate-bridge.ts';
 import { openCheckpoints } from './pull/feed/checkpoint-store.ts';
 import { startPull } from './pull/start-pull.ts';
@@ -75,6 +76,8 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   checkNames(settings);
   await migrateBridge(database);
   await checkSealedColumns(database, deps.secrets, bridgeSealedColumns);
+  const lossWatch = createLossWatch({ database, clock, log });
+  await lossWatch.look();
   const flows = hasRole('push') ? await openFlows(deps, opened) : [];
   const intakes: OpenIntake[] = hasRole('intake') ? await openIntakes(deps, opened) : [];
   const liveness = await startLiveness(deps);
@@ -91,7 +94,7 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
     for (const name of await registerIntakes(database, settings.intakes, deps.secrets, timestampNow(clock)))
       log.info({ intake: name }, 'intake resumed: the settings of its connector have changed');
   }
-  return { hasRole, acquireLease, liveness, flows, intakes };
+  return { hasRole, acquireLease, liveness, flows, intakes, lossWatch };
 }
 
 /** Puts everything that it opens on the stack, which closes it in reverse order. */
@@ -101,7 +104,7 @@ async function openBridge(
   graceMs: () => number,
 ): Promise<Omit<Bridge, 'close'>> {
   const { settings, database, signals, clock, log, registry } = deps;
-  const { hasRole, acquireLease, liveness, flows, intakes } = await prepareBridge(deps, opened);
+  const { hasRole, acquireLease, liveness, flows, intakes, lossWatch } = await prepareBridge(deps, opened);
   registerStatusMetrics({ settings, database, clock, registry, certificatePem: deps.tls?.certPem });
 
   opened.defer(() => signals.close(graceMs()));
@@ -123,7 +126,7 @@ async function openBridge(
   const parts: WorkingPart[] = [];
   if (hasRole('pull')) parts.push(startPull(deps, acquireLease));
   if (hasRole('push')) {
-    parts.push(await startPush(deps, acquireLease, flows), startReconcile(deps));
+    parts.push(await startPush(deps, acquireLease, flows, lossWatch), startReconcile(deps));
   }
   // A process that only receives may have a configuration of sources alone: it would miss what the others know.
   if ((hasRole('pull') || hasRole('push')) && channelsOf(settings.alerts).length > 0) {
@@ -150,6 +153,7 @@ async function openBridge(
     log,
     lanes: parts.flatMap((part) => part.lanes),
     also: async () => {
+      await lossWatch.look();
       for (const part of parts) await part.housekeeping?.();
       await sample?.();
       await pruneOldActions();

@@ -52,13 +52,13 @@ export async function runOnce(
   const { settings, database, clock } = deps;
   await using opened = new AsyncDisposableStack();
   const began = timestampNow(clock);
-  const { acquireLease, flows, intakes } = await prepareBridge(deps, opened);
+  const { acquireLease, flows, intakes, lossWatch } = await prepareBridge(deps, opened);
   // Preparing has made all feeds due. A pull that fails from here on makes its feed due later than this time.
   const prepared = timestampNow(clock);
   const workers = new Map<string, Worker>();
   const signals = directSignals(workers);
   const pull = startPull({ ...deps, signals }, acquireLease);
-  const push = await startPush({ ...deps, signals }, acquireLease, flows);
+  const push = await startPush({ ...deps, signals }, acquireLease, flows, lossWatch);
   const intake = startIntake({ ...deps, signals }, acquireLease, intakes);
   const runDue = (part: Pick<WorkingPart, 'lanes'>) => workDue(part, workers, options.signal);
   const otherLanes = { lanes: pull.lanes.filter(({ lane }) => lane !== lanes.pull) };
@@ -168,13 +168,13 @@ async function workDue(
 
 /**
  * Returns how many documents have differed from what the ERP holds since `until` or longer, in flows that are not
- * paused nor held by a restore, and without the dead letters.
+ * paused nor wait for their source after a loss of commits, and without the dead letters.
  */
 async function countUndelivered(database: Database, until: Timestamp): Promise<number> {
   const [row] = await database.query<{ count: number }>(
     `select count(*)::int as count from bridge.flow_documents d join bridge.flows f on f.name = d.flow
-     where d.kind = any(f.kinds) and f.paused_reason is null and f.restored is null and d.due is not null and d.dead_since is null
-       and d.waiting_since <= $1`,
+     where d.kind = any(f.kinds) and f.paused_reason is null and d.due is not null and d.dead_since is null
+       and d.waiting_since <= $1 and (f.commits_lost is null or f.source_reread is not null)`,
     [until],
   );
   return row?.count ?? 0;

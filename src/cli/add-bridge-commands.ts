@@ -77,7 +77,7 @@ export function addBridgeCommands(bridge: Command): void {
   addBridgeSubcommand(
     bridge,
     'restored',
-    'say that the database, on a server, was restored from a backup: nothing is sent before all is compared again',
+    'say that the database, on a server, was restored from a backup: each document is looked up in its ERP before it is written',
     runRestored,
   ).addOption(time('--made <time>', 'when the backup was made'));
   addBridgeSubcommand<RebuildOptions>(

@@ -173,7 +173,7 @@ export function createProgram(): Command {
   addBridgeSubcommand(
     program,
     'restore <folder>',
-    'make the data folder of a backup; nothing is sent before all is compared again',
+    'make the data folder of a backup; each document is looked up in its ERP before it is written',
     async (options, folder) => (await import('./commands/restore.ts')).runRestore(options, folder ?? ''),
   );
   addActionFilters(

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { type OpenRestore, readOpenRestore } from '#bridge/restore/open-restore.ts';
+import { type OpenLoss, readOpenLoss } from '#bridge/lost-commits/open-loss.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { type MemoryErp, startMemoryErp } from '../../connectors/memory/memory-erp.ts';
@@ -129,7 +129,7 @@ async function expectEqual(): Promise<void> {
 
 /** Starts a rebuild as a process and kills it with -9 when this is true of the restore that it has noted. */
 async function killedRebuild(
-  when: (restore: OpenRestore) => boolean,
+  when: (restore: OpenLoss) => boolean,
   {
     data = folder,
     env = { DATABASE_URL: databaseUrl },
@@ -137,7 +137,7 @@ async function killedRebuild(
 ): Promise<void> {
   const rebuild = startCommandLine(args(['rebuild'], data), env);
   const look = async () => {
-    const read = async (url: string) => withDatabase(url, readOpenRestore).catch(() => undefined);
+    const read = async (url: string) => withDatabase(url, readOpenLoss).catch(() => undefined);
     if (data === folder) return read(databaseUrl);
     // Before the process has made it, this would make it.
     return existsSync(join(data, 'postgres', 'postmaster.pid')) ? useEmbedded(data, read) : undefined;
@@ -163,13 +163,13 @@ async function withDatabase<T>(url: string, use: (database: Database) => Promise
 const ageRestore = (url: string) =>
   withDatabase(url, async (database) => {
     const ago = "interval '10 minutes'";
-    await database.query(`update bridge.restores set restored = restored - ${ago} where ended is null`);
-    await database.query(`update bridge.flows set restored = restored - ${ago} where restored is not null`);
+    await database.query(`update bridge.lost_commits set lost = lost - ${ago}`);
+    await database.query(`update bridge.flows set commits_lost = commits_lost - ${ago}`);
     await database.query(`update bridge.flow_documents set uncertain_since = uncertain_since - ${ago}`);
   });
 
 const isNoted = () => true;
-const isAsking = ({ confirming }: OpenRestore) => confirming.length > 0;
+const isAsking = ({ flows }: OpenLoss) => flows.some(({ isSourceRead }) => isSourceRead);
 
 test('from a backup: equal, nothing twice, and killed on the way it goes on where it was', {
   timeout: 180_000,

@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs';
 import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readOpenRestore } from '#bridge/restore/open-restore.ts';
+import { readOpenLoss } from '#bridge/lost-commits/open-loss.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { freePort } from '../harness/free-port.ts';
@@ -36,7 +36,7 @@ const restoreState = () =>
   useEmbedded(bridge.dataDir, async (url) => {
     const database = createDatabase({ url, log: silentLogger, applicationName: 'test', poolMax: 1 });
     try {
-      return await readOpenRestore(database);
+      return await readOpenLoss(database);
     } finally {
       await database.close();
     }
@@ -169,7 +169,7 @@ describe.runIf(process.env['RESTORE_DRILL'])('a backup that was made under load'
     expect(await run('restore', backup)).toEqual({ code: 0, output: expect.stringContaining('bridge status') });
     // A second one would destroy what runs.
     expect(await run('restore', backup)).toEqual({ code: 2, output: expect.stringContaining('holds something') });
-    expect(await restoreState()).toMatchObject({ heldFlows: ['ledger'] });
+    expect(await restoreState()).toMatchObject({ why: 'restored', flows: [{ flow: 'ledger', isSourceRead: false }] });
   });
 
   test('nothing is written before the source was read again, and then nothing twice: the ERP is as if nothing was lost', async () => {

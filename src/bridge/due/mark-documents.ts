@@ -73,14 +73,17 @@ async function markDistinct(
   ]);
 }
 
-// Prepared: to plan it takes longer than to run it for a few.
+// Prepared: to plan it takes longer than to run it for a few. While a flow carries the flag of lost commits, what is new
+// is looked up, too: the bridge may have delivered it before.
 const markKeys = prepared(
-  `insert into bridge.flow_documents as d (flow, kind, key, sourcing_event, supplier, due, waiting_since, pull)
-   select f.name, k.kind, k.key, k.sourcing_event, k.supplier, $2::timestamptz, $2::timestamptz, $8::uuid
+  `insert into bridge.flow_documents as d
+     (flow, kind, key, sourcing_event, supplier, due, waiting_since, pull, uncertain_since)
+   select f.name, k.kind, k.key, k.sourcing_event, k.supplier, $2::timestamptz, $2::timestamptz, $8::uuid, f.commits_lost
    from unnest($4::text[], $5::text[], $6::text[], $7::text[]) as k (kind, key, sourcing_event, supplier)
    join bridge.flows f on f.source = $1 and ($3::text is null or f.name = $3) and k.kind = any(f.kinds)
    order by f.name, k.kind, k.key
-   on conflict (flow, kind, key) do update set ${nowDue}, ${byPull('excluded.pull')}`,
+   on conflict (flow, kind, key) do update set ${nowDue}, ${byPull('excluded.pull')},
+     uncertain_since = coalesce(d.uncertain_since, excluded.uncertain_since)`,
 );
 
 /**

@@ -1,7 +1,7 @@
 /**
  * The rows of `bridge.flows`: whether a flow may send now. All processes share this state, and it outlives them. A flow
  * may send unless it is paused, throttled or its circuit is open, another process's settings for it are
- * in force, or a restore holds it until its source was read again.
+ * in force, or commits of the database were lost: then its source is read again first.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
@@ -25,16 +25,31 @@ export interface FlowState {
   readonly withdrawalsAgreed: Timestamp | null;
 }
 
-/** Of `bridge.flows f`; `$2` is now, `$3` the fingerprint of this process's settings. */
+/** SQL: no replica was promoted since a process last looked (`lost-commits/watch-loss.ts`). */
+export const isTimelineNoted =
+  'exists (select from bridge.lost_commits l where coalesce(l.timeline = bridge.cluster_timeline(), true))';
+
+/**
+ * Of `bridge.flows f`; `$2` is now, `$3` the fingerprint of this process's settings, `$4` the newest attempt that this
+ * process has written. A loss of commits that is not noted yet counts, too (`lost-commits/watch-loss.ts`).
+ */
 const maySend = `f.paused_reason is null and coalesce(f.throttled_until, $2::timestamptz) <= $2::timestamptz
-  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3 and f.restored is null`;
+  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3
+  and (f.commits_lost is null or f.source_reread is not null)
+  and ${isTimelineNoted}
+  and ($4::uuid is null or exists (select from bridge.attempts a where a.id = $4))`;
 
 /**
  * Returns undefined while the flow may not send. The answer holds until the end of the transaction, as the row is
  * locked: a pause that is written meanwhile waits for this transaction.
  */
-export async function readSendingFlow(sql: Sql, flow: FlowSettings, now: Timestamp): Promise<FlowState | undefined> {
-  const [state] = await sql.query<FlowState>(sendingFlow, [flow.name, now, fingerprintOf(flow)]);
+export async function readSendingFlow(
+  sql: Sql,
+  flow: FlowSettings,
+  now: Timestamp,
+  newestAttempt: string | null = null,
+): Promise<FlowState | undefined> {
+  const [state] = await sql.query<FlowState>(sendingFlow, [flow.name, now, fingerprintOf(flow), newestAttempt]);
   return state;
 }
 
@@ -45,8 +60,13 @@ const sendingFlow = prepared(
 );
 
 /** Whether the flow may send and has due documents. */
-export async function hasDue(sql: Sql, flow: FlowSettings, now: Timestamp): Promise<boolean> {
-  const rows = await sql.query(anyDue, [flow.name, now, fingerprintOf(flow)]);
+export async function hasDue(
+  sql: Sql,
+  flow: FlowSettings,
+  now: Timestamp,
+  newestAttempt: string | null,
+): Promise<boolean> {
+  const rows = await sql.query(anyDue, [flow.name, now, fingerprintOf(flow), newestAttempt]);
   return rows.length > 0;
 }
 
@@ -64,9 +84,14 @@ const anyDue = prepared(
 );
 
 /** Returns the names of those of these flows that may send and have due documents: the sweep wakes them. */
-export async function flowsWithDue(sql: Sql, flows: readonly FlowSettings[], now: Timestamp): Promise<string[]> {
+export async function flowsWithDue(
+  sql: Sql,
+  flows: readonly FlowSettings[],
+  now: Timestamp,
+  newestAttempt: string | null,
+): Promise<string[]> {
   const names: string[] = [];
-  for (const flow of flows) if (await hasDue(sql, flow, now)) names.push(flow.name);
+  for (const flow of flows) if (await hasDue(sql, flow, now, newestAttempt)) names.push(flow.name);
   return names;
 }
 

@@ -55,9 +55,9 @@ async function readRegistered(tx: Sql): Promise<Map<string, Registered>> {
 
 async function register(tx: Sql, flow: FlowSettings, before: Registered | undefined, now: Timestamp): Promise<void> {
   await tx.query(
-    // A flow that the backup did not have may have delivered since: it is held like the others.
-    `insert into bridge.flows (name, source, kinds, fingerprint, connector, restored)
-     values ($1, $2, $3, $4, $5, (select restored from bridge.restores where ended is null))
+    // A flow that a backup did not have may have delivered since: it carries the flag like the others.
+    `insert into bridge.flows (name, source, kinds, fingerprint, connector, commits_lost)
+     values ($1, $2, $3, $4, $5, (select lost from bridge.lost_commits where caught_up is null))
      on conflict (name) do update set source = excluded.source, kinds = excluded.kinds,
        fingerprint = excluded.fingerprint, connector = excluded.connector`,
     [flow.name, flow.source, flow.documents, fingerprintOf(flow), flow.connector],

@@ -71,7 +71,7 @@ export interface PushDeps extends BatchDeps {
 export function createFlowPush(deps: PushDeps) {
   const { flow, database, clock, log } = deps;
   const calls = createConnectorCalls(deps.session, { secrets: deps.secrets, graceMs: deps.abortGraceMs });
-  const isDue = () => hasDue(database, flow, timestampNow(clock));
+  const isDue = () => hasDue(database, flow, timestampNow(clock), deps.newestAttempt?.id() ?? null);
   return async (signal: AbortSignal): Promise<void> => {
     // Checked again after the lease was released: while this worker held it, a wake-up may have gone to another worker,
     // which did not get the lease.
@@ -175,7 +175,7 @@ async function claimDue(
   const { flow, connector, clock, log, outcomes } = deps;
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
   const nowMs = clock.nowMs();
-  const options = { flow, kinds, nowMs, ...room };
+  const options = { flow, kinds, nowMs, newestAttempt: deps.newestAttempt?.id() ?? null, ...room };
   const work = async (tx: Sql, start: ClaimStart) => {
     const claim = await claimDocuments(tx, options, start);
     const claimed = claim.next === 'work' ? claim.batches.flat() : [];

@@ -12,13 +12,14 @@ import { createFlowWatch } from '../flows/watch-flows.ts';
 import { createAttemptPruning } from '../history/prune-attempts.ts';
 import type { AcquireLease } from '../leases/lease.ts';
 import { createProcessIdentity } from '../leases/process-identity.ts';
+import { catchUp } from '../lost-commits/catch-up.ts';
+import type { LossWatch } from '../lost-commits/watch-loss.ts';
 import { pruneReconciliations } from '../reconcile/reconciliation-store.ts';
 import { pruneReports } from '../reconcile/report-store.ts';
-import { createConfirmation, flowsToConfirm } from '../restore/confirm-documents.ts';
-import { followRestore } from '../restore/follow-restore.ts';
 import type { FlowSettings } from '../settings.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
+import { abortGraceMs } from './calls/connector-calls.ts';
 import { createFlowPush } from './push-flow.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
@@ -31,6 +32,7 @@ export async function startPush(
   deps: BridgeDeps,
   acquireLease: AcquireLease,
   flows: readonly OpenFlow[],
+  lossWatch: LossWatch,
 ): Promise<WorkingPart> {
   const { database, signals, clock, log } = deps;
   const settings = flows.map(({ flow }) => flow);
@@ -50,22 +52,19 @@ export async function startPush(
     flows.map(({ flow, connector, session, secrets }) => {
       const files = flow.documents.includes('file') ? createFileLoader(clientOf(flow.source), clock) : undefined;
       const loadFiles = files && ((ids: readonly string[], signal: AbortSignal) => files.load(ids, signal));
-      const shared = { database, acquireLease, clock, log, outcomes, processIdentity };
+      const { newestAttempt } = lossWatch;
+      const shared = { database, acquireLease, clock, log, outcomes, processIdentity, newestAttempt };
       return [flow.name, createFlowPush({ flow, connector, session, secrets, loadFiles, ...shared })];
     }),
   );
   // As many workers as flows: a flow that waits for its ERP must not delay the others.
-  const confirmations = new Map(
-    flows.map((openFlow) => [
-      openFlow.flow.name,
-      createConfirmation({ openFlow, database, acquireLease, processIdentity, clock, log }),
-    ]),
-  );
   signals.work(lanes.push, { concurrency: Math.max(1, flows.length) }, async (key, signal) => {
     await pushes.get(key)?.(signal);
-    // A flow that is to be confirmed may not send: there was nothing to push before.
-    if (await confirmations.get(key)?.(signal)) await pushes.get(key)?.(signal);
   });
+  const caught = flows.map(({ flow, connector }) => ({
+    flow,
+    callLimitMs: connector.capabilities.timeoutMs + abortGraceMs,
+  }));
   const watchFlows = createFlowWatch({ database, log, flows: settings });
   const warnOfSettings = warnOfOtherSettings(deps, settings);
   const prune = createAttemptPruning({ database, clock, days: deps.settings.attempt_days });
@@ -74,10 +73,15 @@ export async function startPush(
       {
         lane: lanes.push,
         due: async () => {
-          for (const flow of await followRestore(database, deps.settings, timestampNow(clock)))
-            log.info({ flow }, 'its source was read again after the restore: the ERP is asked about every document');
-          const toConfirm = await flowsToConfirm(database, settings);
-          return [...toConfirm, ...(await flowsWithDue(database, settings, timestampNow(clock)))];
+          await lossWatch.look();
+          const { looking, ended } = await catchUp(database, deps.settings, caught, timestampNow(clock));
+          for (const flow of looking)
+            log.info(
+              { flow },
+              'its source was read again: every document is looked up in the ERP before it is written',
+            );
+          for (const flow of ended) log.info({ flow }, 'it has caught up with what the database had lost');
+          return flowsWithDue(database, settings, timestampNow(clock), lossWatch.newestAttempt.id());
         },
       },
     ],

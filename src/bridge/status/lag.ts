@@ -11,6 +11,8 @@
  * not, although new records are read all the time.
  */
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import type { Loss } from '../lost-commits/note-lost-commits.ts';
+import type { LookingFlow } from '../lost-commits/open-loss.ts';
 
 export interface Lag {
   /** Null when it is unknown, because the feed was never read to its end. */
@@ -126,11 +128,13 @@ export function furthestBehind<Row extends { readonly lag: Lag }>(rows: readonly
     })
     .slice(0, max);
 }
+/** How far a flow has come since the database lost commits. */
+export interface FlowLoss extends Pick<Loss, 'lost' | 'why'>, Omit<LookingFlow, 'flow'> {}
 
 export interface FlowProgress {
   readonly pausedReason: string | null;
-  /** When the database was restored, while the flow waits for its source to be read again. */
-  readonly restored: Timestamp | null;
+  /** Set while the flow catches up with commits that the database has lost. */
+  readonly commitsLost: FlowLoss | null;
   /** When the circuit lets one document through; null while it is closed. */
   readonly circuitUntil: Timestamp | null;
   /** How many documents wait to be delivered; dead letters are not counted. */
@@ -167,13 +171,13 @@ export function lagOfFlow(flow: FlowProgress, feeds: readonly { feed: string; la
 
 function whyOfFlow(flow: FlowProgress, now: Timestamp): string | undefined {
   if (flow.pausedReason !== null) return `paused: ${flow.pausedReason}`;
-  if (flow.restored !== null)
-    return `the database was restored at ${shortTime(flow.restored)}: nothing is sent before its source was read again and the ERP was asked about every document`;
+  if (flow.commitsLost?.isSourceRead === false)
+    return `${lossText(flow.commitsLost)}: nothing is sent before its source was read again`;
   if (flow.circuitUntil !== null && flow.circuitUntil > now) {
     const trial = `too many failures in a row, one document is tried at ${shortTime(flow.circuitUntil)}`;
     return `${trial}: ${flow.lastError ?? 'see the dead letters'}`;
   }
-  const parts = [whyCutOff(flow)];
+  const parts = [whyLookingUp(flow), whyCutOff(flow)];
   const others = flow.due - flow.cutOff;
   if (flow.retrying > 0)
     parts.push(`${countOf(flow.retrying, 'document')} to try again: ${flow.lastError ?? 'no reason known'}`);
@@ -181,6 +185,21 @@ function whyOfFlow(flow: FlowProgress, now: Timestamp): string | undefined {
   const why = parts.filter((part) => part !== undefined).join('; ');
   if (why !== '') return why;
   return flow.deadLetters > 0 ? `${countOf(flow.deadLetters, 'dead letter')}, all else is delivered` : undefined;
+}
+
+function whyLookingUp({ commitsLost }: FlowProgress): string | undefined {
+  if (commitsLost === null) return undefined;
+  const { documents, toLookUp } = commitsLost;
+  const done = `${documents - toLookUp} of ${countOf(documents, 'document')}`;
+  return `${lossText(commitsLost)}: the ERP is asked what it holds of each document before it is written, ${done} so far`;
+}
+
+/** How and when commits were lost, for a person. */
+export function lossText({ why, lost }: Pick<Loss, 'why' | 'lost'>): string {
+  const at = shortTime(lost);
+  if (why === 'restored') return `the database was restored at ${at}`;
+  const what = why === 'timeline' ? 'another database server was promoted' : 'the database has lost an attempt';
+  return `${what} (noticed at ${at}), so commits may be lost`;
 }
 
 function whyCutOff({ cutOff, cutOffUntil }: FlowProgress): string | undefined {

@@ -8,14 +8,15 @@ import type { Sql } from '#platform/database/sql.ts';
 import { alertSettings } from '../alerts/alert-settings.ts';
 import { readUnsent } from '../alerts/alert-store.ts';
 import { type IntakeStatus, readIntakeStatuses } from '../intake/intake-status.ts';
+import { type LookingFlow, type OpenLoss, readOpenLoss } from '../lost-commits/open-loss.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import { readRefusalsInARow } from '../receive/refusals.ts';
 import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-status.ts';
-import { type OpenRestore, readOpenRestore } from '../restore/open-restore.ts';
 import type { BridgeSettings } from '../settings.ts';
 import { type Condition, findConditions } from './conditions.ts';
 import {
   type FeedProgress,
+  type FlowLoss,
   type FlowProgress,
   isStalled,
   type Lag,
@@ -28,8 +29,8 @@ import { readSourceChanges, type SourceChange } from './source-changes.ts';
 export interface BridgeStatus {
   feeds: FeedStatus[];
   flows: FlowStatus[];
-  /** The restore from a backup that has not ended: what is not read again or not confirmed yet. Null: none. */
-  restore: OpenRestore | null;
+  /** Commits were lost, by a restore or a failover: what is not read again or not looked up yet. Null: none. */
+  lostCommits: OpenLoss | null;
   intakes: IntakeStatus[];
   backfills: BackfillStatus[];
   /** The last audit of each feed. */
@@ -176,11 +177,12 @@ export async function readStatus(
   sql: Sql,
   { settings, now, certificatePem }: { settings: ShownSettings; now: Timestamp; certificatePem?: string | undefined },
 ): Promise<BridgeStatus> {
-  const { feeds, flows } = await readProgress(sql, { settings, now });
+  const { feeds, flows, lostCommits } = await readProgress(sql, { settings, now });
   const quotas = await readQuotasLeft(sql, settings.sources, now);
   const looked = {
     feeds,
     flows,
+    lostCommits,
     intakes: await readIntakeStatuses(sql, settings, quotas, now),
     audits: await readAudits(sql, feeds),
     comparisons: await readShownComparisons(sql, settings, now),
@@ -193,7 +195,6 @@ export async function readStatus(
   return {
     ...looked,
     conditions: findConditions({ ...looked, refusals, unsent, certificatePem }, { now, behindMinutes }),
-    restore: (await readOpenRestore(sql)) ?? null,
     backfills: await readBackfills(sql, now),
     quotas,
     delivered: await sql.query<DeliveredDocument>(
@@ -219,9 +220,10 @@ export async function readStatus(
 export async function readProgress(
   sql: Sql,
   { settings, now }: { settings: ShownSettings; now: Timestamp },
-): Promise<Pick<BridgeStatus, 'feeds' | 'flows'>> {
+): Promise<Pick<BridgeStatus, 'feeds' | 'flows' | 'lostCommits'>> {
   const feeds = await readFeedStatuses(sql, settings, now);
-  return { feeds, flows: await readFlows(sql, settings, feeds, now) };
+  const lostCommits = (await readOpenLoss(sql)) ?? null;
+  return { feeds, flows: await readFlows(sql, settings, { feeds, lostCommits }, now), lostCommits };
 }
 
 /** Of flows that are compared by schedule, or were compared once. */
@@ -301,7 +303,7 @@ const neverRead = {
 
 const neverPushed = {
   pausedReason: null,
-  restored: null,
+  commitsLost: null,
   pausedKind: null,
   pausedAt: null,
   circuitUntil: null,
@@ -326,11 +328,11 @@ function notStarted(role: 'pull' | 'push'): Lag {
 async function readFlows(
   sql: Sql,
   { sources, flows: configured = [] }: ShownSettings,
-  feeds: readonly FeedStatus[],
+  { feeds, lostCommits }: Pick<BridgeStatus, 'feeds' | 'lostCommits'>,
   now: Timestamp,
 ): Promise<FlowStatus[]> {
-  const rows = await sql.query<Omit<FlowStatus, 'lag'>>(
-    `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.restored, f.paused_kind as "pausedKind",
+  const read = await sql.query<Omit<FlowStatus, 'lag' | 'commitsLost'>>(
+    `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.paused_kind as "pausedKind",
        f.paused_at as "pausedAt", f.circuit_until as "circuitUntil", f.failures_in_row as "failuresInRow",
        (${count} and ${isWaiting}) as due,
        (${count} and ${isWaiting} and d.attempts > 0)
@@ -348,6 +350,10 @@ async function readFlows(
      from bridge.flows f where f.kinds <> '{}' order by f.name`,
     [now],
   );
+  const rows = read.map((row) => {
+    const looking = lostCommits?.flows.find(({ flow }) => flow === row.flow);
+    return { ...row, commitsLost: lostCommits && looking ? lossOf(lostCommits, looking) : null };
+  });
   const flows = rows.map((row) => {
     const lag = lagOfFlow(
       row,
@@ -365,6 +371,10 @@ async function readFlows(
     lag: notStarted('push'),
   }));
   return [...flows, ...unknown];
+}
+
+function lossOf({ lost, why }: OpenLoss, { isSourceRead, documents, toLookUp }: LookingFlow): FlowLoss {
+  return { lost, why, isSourceRead, documents, toLookUp };
 }
 
 function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {

@@ -2,7 +2,7 @@
  * `bridge restored`: tells the bridge that its database, on a server, was restored from a backup by the server's own
  * tools. `restore` does the same for the embedded database.
  */
-import { noteRestore } from '#bridge/restore/note-restore.ts';
+import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -20,14 +20,14 @@ export function runRestored(options: BridgeCommandOptions & { made?: Timestamp }
         throw new AppError('conflict', `A program works on the database (${program}): stop it first.`);
       const restored = timestampNow(clock);
       await perform({ what: 'database.restored', object: null }, () =>
-        noteRestore(database, { restored, backupMade: options.made ?? null }),
+        noteLostCommits(database, { lost: restored, why: 'restored', since: options.made ?? null }),
       );
       print(
         options,
         { restored },
         () =>
-          'Noted. Start the programs: nothing is sent before the sources were read again and the ERPs were asked what they ' +
-          'hold. bridge status says how far that is.',
+          'Noted. Start the programs: nothing is sent before the sources were read again, and each document is looked up in ' +
+          'its ERP before it is written. bridge status says how far that is.',
       );
       return 0;
     },

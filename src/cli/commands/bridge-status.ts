@@ -1,12 +1,13 @@
 /** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs an operator. */
 import { createObjectUrls } from '#bridge/flows/object-urls.ts';
 import { readProcesses } from '#bridge/leases/liveness.ts';
+import { lossText } from '#bridge/status/lag.ts';
 import { type BridgeStatus, readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { auditState, warningsOf, whysOf } from '../feed-words.ts';
-import { lagText, oneLine, print, shortTime, tableOf } from '../output.ts';
+import { lagText, print, shortTime, tableOf } from '../output.ts';
 
 export function runStatus(options: BridgeCommandOptions): Promise<number> {
   return withBridge(
@@ -36,29 +37,22 @@ const noProcessText =
 const changesShown = 10;
 const conditionsShown = 100;
 
-/** What a restore from a backup still leaves uncertain. */
-function restoreText({ restore }: BridgeStatus): string[] {
-  if (restore === null) return [];
-  const { restored, backupMade, heldFlows, confirming, toConfirm, unreadIntakes } = restore;
-  const since = shortTime(restored);
-  const begun =
-    backupMade === null
-      ? `Restored or rebuilt since ${since}.`
-      : `Restored at ${since} from the backup of ${shortTime(backupMade)}.`;
-  const unread = heldFlows.filter((name) => confirming.every(({ flow }) => flow !== name));
+/** What is still to be done after commits were lost. */
+function lossLines({ lostCommits }: BridgeStatus): string[] {
+  if (lostCommits === null) return [];
+  const { since, flows, unreadIntakes } = lostCommits;
+  const backup = since === null ? '' : ` from the backup of ${shortTime(since)}`;
   return [
-    `${begun} This ends by itself:`,
-    unread.length > 0
-      ? `  to be read again, sending nothing until then: ${unread.join(', ')}`
-      : '  the sources of all flows were read again',
-    ...confirming.map(
-      ({ flow, documents, toConfirm: open, error }) =>
-        `  ${flow} sends nothing: its ERP was asked about ${documents - open} of ${documents} documents${error === null ? '' : ` (${oneLine(error)})`}`,
+    `Note: ${lossText(lostCommits)}${backup}. This ends by itself:`,
+    ...flows.map(({ flow, isSourceRead, documents, toLookUp }) =>
+      isSourceRead
+        ? `  ${flow}: looked up in the ERP before anything of it is written: ${documents - toLookUp} of ${documents} documents`
+        : `  ${flow} sends nothing: its source is read again`,
     ),
     ...(unreadIntakes.length > 0
       ? [`  to read their ERPs again, submitting nothing until then: ${unreadIntakes.join(', ')}`]
       : []),
-    `  to be confirmed by a lookup in the ERP before anything of it is sent: ${toConfirm} documents\n`,
+    '',
   ];
 }
 
@@ -66,7 +60,7 @@ function textOf(status: BridgeStatus): string {
   const { feeds, flows, intakes, backfills, audits, comparisons, changes, deadLetters } = status;
   const whys = whysOf(feeds);
   const parts = [
-    ...restoreText(status),
+    ...lossLines(status),
     'Feeds',
     tableOf(
       ['source', 'feed', 'behind by', 'read up to', 'last read', 'waiting', 'late arrivals', 'state'],

@@ -1,6 +1,6 @@
 /**
  * `restore`: makes a data folder of a backup. The ERPs and the sources are newer than it, so the bridge's tables get a
- * note of that (`note-restore.ts`), before any program can start over the folder.
+ * note of that (`note-lost-commits.ts`), before any program can start over the folder.
  *
  * Everything happens in a folder beside the data folder, which is renamed when it is complete. A process that dies before
  * that leaves `….restoring-…`, which no program uses and which may be deleted, and no data folder; one that dies after it
@@ -9,8 +9,8 @@
 import { randomBytes } from 'node:crypto';
 import { chown, mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
-import { noteRestore } from '#bridge/restore/note-restore.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { createFolderCopy, readSums } from '#platform/copied-files.ts';
 import { openDatabase } from '#platform/database/open-database.ts';
@@ -57,8 +57,8 @@ export async function runRestore(options: BridgeCommandOptions, from: string): P
     options,
     { dataDir, made: facts.made },
     () =>
-      `${dataDir} is as it was at ${facts.made}. Start the programs: nothing is sent before the sources were read again\n` +
-      'and the ERPs were asked what they hold. bridge status says how far that is.',
+      `${dataDir} is as it was at ${facts.made}. Start the programs: nothing is sent before the sources were read again,\n` +
+      'and each document is looked up in its ERP before it is written. bridge status says how far that is.',
   );
   return 0;
 }
@@ -110,7 +110,7 @@ async function noteInDatabase(building: string, { made }: BackupFacts): Promise<
     );
     if (!bridge?.there) return;
     await migrateBridge(open.database);
-    await noteRestore(open.database, { restored: timestampNow(systemClock), backupMade: made });
+    await noteLostCommits(open.database, { lost: timestampNow(systemClock), why: 'restored', since: made });
   } finally {
     await open.close();
   }

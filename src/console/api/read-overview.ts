@@ -55,11 +55,7 @@ export async function statusFor(
     feeds: status.feeds.filter(ofSource),
     flows: status.flows.filter(ofFlow),
     comparisons: status.comparisons.filter(ofFlow),
-    restore: status.restore && {
-      ...status.restore,
-      heldFlows: status.restore.heldFlows.filter((flow) => ofFlow({ flow })),
-      confirming: status.restore.confirming.filter(ofFlow),
-    },
+    lostCommits: status.lostCommits && { ...status.lostCommits, flows: status.lostCommits.flows.filter(ofFlow) },
     intakes: [],
     backfills: status.backfills.filter(ofSource),
     audits: status.audits.filter(ofSource),

@@ -2,7 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readIntakeDeadLetters, replayIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { isThrough, readIntakeStatuses } from '#bridge/intake/intake-status.ts';
 import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
-import { noteRestore } from '#bridge/restore/note-restore.ts';
+import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -677,7 +677,7 @@ async function restoreBackupOf(backupMade: string) {
   for (const table of ['intake_jobs', 'intake_lots', 'intake_members', 'intake_events', 'intake_records'])
     await db.database.query(`delete from bridge.${table}`);
   await db.database.query('update bridge.intakes set checkpoint = null');
-  await noteRestore(db.database, { restored: timestampNow(world.clock), backupMade });
+  await noteLostCommits(db.database, { lost: timestampNow(world.clock), why: 'restored', since: backupMade });
 }
 
 test('after a restore the event that the lost bridge has made of a requisition is found, and no second one is made', async () => {

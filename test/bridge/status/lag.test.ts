@@ -122,7 +122,7 @@ const flow: FlowProgress = {
   retrying: 0,
   cutOff: 0,
   cutOffUntil: null,
-  restored: null,
+  commitsLost: null,
   lastError: null,
   deadLetters: 0,
   oldestWaiting: null,

@@ -106,7 +106,7 @@ describe('the status', () => {
       feeds: [],
       flows: [],
       intakes: [],
-      restore: null,
+      lostCommits: null,
       backfills: [],
       audits: [],
       comparisons: [],

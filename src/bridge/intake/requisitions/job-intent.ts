@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { JobType } from '#contract/job.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { isTimelineNoted } from '../../flows/flow-state.ts';
 import type { IntakeDeps } from '../intake-deps.ts';
 import { openMost, pauseIntakeFor, readIntake, storeBegun } from '../intake-store.ts';
 import { endsOf } from '../send-stage.ts';
@@ -34,6 +35,9 @@ export function jobTypeOf({ kind, make }: { kind: JobKind; make: string }): JobT
 export async function maySendJobs(tx: Sql, { intake, clock }: IntakeDeps): Promise<boolean> {
   const now = timestampNow(clock);
   const state = await readIntake(tx, intake);
+  // What a lost commit says that was made must not be made again.
+  const [noted] = await tx.query<{ noted: boolean }>(`select ${isTimelineNoted} as noted`);
+  if (noted?.noted !== true) return false;
   if (!state?.lastRead || state.pausedKind !== null || (state.nextSend !== null && state.nextSend > now)) return false;
   if ((await readOpenJobs(tx, intake.name)).length >= openMost) return false;
   if (state.begun !== null) return true;

@@ -105,18 +105,18 @@ export async function storeJobUncertain(tx: Sql, id: string, error: string, next
 
 /**
  * SQL for the time since when a bridge that was lost may have made something of the requisitions of the event `e`; null
- * where that cannot be. It can be for those that were first read before a restore was over.
+ * where that cannot be. It can be for those that were first read before a loss of commits was caught up with.
  */
-export const lostSince = `(select min(coalesce(r.backup_made, 'epoch')) from bridge.restores r
-  where exists (select from bridge.intake_members m
+export const lostSince = `(select coalesce(r.since, 'epoch') from bridge.lost_commits r
+  where r.lost is not null and exists (select from bridge.intake_members m
     join bridge.intake_records x on x.intake = m.intake and x.erp_key = m.erp_key
-    where m.event = e.id and m.live and x.first_seen <= coalesce(r.ended, 'infinity')))`;
+    where m.event = e.id and m.live and x.first_seen <= coalesce(r.caught_up, 'infinity')))`;
 
 /** Makes an intent whose POST was not made one to be searched for first: it may be at the source since then. */
 export async function storeJobToSearch(tx: Sql, id: string, since: Timestamp, now: Timestamp): Promise<void> {
   await tx.query(
     `update bridge.intake_jobs set state = 'uncertain', posts = 0, created = $2, next_look = $3,
-       last_error = 'the database was restored from a backup' where id = $1`,
+       last_error = 'the database has lost commits' where id = $1`,
     [id, since, now],
   );
 }

@@ -7,6 +7,7 @@ import type { SecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { logAttempts } from '#bridge/history/log-attempts.ts';
 import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
+import type { NewestAttempt } from '#bridge/lost-commits/watch-loss.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { Connector, Operation, Outcome } from '#connector/connector.ts';
@@ -33,6 +34,8 @@ export interface BatchDeps {
   processIdentity: ProcessIdentity;
   log: Logger;
   outcomes: Counter<'flow' | 'status'>;
+  /** Where the newest attempt of this process is remembered. */
+  newestAttempt?: NewestAttempt | undefined;
   /** Removes the secrets of the connector's settings from what is stored and logged. */
   secrets: Pick<SecretRedactor, 'redact' | 'removeSecrets' | 'holdsSecret'>;
   /** Needed by flows that take `file` documents. */
@@ -129,7 +132,7 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
     const call = { by: processIdentity.own, nowMs: intentMs, limitMs: timeoutMs + abortGraceMs };
     const intended = await lease.transaction(async (tx) => {
       // The flow may have been paused since the claim, or another call may have been rate-limited.
-      if (!(await readSendingFlow(tx, flow, timestampFromMs(intentMs)))) return [];
+      if (!(await readSendingFlow(tx, flow, timestampFromMs(intentMs), deps.newestAttempt?.id()))) return [];
       await commitIntents(tx, flow.name, remaining, call);
       return remaining;
     });
@@ -187,6 +190,8 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
     const { attempts, pauseReason, circuit } = await withRetries(signal, () =>
       lease.transaction((tx) => settleOutcomes(tx, flow, timed, clock.nowMs())),
     );
+    const newest = attempts.at(-1);
+    if (newest) deps.newestAttempt?.note(newest.id, endedMs);
     logAttempts(log, attempts);
     for (const { outcome } of settled) deps.outcomes.inc({ flow: flow.name, status: outcome.status });
     if (pauseReason !== undefined) log.error({ flow: flow.name, state: 'paused' }, `flow paused: ${pauseReason}`);

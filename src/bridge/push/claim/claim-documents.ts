@@ -57,6 +57,8 @@ export interface ClaimOptions {
   /** In the order in which they are written. */
   readonly kinds: readonly DocumentKind[];
   readonly nowMs: number;
+  /** The newest attempt that this process has written; null where it knows of none. */
+  readonly newestAttempt: string | null;
   /** Upper bound of the number of batches. */
   readonly batchesMax: number;
   /** Upper bound of the number of operations in a batch. */
@@ -84,7 +86,7 @@ export async function startClaim(tx: Sql, options: Omit<ClaimOptions, 'examinedM
   const now = timestampFromMs(options.nowMs);
   // In this order: the first one locks the flow.
   const [state, first] = await Promise.all([
-    readSendingFlow(tx, flow, now),
+    readSendingFlow(tx, flow, now, options.newestAttempt),
     readFirstDue(tx, flow.name, kinds, now, inFlight),
   ]);
   return { state, first };

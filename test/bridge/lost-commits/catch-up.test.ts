@@ -1,20 +1,18 @@
 /**
- * The ledger is lost, in whole or since a backup, and the ERP is asked for it: nothing is written before every document
- * was asked about, then only what really differs, and nothing twice, wherever the process dies.
+ * The ledger is lost, in whole or since a backup, and the ERP is asked for it: no document is written before it was looked
+ * up, only what really differs is written, and nothing twice, wherever the process dies.
  */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { flowsToConfirm } from '#bridge/restore/confirm-documents.ts';
-import { followRestore } from '#bridge/restore/follow-restore.ts';
-import { noteRestore } from '#bridge/restore/note-restore.ts';
-import { readOpenRestore } from '#bridge/restore/open-restore.ts';
+import { catchUp } from '#bridge/lost-commits/catch-up.ts';
+import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
+import { readOpenLoss } from '#bridge/lost-commits/open-loss.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { eventRecord, idOf, settingsOf, startProcess, type TestProcess } from '../parts.ts';
 import { createFakeErp, type FakeErp } from '../push/fake-erp.ts';
 import { createPusher, keyOf, type Pusher } from '../push/pusher.ts';
-import { confirm } from './confirm.ts';
 
 const push = async (pusher: Pusher, erp: FakeErp) => (await pusher.worker(erp)).push();
 
@@ -29,13 +27,14 @@ async function loseLedger(pusher: Pusher): Promise<void> {
 /** Notes the restore, and registers the flow as a program does that starts then. */
 async function beginRebuild(pusher: Pusher): Promise<void> {
   const { database } = pusher.db;
-  await noteRestore(database, { restored: timestampNow(pusher.clock), backupMade: null });
+  await noteLostCommits(database, { lost: timestampNow(pusher.clock), why: 'restored', since: null });
   await registerFlows(database, [pusher.flow], timestampNow(pusher.clock));
 }
 
 /** A source without feeds counts as read. */
 const withoutFeeds = { sources: settingsOf().sources.map((source) => ({ ...source, feeds: [] })) };
-const follow = (pusher: Pusher) => followRestore(pusher.db.database, withoutFeeds, timestampNow(pusher.clock));
+const follow = (pusher: Pusher) =>
+  catchUp(pusher.db.database, withoutFeeds, [{ flow: pusher.flow, callLimitMs: 10_000 }], timestampNow(pusher.clock));
 
 type Winners = [supplier: number, cost: string][];
 
@@ -83,17 +82,17 @@ test('whatever was delivered, changed and lost, and wherever it dies, the ERP is
         const writes = erp.operations.length;
         await push(pusher, erp);
         expect(erp.operations).toHaveLength(writes);
-        expect(await follow(pusher)).toEqual(['erp']);
+        expect(await follow(pusher)).toMatchObject({ looking: ['erp'] });
+        const beforePush = held(erp);
         for (const statements of deaths) {
           const process = await startProcess(pusher.db);
-          await confirm(pusher, erp, process, dyingAfter(process, statements)).catch(() => undefined);
-          expect(erp.operations).toHaveLength(writes);
+          const worker = await pusher.worker(erp, { process, database: dyingAfter(process, statements) });
+          await worker.push().catch(() => undefined);
         }
-        await confirm(pusher, erp);
-        expect(erp.operations).toHaveLength(writes);
-        expect(await flowsToConfirm(pusher.db.database, [pusher.flow])).toEqual([]);
-        const beforePush = held(erp);
-        await push(pusher, erp);
+        for (let turn = 0; turn < 3; turn += 1) {
+          await push(pusher, erp);
+          pusher.clock.advance(600_000);
+        }
         erp.throwFaults();
         expect(sorted(held(erp))).toEqual(sorted(wanted(after)));
         const differing = new Set([...beforePush.keys(), ...wanted(after).keys()]);
@@ -104,8 +103,8 @@ test('whatever was delivered, changed and lost, and wherever it dies, the ERP is
             .map(({ document }) => document.key)
             .toSorted(),
         ).toEqual([...differing].toSorted());
-        await follow(pusher);
-        expect(await readOpenRestore(pusher.db.database)).toBeUndefined();
+        expect(await follow(pusher)).toEqual({ looking: [], ended: ['erp'] });
+        expect(await readOpenLoss(pusher.db.database)).toBeUndefined();
         // The ledger is whole again: nothing is due, and each object is known by its reference.
         const rows = await pusher.db.database.query<{ key: string; reference: string }>(
           'select key, reference from bridge.flow_documents where delivered_hash is not null order by key',
@@ -133,7 +132,7 @@ function dyingAfter(process: TestProcess, statements: number): Database {
   return Object.assign(Object.create(process.database) as Database, { query });
 }
 
-test('status says how far it is; an ERP that does not answer is asked again, and one unclear document holds nothing up', async () => {
+test('it is seen how far it is; an ERP that does not answer is asked again, and one unclear document holds nothing up', async () => {
   const pusher = await createPusher(4);
   const erp = createFakeErp({ batchMax: 2 });
   await pusher.award([0, '10'], [1, '20'], [2, '30']);
@@ -141,31 +140,31 @@ test('status says how far it is; an ERP that does not answer is asked again, and
   await loseLedger(pusher);
   await beginRebuild(pusher);
   await follow(pusher);
-  const state = async () => (await readOpenRestore(pusher.db.database))?.confirming;
+  const state = async () => (await readOpenLoss(pusher.db.database))?.flows;
   // Four suppliers were invited: each could hold an award that nobody knows of any more.
-  expect(await state()).toEqual([{ flow: 'erp', documents: 4, toConfirm: 4, error: null }]);
+  expect(await state()).toEqual([{ flow: 'erp', isSourceRead: true, documents: 4, toLookUp: 4 }]);
   erp.onLookup = async () => {
     throw new Error('the ERP is away');
   };
-  await confirm(pusher, erp);
-  expect(await state()).toEqual([{ flow: 'erp', documents: 4, toConfirm: 4, error: 'lookup failed: the ERP is away' }]);
-  erp.onLookup = async (documents, find) =>
-    documents.some(({ key }) => key === keyOf(1))
-      ? [...find().slice(0, 1), { key: keyOf(1), unclear: 'two objects' }]
-      : find();
-  await confirm(pusher, erp);
-  expect(await state()).toEqual([]);
   const writes = erp.operations.length;
   await push(pusher, erp);
+  expect(await follow(pusher)).toEqual({ looking: [], ended: [] });
+  expect(await state()).toEqual([{ flow: 'erp', isSourceRead: true, documents: 4, toLookUp: 4 }]);
+  erp.onLookup = async (_documents, find) =>
+    find().map((found) => (found.key === keyOf(1) ? { key: keyOf(1), unclear: 'two objects' } : found));
+  pusher.clock.advance(600_000);
+  await push(pusher, erp);
+  expect(await follow(pusher)).toEqual({ looking: [], ended: [] });
+  expect(await state()).toMatchObject([{ toLookUp: 1 }]);
   expect(erp.operations).toHaveLength(writes);
   erp.onLookup = async (_documents, find) => find();
   pusher.clock.advance(600_000);
   await push(pusher, erp);
   expect(erp.operations).toHaveLength(writes);
-  await follow(pusher);
-  expect(await readOpenRestore(pusher.db.database)).toBeUndefined();
-  // What was only asked about on suspicion is forgotten.
-  expect(await pusher.row(3)).toBeUndefined();
+  expect(await follow(pusher)).toEqual({ looking: [], ended: ['erp'] });
+  expect(await readOpenLoss(pusher.db.database)).toBeUndefined();
+  // What was only asked about on suspicion is settled.
+  expect(await pusher.row(3)).toMatchObject({ due: null, delivered_hash: null, intent_id: null });
 });
 
 test('many withdrawals after a lost database are not sent before a person agrees', async () => {
@@ -177,7 +176,6 @@ test('many withdrawals after a lost database are not sent before a person agrees
   await pusher.award();
   await beginRebuild(pusher);
   await follow(pusher);
-  await confirm(pusher, erp);
   await push(pusher, erp);
   expect(erp.living()).toHaveLength(4);
   expect(await pusher.flowRow()).toMatchObject({ paused_kind: 'withdrawals' });
@@ -192,12 +190,13 @@ test('a change that comes while the ERP is asked is asked about again before it 
   await beginRebuild(pusher);
   await follow(pusher);
   erp.onLookup = async (_documents, find) => {
+    erp.onLookup = async (_later, found) => found();
     await pusher.award([0, '2']);
     await pusher.store('sourcing-events', eventRecord(idOf(2), []));
     return find();
   };
-  await confirm(pusher, erp);
-  erp.onLookup = async (_documents, find) => find();
+  await push(pusher, erp);
+  pusher.clock.advance(600_000);
   await push(pusher, erp);
   erp.throwFaults();
   expect(sorted(held(erp))).toEqual([[keyOf(0), '2']]);

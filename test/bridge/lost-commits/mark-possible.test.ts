@@ -1,20 +1,18 @@
 /** After a restore: what the lost bridge has delivered since the backup, and what no record names any more. */
 import { beforeEach, expect, test } from 'vitest';
 import { resumeFlow } from '#bridge/flows/control-flows.ts';
-import { followRestore } from '#bridge/restore/follow-restore.ts';
-import { noteRestore } from '#bridge/restore/note-restore.ts';
+import { catchUp } from '#bridge/lost-commits/catch-up.ts';
+import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { eventRecord } from '../parts.ts';
 import { createFakeErp, type FakeErp } from '../push/fake-erp.ts';
 import { createPusher, event, keyOf, type Pusher, supplier } from '../push/pusher.ts';
-import { confirm } from './confirm.ts';
 
 let pusher: Pusher;
 let erp: FakeErp;
 const push = async () => {
   for (let turn = 0; turn < 3; turn += 1) {
-    await confirm(pusher, erp);
     await (await pusher.worker(erp)).push();
     pusher.clock.advance(1_000);
   }
@@ -39,7 +37,7 @@ async function loseAndRestore(settings: Parameters<typeof createPusher>[1] = {})
   for (const table of ['mirror', 'mirror_history', 'record_references', 'flow_documents', 'document_versions'])
     await database.query(`delete from bridge.${table}`);
   const now = timestampNow(pusher.clock);
-  await noteRestore(database, { restored: now, backupMade: null });
+  await noteLostCommits(database, { lost: now, why: 'restored', since: null });
   pusher.clock.advance(60_000);
   erp.calls.length = 0;
 }
@@ -47,8 +45,9 @@ async function loseAndRestore(settings: Parameters<typeof createPusher>[1] = {})
 /** The source was read again. */
 async function letGo() {
   const source = { name: 'main', feeds: [], suppliers: false } as unknown as SourceSettings;
-  const released = await followRestore(pusher.db.database, { sources: [source] }, timestampNow(pusher.clock));
-  expect(released).toEqual(['erp']);
+  const flows = [{ flow: pusher.flow, callLimitMs: 0 }];
+  const { looking } = await catchUp(pusher.db.database, { sources: [source] }, flows, timestampNow(pusher.clock));
+  expect(looking).toEqual(['erp']);
 }
 
 const people = [0, 1, 2, 3, 4].map(supplier);

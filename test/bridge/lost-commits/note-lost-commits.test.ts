@@ -1,8 +1,8 @@
-/** What a restore writes into the tables: for intakes, flows that the backup does not have, and a server. */
+/** What is written into the tables after a loss of commits: for intakes, and by `bridge restored`. */
 import { expect, test } from 'vitest';
+import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
+import { readOpenLoss } from '#bridge/lost-commits/open-loss.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
-import { noteRestore } from '#bridge/restore/note-restore.ts';
-import { readOpenRestore } from '#bridge/restore/open-restore.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createInstallation } from '../../faults/program-process.ts';
@@ -47,7 +47,7 @@ test('an intake counts its lists as unread, and what was uncertain is compared a
       [id, state],
     );
   }
-  await noteRestore(database, { restored, backupMade: before });
+  await noteLostCommits(database, { lost: restored, why: 'restored', since: before });
   expect(await database.query('select last_read, compared_list, next_read from bridge.intakes')).toEqual([
     { last_read: null, compared_list: null, next_read: restored },
   ]);
@@ -89,9 +89,13 @@ test('bridge restored holds every flow, and is refused while a program works on 
       'A program works on the database (bridge-push host 4711): stop it first.',
     );
   });
-  expect(await readOpenRestore(database)).toBeUndefined();
+  expect(await readOpenLoss(database)).toBeUndefined();
   await program.close();
   const noted = installation.start(['bridge', 'restored', '--made', '2026-11-23T09:00:00Z']);
   expect((await noted.end).code).toBe(0);
-  expect(await readOpenRestore(database)).toMatchObject({ heldFlows: ['erp'], toConfirm: 0, backupMade: before });
+  expect(await readOpenLoss(database)).toMatchObject({
+    why: 'restored',
+    since: before,
+    flows: [{ flow: 'erp', isSourceRead: false, toLookUp: 0 }],
+  });
 });

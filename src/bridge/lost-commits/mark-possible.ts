@@ -6,7 +6,7 @@
  *     12:50  the buyer deleted event 7, and its awards are in no feed any more
  *     13:10  restored: event 7 is read for the first time, as deleted; no record says that Acme ever won anything
  *
- * So for each event that was read since the restore, every supplier that takes part in it may have had a document. The
+ * So for each event that was read since then, every supplier that takes part in it may have had a document. The
  * ERP is asked about each; what it holds is withdrawn like any other document, and what it does not hold is forgotten.
  */
 import { feedNames } from '#contract/feed.ts';
@@ -18,7 +18,7 @@ import { markDocuments } from '../due/mark-documents.ts';
 /** So many events are looked at together: memory does not grow with their number. */
 const eventsAtOnce = 200;
 
-/** The caller holds `lockSources`. `since`: when the database was restored. */
+/** The caller holds `lockSources`. `since`: from when on what was lost may have been read again. */
 export async function markPossibleDocuments(
   tx: Sql,
   { flow, source, since }: { flow: string; source: string; since: Timestamp },
