@@ -1,5 +1,5 @@
 /** Why each feed is behind, in words for people. */
-import type { AuditStatus, FeedStatus } from '#bridge/status/status.ts';
+import type { AuditStatus, FeedStatus } from '#bridge/status/part-statuses.ts';
 import { shortTime } from './output.ts';
 
 /**

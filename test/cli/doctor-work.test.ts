@@ -1,7 +1,7 @@
 /** The doctor's findings about feeds and flows: they name the part that is behind. */
 import { expect, test } from 'vitest';
 import { findConditions } from '#bridge/status/conditions.ts';
-import type { FlowStatus } from '#bridge/status/status.ts';
+import type { FlowStatus } from '#bridge/status/part-statuses.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
 import { feedInStep, flowInStep, noStatus } from '../bridge/status/statuses.ts';
 

@@ -125,7 +125,15 @@ export async function readDueMessage(
   );
   const [first] = rows;
   if (!first) return undefined;
-  const alerts = rows.map(({ message: _, tries: __, count: ___, ...told }) => told);
+  const alerts = rows.map(({ id, event, kind, subject, since, summary, action }) => ({
+    id,
+    event,
+    kind,
+    subject,
+    since,
+    summary,
+    action,
+  }));
   return {
     message: { id: first.message, bridge, alerts, more: first.count - rows.length },
     tries: first.tries,

@@ -8,8 +8,8 @@ import { agreementText } from '../agreements.ts';
 import { countText, type IntakeStatus } from '../intake/intake-status.ts';
 import type { RefusalsInARow } from '../receive/refusals.ts';
 import type { ComparisonStatus } from '../reconcile/reconcile-status.ts';
+import type { AuditStatus, FeedStatus, FlowStatus } from './part-statuses.ts';
 import type { SourceChange } from './source-changes.ts';
-import type { AuditStatus, FeedStatus, FlowStatus } from './status.ts';
 
 export const conditionKinds = [
   'feed-behind',

@@ -5,7 +5,8 @@ import type { Sql } from '#platform/database/sql.ts';
 import type { Logger } from '#platform/log.ts';
 import type { BridgeSettings } from '../settings.ts';
 import { lagOfFeed } from './lag.ts';
-import { type FeedStatus, readFeedStatuses } from './status.ts';
+import type { FeedStatus } from './part-statuses.ts';
+import { readFeedStatuses } from './status.ts';
 
 const everyMs = 30_000;
 

@@ -144,7 +144,7 @@ describe('an e-mail', () => {
       { from: 'bridge@example.com', to: base.to, user: 'bridge', secure: true },
     ]);
     for (const { text } of mails) expect(text).toContain(`Message-ID: <${message.id}@bridge.example.com>`);
-    expect(mails[0]?.text).toContain('See them: bridge dead-letters --flow sap');
+    expect(mails[0]?.text).toContain('bridge dead-letters --flow sap');
     expect(mails[0]?.text).toContain('Auto-Submitted: auto-generated');
   });
 

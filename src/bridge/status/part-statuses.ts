@@ -1,0 +1,59 @@
+/** How a feed, a flow and an audit stand, as the status has them. */
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { FeedProgress, FlowProgress, Lag } from './lag.ts';
+
+export interface FeedStatus extends FeedProgress {
+  source: string;
+  feed: string;
+  /** How many records audits found after the feed should have shown them. */
+  lateArrivals: number;
+  audited: Timestamp | null;
+  /** What an operator should know, although the feed is being read. */
+  warning: string | null;
+  /** For how many seconds the watermark has stood still; 0 while it moves. */
+  stillSeconds: number;
+  /** It stands still for longer than the lateness bound allows, and not because a pull fails or waits. */
+  stalled: boolean;
+  /** Since when the order of commits that the feed declares is not believed, and what was seen; null: it is. */
+  orderBroken: Timestamp | null;
+  orderBrokenWhy: string | null;
+  /** Why the read for records without a time broke off, and when it begins again; null while it does not fail. */
+  unfilteredWhy: string | null;
+  unfilteredDue: Timestamp | null;
+  lag: Lag;
+}
+
+export interface FlowStatus extends FlowProgress {
+  flow: string;
+  source: string;
+  /** `operator`, `auth`, `config` or `withdrawals`; null while the flow is not paused. */
+  pausedKind: string | null;
+  pausedAt: Timestamp | null;
+  failuresInRow: number;
+  /** Since when the first dead letter is one, and what the ERP said of the latest. */
+  deadSince: Timestamp | null;
+  deadWhy: string | null;
+  /** How many waiting documents will hardly succeed by themselves: tried many times, or with unreadable answers. */
+  stuck: number;
+  lag: Lag;
+}
+
+/** The last audit of a feed, whether it has ended or not. */
+export interface AuditStatus {
+  /** `audit`: of a window; `full`: of the whole feed. */
+  kind: string;
+  source: string;
+  feed: string;
+  from: Timestamp;
+  to: Timestamp;
+  /** How far it has really read. */
+  position: Timestamp | null;
+  records: number;
+  lateArrivals: number;
+  finished: Timestamp | null;
+  cancelled: Timestamp | null;
+  /** How often in a row it stopped without having come further; it is tried again. */
+  failures: number;
+  nextTry: Timestamp;
+  lastError: string | null;
+}
