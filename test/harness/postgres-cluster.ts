@@ -63,7 +63,7 @@ async function ownFolder(parent?: string): Promise<string> {
   chmodSync(scratch, 0o755);
   const folder = join(scratch, 'cluster');
   await mkdir(folder, { mode: 0o700 });
-  if ('uid' in user) chownSync(folder, user.uid, user.gid);
+  if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
   return folder;
 }
 
@@ -83,7 +83,6 @@ async function serve(folder: string, settings: readonly string[]): Promise<Clust
   const server = spawn(join(binaries, 'postgres'), ['-D', folder], {
     ...user,
     cwd: '/',
-    detached: true,
     stdio: 'ignore',
   });
   closeAtEnd(() => killAll(server));
