@@ -83,7 +83,6 @@ async function serve(folder: string, settings: readonly string[]): Promise<Clust
   const server = spawn(join(binaries, 'postgres'), ['-D', folder], {
     ...user,
     cwd: '/',
-    detached: true,
     stdio: 'ignore',
   });
   closeAtEnd(() => killAll(server));

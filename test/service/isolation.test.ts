@@ -66,7 +66,8 @@ async function createParty(mark: string): Promise<Party> {
 /** All rows of the database, as texts. */
 async function allRows(): Promise<Map<string, string>> {
   const tables = await database.query<{ name: string }>(
-    `select relname as name from pg_class where relnamespace = 'service'::regnamespace and relkind = 'r'`,
+    `select relname as name from pg_class where relnamespace = 'service'::regnamespace and relkind = 'r'
+       and relname <> 'processes'`,
   );
   const rows = new Map<string, string>();
   for (const { name } of tables)

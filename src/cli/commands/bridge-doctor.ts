@@ -16,8 +16,14 @@ import { findQueue } from '../doctor/queue-findings.ts';
 import { checkSource, findNotifications, findQuotas, findRefusals } from '../doctor/source-findings.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { findWork } from '../doctor/work-findings.ts';
+import { findWrites } from '../doctor/write-findings.ts';
 import { readCommandConfiguration } from '../local-settings.ts';
 import { oneLine, print } from '../output.ts';
+
+/** How long a check may take. */
+const checkMs = 5_000;
+/** How long closing may take, and then the output of what was found. */
+const closeMs = 1_000;
 
 export async function runDoctor(options: BridgeCommandOptions): Promise<number> {
   const findings: DoctorFinding[] = [findVersions()];
@@ -45,7 +51,7 @@ export async function runDoctor(options: BridgeCommandOptions): Promise<number> 
     );
     findings.push(...(await findQueue(configuration.redis_url)));
     try {
-      await withBridge(options, (command) => examine(command, findings), { migrate: false });
+      await examineAndClose(options, findings);
     } catch (error) {
       const message = error instanceof AppError ? `${error.publicMessage} (${error.message})` : errorText(error);
       findings.push(fail('installation', message, 'Start the database, or correct DATABASE_URL or the data folder.'));
@@ -56,29 +62,89 @@ export async function runDoctor(options: BridgeCommandOptions): Promise<number> 
   return failed ? 1 : 0;
 }
 
-/** Adds what is found in an installation that is open, for the command and the console. */
+/** Ends also where what was opened cannot be closed, because a statement of it hangs. */
+async function examineAndClose(options: BridgeCommandOptions, findings: DoctorFinding[]): Promise<void> {
+  const { promise: stuck, resolve } = Promise.withResolvers<'stuck'>();
+  const closed = withBridge(
+    options,
+    async (command) => {
+      await examine(command, findings);
+      setTimeout(() => resolve('stuck'), closeMs).unref();
+    },
+    { migrate: false },
+  );
+  // The connection that hangs would keep the process alive.
+  if ((await Promise.race([closed, stuck])) === 'stuck') setTimeout(() => process.exit(1), closeMs).unref();
+}
+
+/**
+ * Adds what is found in an installation that is open, for the command and the console. A check that takes too long is a
+ * finding of its own, and the next one begins.
+ */
 export async function examine(command: BridgeCommand, findings: DoctorFinding[]): Promise<void> {
   const { installation, database, settings, clock } = command;
-  findings.push(await findDisk(installation.dataDir));
-  findings.push(...(await findServer(database, installation.open.kind)));
-  const tables = await findMigrations(database);
-  findings.push(tables, await findCertificate(installation), await findEndpoint(installation));
-  for (const source of settings.sources) findings.push(...(await checkSource(command, source)));
+  const add = async (name: string, check: () => Promise<readonly DoctorFinding[]>) => {
+    const found = await limited(name, check);
+    findings.push(...found);
+    return found;
+  };
+  const isWell = (found: readonly DoctorFinding[]) => found.every(({ level }) => level === 'ok');
+  await add('disk', async () => [await findDisk(installation.dataDir)]);
+  await add('database', () => findServer(database, installation.open.kind));
+  const tables = await add('database: tables', async () => [await findMigrations(database)]);
+  const writes = isWell(tables) && (await add('database: writes', async () => [await findWrites(database)]));
+  await add('certificate', async () => [await findCertificate(installation)]);
+  await add('endpoint', async () => [await findEndpoint(installation)]);
+  const maySend = !writes || isWell(writes);
+  for (const source of settings.sources)
+    if (maySend) await add(`source ${source.name}`, () => checkSource(command, source));
+    else findings.push(notAsked(source));
   // The findings below need the tables of this version.
-  if (tables.level !== 'ok') return;
-  findings.push(await findSealed(database, installation.secrets), await findConsole(database, settings));
+  if (!writes) return;
+  await add('master key', async () => [await findSealed(database, installation.secrets)]);
+  await add('console', async () => [await findConsole(database, settings)]);
   for (const source of settings.sources) {
-    findings.push(await findWebhooks(command, source), await findNotifications(command, source));
-    const refusals = await findRefusals(command, source);
-    if (refusals) findings.push(refusals);
+    if (maySend) await add(`source ${source.name}: webhooks`, async () => [await findWebhooks(command, source)]);
+    await add(`source ${source.name}: notifications`, async () => [await findNotifications(command, source)]);
+    await add(`source ${source.name}: refusals`, async () => {
+      const refusals = await findRefusals(command, source);
+      return refusals ? [refusals] : [];
+    });
   }
-  for (const flow of settings.flows)
-    findings.push(...(await findConnector(command, flow)), await findMapping(command, flow));
-  for (const intake of settings.intakes) findings.push(...(await findIntakeConnector(command, intake)));
-  findings.push(...(await findProcesses(database, settings)));
-  const status = await readStatus(database, { settings, now: timestampNow(clock) });
-  for (const source of settings.sources) findings.push(...findQuotas(status, source));
-  findings.push(...findWork(status));
+  for (const flow of settings.flows) {
+    await add(`flow ${flow.name}`, () => findConnector(command, flow));
+    await add(`flow ${flow.name}: mapping`, async () => [await findMapping(command, flow)]);
+  }
+  for (const intake of settings.intakes) await add(`intake ${intake.name}`, () => findIntakeConnector(command, intake));
+  await add('processes', () => findProcesses(database, settings));
+  await add('status', async () => {
+    const status = await readStatus(database, { settings, now: timestampNow(clock) });
+    return [...settings.sources.flatMap((source) => findQuotas(status, source)), ...findWork(status)];
+  });
+}
+
+/** A call to the source is counted in the database first. */
+function notAsked({ name }: { name: string }): DoctorFinding {
+  return warn(`source ${name}`, 'not asked, as the database takes no writes', 'See the line database: writes.');
+}
+
+/** Returns what the check finds, or that it has not ended. It never rejects. */
+async function limited(
+  name: string,
+  check: () => Promise<readonly DoctorFinding[]>,
+): Promise<readonly DoctorFinding[]> {
+  const { promise: late, resolve } = Promise.withResolvers<readonly DoctorFinding[]>();
+  const text = `no end after ${checkMs / 1_000} s of waiting for the answer to this check`;
+  const todo =
+    'What it asks does not answer: the database, the source or the ERP that the line names. See its own state.';
+  const timer = setTimeout(() => resolve([fail(name, text, todo)]), checkMs);
+  try {
+    return await Promise.race([check(), late]);
+  } catch (error) {
+    return [fail(name, errorText(error), 'The message names the cause.')];
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function namesOf(all: readonly { name: string }[]): string {

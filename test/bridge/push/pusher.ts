@@ -5,6 +5,7 @@ import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
+import type { NewestAttempt } from '#bridge/lost-commits/watch-loss.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import type { LoadFiles } from '#bridge/push/batch/attach-files.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
@@ -69,6 +70,7 @@ export interface Pusher {
       processIdentity?: ProcessIdentity;
       log?: Logger;
       flow?: FlowSettings;
+      newestAttempt?: NewestAttempt;
     },
   ): Promise<PushWorker>;
   row(n: number): Promise<DocumentRow | undefined>;
@@ -134,6 +136,7 @@ export async function createPusher(suppliers = 4, settings: Partial<FlowSettings
         abortGraceMs: 20,
         recheckMs: 5,
         loadFiles: options.loadFiles,
+        newestAttempt: options.newestAttempt,
       });
       return { process, stop, push: () => push(stop.signal) };
     },
