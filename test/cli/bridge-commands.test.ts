@@ -451,15 +451,13 @@ test('run tries each feed once, also a feed whose last pull failed and that a da
     DATABASE_URL: db.url,
   });
   expect([failed.code, JSON.parse(failed.stdout).failedFeeds]).toEqual([1, ['main/awards', 'main/sourcing-events']]);
-  // The reason lies at the source and is shown once.
-  for (const command of ['status', 'lag', 'doctor']) {
-    const { stdout } = await bridge(command);
-    expect([command, stdout.match(/the last pull failed.*could not be connected to/g)]).toEqual([
-      command,
-      [expect.anything()],
-    ]);
-    expect(stdout).toMatch(/sourcing-events .*the last pull failed, the next is at \S+: as awards$/m);
-  }
+  for (const command of ['status', 'lag', 'doctor'])
+    expect((await bridge(command)).stdout).toMatch(/the last pull failed.*could not be connected to/);
+  // The reason lies at the source: the table of feeds shows it once.
+  for (const command of ['status', 'lag'])
+    expect((await bridge(command)).stdout).toMatch(
+      /sourcing-events .*the last pull failed, the next is at \S+: as awards$/m,
+    );
   const { code, value } = await json('run');
   expect([code, value.failedFeeds]).toEqual([0, []]);
 });
@@ -488,7 +486,8 @@ describe('doctor', () => {
   test('examines everything, and says what to do about each warning and failure', async () => {
     const { code, value } = await json('doctor');
     const findings = value.findings as Finding[];
-    const names = findings.map(({ name }) => name);
+    // A feed that is behind is named with its condition.
+    const names = findings.map(({ name }) => name.replace(/^(feed \S+): .*/, '$1'));
     for (const name of [
       'versions',
       'configuration',
@@ -544,7 +543,7 @@ test('a command beside a daemon on the embedded database attaches to it, and lea
   const doctor = await runCommandLine(['bridge', 'doctor', '--json', '--config', config, '--data', data]);
   const findings = JSON.parse(doctor.stdout).findings as { name: string; message: string }[];
   const processes = findings.filter(({ name }) => name === 'processes').map(({ message }) => message);
-  expect(processes).toContainEqual(expect.stringMatching(new RegExp(`^bridge-pull .* ${daemon.pid} `)));
+  expect(processes).toContainEqual(expect.stringMatching(new RegExp(`^bridge-pull .* ${daemon.pid},`)));
   expect(processes).toContain('none has the role push');
   const status = await runCommandLine(['bridge', 'status', '--config', config, '--data', data]);
   expect(status.stdout).toContain('awards');
