@@ -141,7 +141,7 @@ export async function readDueMessage(
 }
 
 /** Notes that the receiver has taken the message, or that it is given up. */
-export async function noteSent(tx: Sql, message: string, now: Timestamp): Promise<void> {
+export async function noteMessageSent(tx: Sql, message: string, now: Timestamp): Promise<void> {
   await tx.query(`delete from bridge.alerts where message = $1 and event = 'ended'`, [message]);
   await tx.query(
     `update bridge.alerts set told = $2, message = null, event = null, due = null, error = null where message = $1`,
@@ -157,7 +157,7 @@ export async function noteFailure(
 ): Promise<boolean> {
   const nowMs = msFromTimestamp(now);
   if (message < firstIdAt(nowMs - triedMs)) {
-    await noteSent(tx, message, now);
+    await noteMessageSent(tx, message, now);
     return true;
   }
   await tx.query(`update bridge.alerts set tries = tries + 1, error = $2, due = $3 where message = $1`, [

@@ -19,7 +19,7 @@ import { type AcquireLease, type Lease, unlessLost } from '../leases/lease.ts';
 import { retrySchedules, retryWaitMs } from '../retry-schedules.ts';
 import { readStatus } from '../status/status.ts';
 import { type AlertChannel, channelsOf } from './alert-settings.ts';
-import { forgetOtherChannels, noteConditions, noteFailure, noteSent, readDueMessage } from './alert-store.ts';
+import { forgetOtherChannels, noteConditions, noteFailure, noteMessageSent, readDueMessage } from './alert-store.ts';
 import { type SendDeps, sendMessage } from './send-message.ts';
 
 const lookEveryMs = 15_000;
@@ -100,7 +100,7 @@ async function sendDue(deps: AlertDeps, lease: Lease, channel: AlertChannel, sig
     else log.warn(facts, `alerts could not be sent, and are tried again: ${error}`);
     return;
   }
-  await lease.transaction((tx) => noteSent(tx, message.id, timestampNow(clock)));
+  await lease.transaction((tx) => noteMessageSent(tx, message.id, timestampNow(clock)));
   log.info(facts, 'alerts sent');
 }
 

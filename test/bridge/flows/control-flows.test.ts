@@ -41,22 +41,22 @@ describe('a pause', () => {
   });
 
   test('that a new flow begins with writes nothing before resume, and does not come back with a later start', async () => {
-    const careful = { ...pusher.flow, name: 'careful', begins_paused: true };
-    const start = () => registerFlows(pusher.db.database, [careful], now());
+    const cautious = { ...pusher.flow, name: 'cautious', begins_paused: true };
+    const start = () => registerFlows(pusher.db.database, [cautious], now());
     await start();
     await pusher.award([1, '10']);
-    const { push: pushCareful } = await pusher.worker(erp, { flow: careful });
-    await pushCareful();
+    const { push: pushCautious } = await pusher.worker(erp, { flow: cautious });
+    await pushCautious();
     expect(erp.calls).toEqual([]);
-    const openFlow = { flow: careful, ...erp, secrets: createSecretRedactor({}) };
+    const openFlow = { flow: cautious, ...erp, secrets: createSecretRedactor({}) };
     const planned = await planFlow(
       { database: pusher.db.database, openFlow, clock: pusher.clock },
       { limit: 10, signal: new AbortController().signal },
     );
     expect(planned).toMatchObject([{ action: 'create', key: keyOf(1) }]);
-    await resumeFlow(pusher.db.database, 'careful', { agreeToWithdrawals: false }, now());
+    await resumeFlow(pusher.db.database, 'cautious', { agreeToWithdrawals: false }, now());
     await start();
-    await pushCareful();
+    await pushCautious();
     expect(erp.calls).toEqual(['write create']);
   });
 

@@ -120,7 +120,7 @@ export function createSourceWatch(options: {
       const news = isLearning ? found.filter(({ kind }) => kind !== 'field' && kind !== 'form') : found;
       if (news.length > 0) {
         await saveChanges(tx, feed, news, now);
-        for (const { kind } of news) counter.inc({ ...feed, kind });
+        for (const { kind } of news) counter.inc({ feed: feed.feed, kind });
       }
       if (back.length > 0) await resolveChanges(tx, feed, back, now);
       // The first sync may have ended since it was remembered, which only SQL knows.
