@@ -106,6 +106,8 @@ test.runIf(isThere)('a full disk is named', { timeout: 120_000 }, async ({ skip 
   await writeFile(join(disk, 'fill-rest'), Buffer.alloc(64 * 1024)).catch(() => undefined);
   expect(fill.status).not.toBe(0);
   // A process that starts now.
-  await expect(startHeartbeat({ database, schema: 'bridge', identity: 'test', log: silentLogger })).rejects.toThrow();
+  await expect(startHeartbeat({ database, schema: 'bridge', identity: 'test', log: silentLogger })).rejects.toThrow(
+    /space|disk|full|53100/i,
+  );
   expect(await doctor(url)).toMatchObject({ 'database: writes': expect.stringContaining('disk is full (53100') });
 });

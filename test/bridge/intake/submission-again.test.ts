@@ -10,7 +10,8 @@ import { startTestService } from '../../harness/test-service.ts';
 const service = await startTestService();
 
 test('the service takes it once under its key; a forgotten key stores the same state again, and changes nothing', async () => {
-  const { key, call } = await service.organisation();
+  const organisation = await service.organisation();
+  const { key } = organisation;
   const client = createSourceClient({
     settings: { baseUrl: service.url, apiKey: key, timeoutMs: 30_000, retries: 0 },
     fetch: testOutgoing().fetch,
@@ -25,13 +26,13 @@ test('the service takes it once under its key; a forgotten key stores the same s
     const posted = await postSubmission(client, [change], 'K1', new AbortController().signal);
     if (posted.is !== 'taken') throw new Error(posted.is);
     await eventually('it is processed', async () => {
-      const { body } = await call('GET', `/api/manage/supplier_changes/${posted.uuid}`);
+      const { body } = await organisation.call('GET', `/api/manage/supplier_changes/${posted.uuid}`);
       return (body as { result: { current_state: string } }).result.current_state === 'PROCESSED';
     });
     return posted.uuid;
   };
   const suppliers = async () => {
-    const { body } = await call('GET', '/api/manage/suppliers');
+    const { body } = await organisation.call('GET', '/api/manage/suppliers');
     return (body as { result: unknown[] }).result;
   };
   const first = await send();
