@@ -75,6 +75,20 @@ test.runIf(process.env['RELEASE_STATE'])(
   120_000,
 );
 
+/** Dropped since; and of the samples one a minute is kept. */
+const notKept = [
+  'alert_messages',
+  'alert_notices',
+  'erased_persons',
+  'erasure_deliveries',
+  'erasures',
+  'intake_attributes',
+  'restores',
+  'samples',
+  'shadow_documents',
+  'supplier_marks',
+];
+
 describe.each(await keptVersions())('the tables of %s', (version) => {
   test('are upgraded: every row stays, what was delivered is not sent again, what was not is, and it goes on', async () => {
     const kept = await readReleaseState(version);
@@ -85,7 +99,8 @@ describe.each(await keptVersions())('the tables of %s', (version) => {
     await migrateBridge(databases.bridge.database);
     for (const schema of schemas) {
       const after = countRows(await readTables(databases[schema].url, schema));
-      expect(after).toMatchObject(countRows(kept[schema]));
+      const before = Object.entries(countRows(kept[schema])).filter(([table]) => !notKept.includes(table));
+      expect(after).toMatchObject(Object.fromEntries(before));
     }
 
     const service = await createInstallation({ databaseUrl: databases.service.url });
