@@ -1,8 +1,8 @@
 /**
  * Leases with fencing tokens: one holder at a time for a piece of work, across processes. Every transaction of a holder
  * checks its fencing token, and that it is the holder. A process that takes the lease over raises the token, so the old
- * holder can write nothing more. A holder that died is recognised by its heartbeats (`liveness.ts`); a holder that hangs loses the lease
- * when it expires.
+ * holder can write nothing more. A holder that died is recognised by its heartbeats (`liveness.ts`); a holder that hangs
+ * loses the lease when it expires.
  */
 import type { Database } from '#platform/database/database.ts';
 import { type PreparedStatement, prepared, type Sql, withoutFlush } from '#platform/database/sql.ts';

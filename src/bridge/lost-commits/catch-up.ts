@@ -12,7 +12,7 @@ import { lockSources } from '../due/source-lock.ts';
 import type { BridgeSettings, FlowSettings } from '../settings.ts';
 import { readFeedStatuses } from '../status/status.ts';
 import { markPossibleDocuments } from './mark-possible.ts';
-import { type OpenLoss, readOpenLoss } from './open-loss.ts';
+import { isToLookUp, type OpenLoss, readOpenLoss } from './open-loss.ts';
 
 /** A flow that this process pushes. */
 export interface CaughtFlow {
@@ -128,8 +128,7 @@ async function endFlags(sql: Sql): Promise<string[]> {
     `update bridge.flows f set commits_lost = null, source_reread = null
      where f.source_reread is not null and not exists (
        select from bridge.flow_documents d where d.flow = f.name and d.kind = any(f.kinds)
-         and d.uncertain_since is not null and d.due is not null and d.dead_since is null
-         and d.waiting_since <= f.source_reread)
+         and ${isToLookUp} and d.waiting_since <= f.source_reread)
      returning f.name`,
   );
   return rows.map(({ name }) => name);

@@ -21,7 +21,8 @@ export interface LookingFlow {
 
 /** Of `bridge.flows f`. */
 const ofFlow = 'bridge.flow_documents d where d.flow = f.name and d.kind = any(f.kinds)';
-const isToLookUp = 'd.uncertain_since is not null and d.due is not null and d.dead_since is null';
+/** Of `bridge.flow_documents d`: it is looked up in the ERP before it is written. */
+export const isToLookUp = 'd.uncertain_since is not null and d.due is not null and d.dead_since is null';
 
 /** Returns the loss that has not been caught up with; undefined when there is none. */
 export async function readOpenLoss(sql: Sql): Promise<OpenLoss | undefined> {

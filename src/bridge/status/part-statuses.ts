@@ -38,9 +38,9 @@ export interface FlowStatus extends FlowProgress {
   lag: Lag;
 }
 
-/** The last audit of a feed, whether it has ended or not. */
-export interface AuditStatus {
-  /** `audit`: of a window; `full`: of the whole feed. */
+/** A read of a feed's past: asked for by an operator, or an audit. */
+export interface RangeReadStatus {
+  /** `range`: asked for by an operator; `audit`: an audit of a window; `full`: an audit of the whole feed. */
   kind: string;
   source: string;
   feed: string;
@@ -49,11 +49,15 @@ export interface AuditStatus {
   /** How far it has really read. */
   position: Timestamp | null;
   records: number;
-  lateArrivals: number;
   finished: Timestamp | null;
   cancelled: Timestamp | null;
+  lastError: string | null;
+}
+
+/** The last audit of a feed, whether it has ended or not. */
+export interface AuditStatus extends RangeReadStatus {
+  lateArrivals: number;
   /** How often in a row it stopped without having come further; it is tried again. */
   failures: number;
   nextTry: Timestamp;
-  lastError: string | null;
 }

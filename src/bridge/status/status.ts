@@ -15,7 +15,7 @@ import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-s
 import type { BridgeSettings } from '../settings.ts';
 import { type Condition, findConditions } from './conditions.ts';
 import { type FlowLoss, isStalled, type Lag, lagOfFeed, lagOfFlow, stillSeconds } from './lag.ts';
-import type { AuditStatus, FeedStatus, FlowStatus } from './part-statuses.ts';
+import type { AuditStatus, FeedStatus, FlowStatus, RangeReadStatus } from './part-statuses.ts';
 import { readSourceChanges, type SourceChange } from './source-changes.ts';
 
 export interface BridgeStatus {
@@ -44,20 +44,9 @@ export interface BridgeStatus {
 }
 
 /** A backfill or audit that has not ended, or ended within the last day. */
-export interface BackfillStatus {
+export interface BackfillStatus extends RangeReadStatus {
   id: number;
-  /** `range`: asked for by an operator; `audit`: an audit of a window; `full`: an audit of the whole feed. */
-  kind: string;
-  source: string;
-  feed: string;
-  from: Timestamp;
-  to: Timestamp;
-  position: Timestamp | null;
-  records: number;
   changed: number;
-  finished: Timestamp | null;
-  cancelled: Timestamp | null;
-  lastError: string | null;
 }
 
 interface DocumentStatus {

@@ -2,9 +2,10 @@
  * Whether the database takes what is written: a read-only one, a full disk, and commits that hang show only then. Nothing
  * is left behind.
  */
-import { randomInt } from 'node:crypto';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
+import { startHeartbeat } from '#platform/heartbeat.ts';
+import { silentLogger } from '#platform/log.ts';
 import { type DoctorFinding, fail, ok } from './finding.ts';
 
 const name = 'database: writes';
@@ -27,10 +28,11 @@ const hangs: readonly [message: string, todo: string] = [
     'synchronous_standby_names.',
 ];
 
-/** Commits a row, and asks for some room, as a row that is changed in place needs none. */
+/** Commits a heartbeat, as each process does, and asks for some room, as a row that is changed in place needs none. */
 export async function findWrites(database: Database): Promise<DoctorFinding> {
   try {
-    await commitRow(database);
+    const heartbeat = await startHeartbeat({ database, schema: 'bridge', identity: '', log: silentLogger });
+    await heartbeat.close();
     await takeRoom(database);
     return ok(name, 'a row was committed');
   } catch (error) {
@@ -45,14 +47,6 @@ export async function findWrites(database: Database): Promise<DoctorFinding> {
       'The message names the cause.',
     );
   }
-}
-
-/** A row as a process commits it (`platform/heartbeat.ts`). One that cannot be deleted counts as dead soon. */
-async function commitRow(database: Database): Promise<void> {
-  const id = -randomInt(1, 2 ** 31 - 1);
-  const limit = { withinMs: 1_500 };
-  await database.execute(`insert into bridge.processes (id, name, identity) values ($1, 'doctor', '')`, [id], limit);
-  await database.execute('delete from bridge.processes where id = $1', [id], limit);
 }
 
 /** Rolled back. A role that may make no temporary table does without. */
