@@ -1,13 +1,17 @@
 import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { submitBidRequest, submittedBid } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
-import { submitBids } from '../domain/bids.ts';
+import { type EnteredBid, submitBids } from '../domain/bids.ts';
 import { announceBids } from '../events/announce-bids.ts';
 import { cellsJson, loadBids } from '../events/event-store.ts';
-import { saveAsEntered } from '../events/save-bids.ts';
+import { saveBids } from '../events/save-bids.ts';
 import { invitationOf, readSubmission } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
+
+/** As many are computed in about a millisecond: for so long other callers wait. */
+const bidsAtOnce = 100;
 
 /**
  * POST bids: one submission of one supplier. Its values are added to the supplier's earlier values. A lot whose cost
@@ -24,20 +28,23 @@ export function submitBid({ clock }: { clock: Clock }) {
     clock,
     run: async ({ event, body, unit, now }) => {
       const { supplierId } = invitationOf(event, body.supplier);
-      const loading = loadBids(unit.tx, event.id, supplierId);
-      // Thrown where it is awaited; until then a rejection must not count as unhandled.
-      loading.catch(() => undefined);
       const sheet = compileBidSheet(event);
       const entries = readSubmission(event, sheet, body);
-      const before = await loading;
-      const entering = submitBids({ event, sheet }, before, entries, randomUUID);
-      const { entered, saved } = await saveAsEntered(unit.tx, event.id, { entering, now });
+      const before = await loadBids(unit.tx, event.id, supplierId);
+      const entered: EnteredBid[] = [];
+      for (const bid of submitBids({ event, sheet }, before, entries, randomUUID)) {
+        entered.push(bid);
+        if (entered.length % bidsAtOnce === 0) await setImmediate();
+      }
       const bids = entered.map(({ bid }) => bid);
       const incomplete = entered.flatMap(({ lot, missing }) => (missing ? [{ lot: lot.name, reason: missing }] : []));
       const complete = bids.length - incomplete.length;
-      // All are sent at once: while the server stores the bids, this process makes the records of the feed.
       await Promise.all([
-        saved,
+        saveBids(unit.tx, event.id, {
+          first: entered.filter(({ isFirst }) => isFirst).map(({ bid }) => bid),
+          changed: entered.filter(({ isFirst }) => !isFirst).map(({ bid }) => bid),
+          now,
+        }),
         announceBids(unit, { domainEvent: 'bid-submitted', event, sheet, bids, entered, now }),
         unit.tx.query(
           `update service.invitations set accepted = true, participated = participated or $3, last_accessed = $4,

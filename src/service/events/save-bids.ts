@@ -1,7 +1,5 @@
-import { setImmediate } from 'node:timers/promises';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import type { EnteredBid } from '../domain/bids.ts';
 import type { Bid } from '../domain/sourcing-event.ts';
 import { cellsJson } from './event-store.ts';
 
@@ -13,47 +11,12 @@ interface Saved {
   readonly now: Timestamp;
 }
 
-/** Stores bids; sends all it has to send at once. The caller holds the event's lock. */
+/** The caller holds the event's lock. */
 export async function saveBids(sql: Sql, eventId: string, { first = [], changed, now }: Saved): Promise<void> {
   await Promise.all([
     first.length > 0 ? addBids(sql, eventId, first, now) : undefined,
     changed.length > 0 ? changeBids(sql, eventId, changed, now) : undefined,
   ]);
-}
-
-/** As many as are computed in about a millisecond: for so long the server, and other callers, wait for the next part. */
-const bidsPerPart = 100;
-
-/**
- * Stores bids while they are computed: first ones are sent in parts, so that the server stores one part while this process
- * computes the next; the others are sent at the end, in one statement. Returns all bids as soon as they are computed;
- * `saved` says when they are stored. The caller holds the event's lock.
- */
-export async function saveAsEntered(
-  sql: Sql,
-  eventId: string,
-  { entering, now }: { entering: Iterable<EnteredBid>; now: Timestamp },
-): Promise<{ entered: EnteredBid[]; saved: Promise<unknown> }> {
-  const entered: EnteredBid[] = [];
-  const saving: Promise<void>[] = [];
-  const save = (bids: Omit<Saved, 'now'>) => {
-    const saved = saveBids(sql, eventId, { ...bids, now });
-    // Thrown where all of them are awaited; until then a rejection must not count as unhandled.
-    saved.catch(() => undefined);
-    saving.push(saved);
-  };
-  const changed: Bid[] = [];
-  let first: Bid[] = [];
-  for (const one of entering) {
-    entered.push(one);
-    (one.isFirst ? first : changed).push(one.bid);
-    if (first.length < bidsPerPart) continue;
-    save({ first, changed: [] });
-    first = [];
-    await setImmediate();
-  }
-  save({ first, changed });
-  return { entered, saved: Promise.all(saving) };
 }
 
 async function addBids(sql: Sql, eventId: string, bids: readonly Bid[], now: Timestamp): Promise<void> {

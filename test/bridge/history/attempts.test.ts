@@ -139,7 +139,8 @@ describe('an attempt', () => {
           work({
             ...tx,
             query: (statement, params) => {
-              if (typeof statement === 'object' && statement.text.includes('bridge.attempts')) settles = true;
+              if (typeof statement === 'object' && statement.text.includes('insert into bridge.attempts'))
+                settles = true;
               return tx.query(statement, params);
             },
           }),
