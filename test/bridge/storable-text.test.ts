@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { storableText } from '#bridge/storable-text.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 
 test('a foreign text can be stored whatever it contains, and is shortened', async () => {

@@ -15,9 +15,9 @@
  */
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { firstIdAt, timeOrderedId } from '#platform/time-ordered-id.ts';
 import { type Condition, passingKinds, type UnsentAlerts } from '../status/conditions.ts';
-import { storableText } from '../storable-text.ts';
 import type { AlertChannel } from './alert-settings.ts';
 
 /** What is gone for less is not over: what comes and goes is one alert. */

@@ -3,10 +3,10 @@
  * have lost its award. Ids are compared as the contract reads them: a UUID in lower case, however the source writes it.
  */
 import { z } from 'zod';
-import { isStorable } from '#bridge/storable-text.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import { type FeedName, feedNames, feeds } from '#contract/feed.ts';
 import { uuid } from '#contract/scalars.ts';
+import { isStorable } from '#platform/database/storable-text.ts';
 
 /**
  * Objects that have no feed of their own: see `mirror/store-resources.ts`. `supplier-master` is an entry of the list of

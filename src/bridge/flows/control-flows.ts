@@ -6,8 +6,8 @@ import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { AppError } from '#platform/errors.ts';
-import { storableText } from '../storable-text.ts';
 
 /**
  * Pauses the flow: calls in flight are finished, and nothing more is sent until `resumeFlow`. Replaces any other pause.

@@ -5,8 +5,8 @@
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import type { FlowSettings } from '../settings.ts';
-import { storableText } from '../storable-text.ts';
 import { fingerprintOf } from './flow-fingerprint.ts';
 
 /**

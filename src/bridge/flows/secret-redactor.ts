@@ -4,10 +4,10 @@
  * HTTP clients do.
  */
 import { secretsIn } from '#connector/settings.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { redactText } from '#platform/log.ts';
 import { createSecretRemover } from '#platform/remove-secrets.ts';
 import { isSecretName, soundsSecret } from '#platform/secret-names.ts';
-import { storableText } from '../storable-text.ts';
 
 /** `admin` may well be a part of an object's name in the ERP, and also somebody's password. */
 const longCharactersMin = 8;

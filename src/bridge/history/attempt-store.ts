@@ -1,7 +1,7 @@
 /** Writes the history of deliveries: attempts and the versions that were sent, a batch with one statement each. */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
-import { storableText } from '../storable-text.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import type { Attempt, DocumentVersion } from './attempt.ts';
 
 const insertAttempts = prepared(

@@ -1,6 +1,7 @@
 /** An attempt: one try of one document, as the history keeps it and the log tells it. */
 import type { RecordVersion } from '#bridge/assemble/made-of.ts';
 import { idOf, readPairKey } from '#bridge/documents/document-keys.ts';
+import type { Subject } from '#bridge/history/subjects.ts';
 import type { Operation } from '#connector/connector.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -26,16 +27,6 @@ export type AttemptOutcome =
   | 'not-yet'
   | 'held'
   | 'waits';
-
-/** What a document is about, in the words that a person knows. Null: unknown, or it is about none. */
-export interface Subject {
-  readonly sourcingEvent: string | null;
-  readonly eventName: string | null;
-  readonly eventReference: string | null;
-  readonly supplier: string | null;
-  readonly supplierName: string | null;
-  readonly supplierExternalId: string | null;
-}
 
 export interface Attempt extends Subject {
   /** Sorts by the time of the attempt. */

@@ -2,8 +2,8 @@
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import type { Subject } from './attempt.ts';
 import { type DocumentFacts, type DocumentState, stateOf } from './document-state.ts';
+import type { Subject } from './subjects.ts';
 
 export interface DocumentPlace {
   readonly flow: string;

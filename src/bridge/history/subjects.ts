@@ -3,9 +3,18 @@
  * document is found before anything was tried with it: while its flow is paused, for example.
  */
 import type { Sql } from '#platform/database/sql.ts';
+import { isStorable } from '#platform/database/storable-text.ts';
 import { idOf } from '../documents/document-keys.ts';
-import { isStorable } from '../storable-text.ts';
-import type { Subject } from './attempt.ts';
+
+/** What a document is about, in the words that a person knows. Null: unknown, or it is about none. */
+export interface Subject {
+  readonly sourcingEvent: string | null;
+  readonly eventName: string | null;
+  readonly eventReference: string | null;
+  readonly supplier: string | null;
+  readonly supplierName: string | null;
+  readonly supplierExternalId: string | null;
+}
 
 export interface NamedSubject {
   readonly kind: 'event' | 'supplier';

@@ -2,8 +2,8 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { AppError } from '#platform/errors.ts';
-import { storableText } from '../storable-text.ts';
 
 /**
  * Pauses the intake: submissions that are open are looked after, the ERP is read, and nothing more is submitted. Throws

@@ -4,7 +4,7 @@
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { storableText } from '../storable-text.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import type { IntakeSettings } from './intake-settings.ts';
 
 /**

@@ -6,9 +6,9 @@ import { z } from 'zod';
 import type { Session } from '#connector/connector.ts';
 import { ConnectorError } from '#connector/errors.ts';
 import { type ReadStream, type RecordOf, recordSchemas } from '#connector/records.ts';
+import { isStorable, storableText } from '#platform/database/storable-text.ts';
 import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
-import { isStorable, storableText } from '../storable-text.ts';
 
 /** A record that cannot be read: the reason, and the ERP's number where it has one. */
 export interface BadRecord {

@@ -6,8 +6,8 @@ import type { ReadStream, RecordOf } from '#connector/records.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { sha256 } from '#platform/sha256.ts';
-import { storableText } from '../storable-text.ts';
 import type { SupplierView } from './compare-supplier.ts';
 import { type BadRecord, erpKeyOf } from './read-erp.ts';
 

@@ -1,7 +1,7 @@
 /** The rows of `bridge.intake_submissions`. One operation a function. */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { storableText } from '../storable-text.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 
 export interface OpenSubmission {
   readonly id: string;

@@ -9,8 +9,8 @@ import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/time
 import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { lockSources } from '../due/source-lock.ts';
+import { readFeedStatuses } from '../mirror/feed-statuses.ts';
 import type { BridgeSettings, FlowSettings } from '../settings.ts';
-import { readFeedStatuses } from '../status/status.ts';
 import { markPossibleDocuments } from './mark-possible.ts';
 import { isToLookUp, type OpenLoss, readOpenLoss } from './open-loss.ts';
 

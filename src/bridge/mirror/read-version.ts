@@ -9,10 +9,10 @@ import { z } from 'zod';
 import { type FeedName, feeds } from '#contract/feed.ts';
 import { timestamp } from '#contract/scalars.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
+import { isStorable } from '#platform/database/storable-text.ts';
 import { parseInput } from '#platform/input.ts';
 import { sha256 } from '#platform/sha256.ts';
 import { plainKey, recordId, supplierOfRecord } from '../documents/document-keys.ts';
-import { isStorable } from '../storable-text.ts';
 
 /** The stamp of a record that has none: older than any other. */
 export const withoutTime: Timestamp = '1970-01-01T00:00:00.000000Z';

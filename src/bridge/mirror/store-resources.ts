@@ -8,12 +8,12 @@ import { z } from 'zod';
 import type { IncludeName } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { inOrder, type Sql } from '#platform/database/sql.ts';
+import { isStorable } from '#platform/database/storable-text.ts';
 import { sha256 } from '#platform/sha256.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
 import { type NamedSubject, noteSubjects, subjectsOfEvent, subjectsOfSupplier } from '../history/subjects.ts';
-import { isStorable } from '../storable-text.ts';
 
 /** The kind of each object that a page can include, by its name; null: the mirror does not store it. */
 export const includedKinds: Readonly<Record<IncludeName, ResourceKind | null>> = {

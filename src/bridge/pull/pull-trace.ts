@@ -5,13 +5,12 @@
  */
 import type { Database } from '#platform/database/database.ts';
 import { telemetryBackend, traced } from '#platform/telemetry.ts';
-import { firstIdAt } from '#platform/time-ordered-id.ts';
+import { savePullTrace } from '../mirror/pull-traces.ts';
 import type { DuePull } from './feed/checkpoint-store.ts';
 import type { Pull } from './pull.ts';
 
 /** More notifications of one pull are not linked. */
 const linksMax = 100;
-const keptDays = 7;
 
 /** Runs the pull; while telemetry is off, it does nothing else. */
 export async function inPullTrace<T>(
@@ -48,22 +47,4 @@ async function readNotificationTraces({
     [feed.source, feed.feed, due.answered, due.lastNotification],
   );
   return rows.map(({ trace }) => trace);
-}
-
-/** Also deletes those of a week ago: ids sort by their time. */
-async function savePullTrace(database: Database, id: string, trace: string, nowMs: number): Promise<void> {
-  await database.query('insert into bridge.pull_traces (pull, trace) values ($1, $2) on conflict do nothing', [
-    id,
-    trace,
-  ]);
-  await database.query('delete from bridge.pull_traces where pull < $1', [firstIdAt(nowMs - keptDays * 86_400_000)]);
-}
-
-/** Returns the places of these pulls in their traces, by the pull's id. */
-export async function readPullTraces(database: Database, pulls: readonly string[]): Promise<Map<string, string>> {
-  const rows = await database.query<{ pull: string; trace: string }>(
-    'select pull, trace from bridge.pull_traces where pull = any($1::uuid[])',
-    [pulls],
-  );
-  return new Map(rows.map(({ pull, trace }) => [pull, trace]));
 }

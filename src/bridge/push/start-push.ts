@@ -14,8 +14,6 @@ import type { AcquireLease } from '../leases/lease.ts';
 import { createProcessIdentity } from '../leases/process-identity.ts';
 import { catchUp } from '../lost-commits/catch-up.ts';
 import type { LossWatch } from '../lost-commits/watch-loss.ts';
-import { pruneReconciliations } from '../reconcile/reconciliation-store.ts';
-import { pruneReports } from '../reconcile/report-store.ts';
 import type { FlowSettings } from '../settings.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
@@ -99,8 +97,6 @@ export async function startPush(
       await prune();
       const kept = timestampFromMs(clock.nowMs() - deps.settings.attempt_days * dayMs);
       await pruneReplays(database, kept);
-      await pruneReconciliations(database, kept);
-      await pruneReports(database);
     },
   };
 }

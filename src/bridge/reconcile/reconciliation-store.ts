@@ -6,8 +6,8 @@ import type { Document, DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { AppError } from '#platform/errors.ts';
-import { storableText } from '../storable-text.ts';
 import { type FindingName, findingNames } from './finding-names.ts';
 
 /** One field that differs, or another finding of a document. */

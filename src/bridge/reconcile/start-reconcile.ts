@@ -2,6 +2,7 @@
  * The comparisons by schedule: a flow with `reconcile.every_hours` is compared as a whole as often as that says. A
  * comparison that a process could not finish goes on with the next sweep, in any process.
  */
+import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
@@ -10,7 +11,10 @@ import { createSourceClients } from '../source-clients.ts';
 import { sourceOfFlow } from './reconcile-feeds.ts';
 import { reconcileFlow } from './reconcile-flow.ts';
 import { bySchedule, flowsToCompare } from './reconcile-status.ts';
-import { beginReconciliation, noteReconciliationFailure } from './reconciliation-store.ts';
+import { beginReconciliation, noteReconciliationFailure, pruneReconciliations } from './reconciliation-store.ts';
+import { pruneReports } from './report-store.ts';
+
+const dayMs = 24 * 60 * 60 * 1000;
 
 /** Starts the worker; it ends with `deps.signals`. */
 export function startReconcile(deps: BridgeDeps): WorkingPart {
@@ -39,5 +43,9 @@ export function startReconcile(deps: BridgeDeps): WorkingPart {
   });
   return {
     lanes: [{ lane: lanes.reconcile, due: async () => flowsToCompare(database, settings.flows, timestampNow(clock)) }],
+    housekeeping: async () => {
+      await pruneReconciliations(database, timestampFromMs(clock.nowMs() - settings.attempt_days * dayMs));
+      await pruneReports(database);
+    },
   };
 }

@@ -6,9 +6,10 @@ import { X509Certificate } from 'node:crypto';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { agreementText } from '../agreements.ts';
 import { countText, type IntakeStatus } from '../intake/intake-status.ts';
+import type { FeedStatus } from '../mirror/feed-statuses.ts';
 import type { RefusalsInARow } from '../receive/refusals.ts';
 import type { ComparisonStatus } from '../reconcile/reconcile-status.ts';
-import type { AuditStatus, FeedStatus, FlowStatus } from './part-statuses.ts';
+import type { AuditStatus, FlowStatus } from './part-statuses.ts';
 import type { SourceChange } from './source-changes.ts';
 
 export const conditionKinds = [

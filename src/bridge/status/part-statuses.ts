@@ -1,27 +1,7 @@
-/** How a feed, a flow and an audit stand, as the status has them. */
+/** How a flow and an audit stand, as the status has them. */
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { FeedProgress, FlowProgress, Lag } from './lag.ts';
-
-export interface FeedStatus extends FeedProgress {
-  source: string;
-  feed: string;
-  /** How many records audits found after the feed should have shown them. */
-  lateArrivals: number;
-  audited: Timestamp | null;
-  /** What an operator should know, although the feed is being read. */
-  warning: string | null;
-  /** For how many seconds the watermark has stood still; 0 while it moves. */
-  stillSeconds: number;
-  /** It stands still for longer than the lateness bound allows, and not because a pull fails or waits. */
-  stalled: boolean;
-  /** Since when the order of commits that the feed declares is not believed, and what was seen; null: it is. */
-  orderBroken: Timestamp | null;
-  orderBrokenWhy: string | null;
-  /** Why the read for records without a time broke off, and when it begins again; null while it does not fail. */
-  unfilteredWhy: string | null;
-  unfilteredDue: Timestamp | null;
-  lag: Lag;
-}
+import type { Lag } from '../mirror/feed-lag.ts';
+import type { FlowProgress } from './flow-lag.ts';
 
 export interface FlowStatus extends FlowProgress {
   flow: string;

@@ -16,8 +16,8 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { firstIdAt } from '#platform/time-ordered-id.ts';
 import { type AcquireLease, unlessLost } from '../leases/lease.ts';
+import { furthestBehind } from '../mirror/feed-lag.ts';
 import type { BridgeSettings } from '../settings.ts';
-import { furthestBehind } from './lag.ts';
 import { type BridgeStatus, readProgress } from './status.ts';
 
 const minuteMs = 60_000;

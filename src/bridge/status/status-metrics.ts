@@ -9,9 +9,9 @@ import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { Gauge, type Registry } from '#platform/metrics.ts';
+import { furthestBehind } from '../mirror/feed-lag.ts';
 import type { BridgeSettings } from '../settings.ts';
 import { conditionKinds } from './conditions.ts';
-import { furthestBehind } from './lag.ts';
 import { type BridgeStatus, readStatus } from './status.ts';
 
 type ReadStatus = () => Promise<BridgeStatus>;

@@ -9,13 +9,14 @@ import { alertSettings } from '../alerts/alert-settings.ts';
 import { readUnsent } from '../alerts/alert-store.ts';
 import { type IntakeStatus, readIntakeStatuses } from '../intake/intake-status.ts';
 import { type LookingFlow, type OpenLoss, readOpenLoss } from '../lost-commits/open-loss.ts';
+import { type FeedStatus, readFeedStatuses } from '../mirror/feed-statuses.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import { readRefusalsInARow } from '../receive/refusals.ts';
 import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-status.ts';
 import type { BridgeSettings } from '../settings.ts';
 import { type Condition, findConditions } from './conditions.ts';
-import { type FlowLoss, isStalled, type Lag, lagOfFeed, lagOfFlow, stillSeconds } from './lag.ts';
-import type { AuditStatus, FeedStatus, FlowStatus, RangeReadStatus } from './part-statuses.ts';
+import { type FlowLoss, lagOfFlow } from './flow-lag.ts';
+import type { AuditStatus, FlowStatus, RangeReadStatus } from './part-statuses.ts';
 import { readSourceChanges, type SourceChange } from './source-changes.ts';
 
 export interface BridgeStatus {
@@ -157,75 +158,6 @@ async function readShownComparisons(sql: Sql, settings: ShownSettings, now: Time
   return all.filter(({ everyHours, ended, open }) => everyHours > 0 || ended !== null || open !== null);
 }
 
-/** Reads how far the configured feeds have been read. Rejects when the database is not available. */
-export async function readFeedStatuses(
-  sql: Sql,
-  { sources }: Pick<BridgeSettings, 'sources'>,
-  now: Timestamp,
-): Promise<FeedStatus[]> {
-  const rows = await sql.query<
-    Omit<FeedStatus, 'lag' | 'pollSeconds' | 'latenessSeconds' | 'stillSeconds' | 'stalled'> & {
-      raisedSeconds: number | null;
-    }
-  >(
-    `select source, feed, watermark, last_pull as "lastPull", next_pull as "nextPull", failures,
-       last_error as "lastError", coalesce(commit_ordered, false) as ordered, warning,
-       stalled_since as "stalledSince", stalled_why as "stalledWhy", order_broken as "orderBroken",
-       order_broken_why as "orderBrokenWhy", unfiltered_why as "unfilteredWhy", unfiltered_due as "unfilteredDue",
-       late_arrivals as "lateArrivals", audited, lateness_ms::float8 / 1000 as "raisedSeconds",
-       (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed
-        order by modified desc limit 1) as newest,
-       -- A record that is stamped in the future counts from its own time on.
-       (select greatest(seen, modified) from bridge.mirror m
-        where m.source = c.source and m.feed = c.feed and m.modified > coalesce(c.watermark, 'epoch')
-        order by modified limit 1) as "unprovedSince",
-       (select count(*)::int from bridge.inbox i
-        where i.source = c.source and i.feed = c.feed and i.id > c.answered) as waiting,
-       (select count(*)::int from bridge.suspect_versions d where d.source = c.source and d.feed = c.feed) as suspects
-     from bridge.checkpoints c order by source, feed`,
-  );
-  const byFeed = new Map(rows.map((row) => [`${row.source} ${row.feed}`, row]));
-  const shown = sources.flatMap((source) =>
-    source.feeds.map((feed): FeedStatus => {
-      const row = byFeed.get(`${source.name} ${feed}`);
-      const { raisedSeconds, ...progress } = row ?? { ...neverRead, source: source.name, feed, nextPull: now };
-      const state = {
-        ...progress,
-        pollSeconds: source.poll_seconds,
-        latenessSeconds: Math.max(raisedSeconds ?? 0, source.lateness_seconds),
-      };
-      const still = {
-        stillSeconds: stillSeconds(state, now),
-        stalled: state.lastError === null && isStalled(state, now),
-      };
-      return { ...state, ...still, lag: row ? lagOfFeed(state, now) : notStarted('pull') };
-    }),
-  );
-  return shown.toSorted((a, b) => (`${a.source} ${a.feed}` < `${b.source} ${b.feed}` ? -1 : 1));
-}
-
-const neverRead = {
-  raisedSeconds: null,
-  watermark: null,
-  lastPull: null,
-  newest: null,
-  ordered: false,
-  waiting: 0,
-  failures: 0,
-  lastError: null,
-  suspects: 0,
-  lateArrivals: 0,
-  audited: null,
-  warning: null,
-  stalledSince: null,
-  stalledWhy: null,
-  unprovedSince: null,
-  orderBroken: null,
-  orderBrokenWhy: null,
-  unfilteredWhy: null,
-  unfilteredDue: null,
-};
-
 const neverPushed = {
   pausedReason: null,
   commitsLost: null,
@@ -246,10 +178,6 @@ const neverPushed = {
 };
 
 /** The lag before any process has worked on a feed or flow: unknown, and not in step. */
-function notStarted(role: 'pull' | 'push'): Lag {
-  return { seconds: null, inStep: false, why: `no process with the role ${role} has begun with it yet` };
-}
-
 async function readFlows(
   sql: Sql,
   { sources, flows: configured = [] }: ShownSettings,
@@ -293,7 +221,7 @@ async function readFlows(
     flow: name,
     source,
     ...neverPushed,
-    lag: notStarted('push'),
+    lag: { seconds: null, inStep: false, why: 'no process with the role push has begun with it yet' },
   }));
   return [...flows, ...unknown];
 }

@@ -3,10 +3,10 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { Logger } from '#platform/log.ts';
+import { lagOfFeed } from '../mirror/feed-lag.ts';
+import type { FeedStatus } from '../mirror/feed-statuses.ts';
+import { readFeedStatuses } from '../mirror/feed-statuses.ts';
 import type { BridgeSettings } from '../settings.ts';
-import { lagOfFeed } from './lag.ts';
-import type { FeedStatus } from './part-statuses.ts';
-import { readFeedStatuses } from './status.ts';
 
 const everyMs = 30_000;
 

@@ -1,7 +1,7 @@
 /** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs an operator. */
 import { createObjectUrls } from '#bridge/flows/object-urls.ts';
 import { readProcesses } from '#bridge/leases/liveness.ts';
-import { lossText } from '#bridge/status/lag.ts';
+import { lossText } from '#bridge/status/flow-lag.ts';
 import { type BridgeStatus, readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { commandLine } from '#platform/own-package.ts';

@@ -1,9 +1,10 @@
 /** What counts as a condition, and what it says. */
 import { describe, expect, test } from 'vitest';
 import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
+import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
 import type { ComparisonStatus } from '#bridge/reconcile/reconcile-status.ts';
 import { findConditions, type Observed } from '#bridge/status/conditions.ts';
-import type { FeedStatus, FlowStatus } from '#bridge/status/part-statuses.ts';
+import type { FlowStatus } from '#bridge/status/part-statuses.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
 import { feedInStep, flowInStep, intakeInStep } from './statuses.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type FeedProgress, type FlowProgress, type Lag, lagOfFeed, lagOfFlow } from '#bridge/status/lag.ts';
+import { type FeedProgress, type Lag, lagOfFeed } from '#bridge/mirror/feed-lag.ts';
+import { type FlowProgress, lagOfFlow } from '#bridge/status/flow-lag.ts';
 
 const now = '2030-01-01T12:00:00.000000Z';
 

@@ -1,6 +1,7 @@
 /** The statuses with which tests of its display start: an empty one, and a feed and a flow in step. */
 import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
-import type { FeedStatus, FlowStatus } from '#bridge/status/part-statuses.ts';
+import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
+import type { FlowStatus } from '#bridge/status/part-statuses.ts';
 import type { BridgeStatus } from '#bridge/status/status.ts';
 
 export const noStatus: BridgeStatus = {

@@ -1,10 +1,10 @@
 /** The rows of `bridge.intake_acknowledgements`, and what they are to say. One operation a function. */
 import { randomUUID } from 'node:crypto';
 import { bodyJson } from '#bridge/mirror/body-json.ts';
-import { storableText } from '#bridge/storable-text.ts';
 import type { AcknowledgedStatus } from '#connector/acknowledgements.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 
 /** What the ERP is to be told of a requisition. `entity` and so on: of what was made of it. */
 export interface News {

@@ -1,8 +1,8 @@
 /** The rows of `bridge.intake_events`, their requisitions and their lots. One operation a function. */
 import { randomUUID } from 'node:crypto';
-import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import type { LotOrigin } from './event-payload.ts';
 
 export type EventState = 'gathering' | 'making' | 'made' | 'held' | 'failed';

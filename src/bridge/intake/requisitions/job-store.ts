@@ -1,8 +1,8 @@
 /** The rows of `bridge.intake_jobs`, and the requisitions that are in an open one. One operation a function. */
 
-import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import type { LotOrigin } from './event-payload.ts';
 
 export type JobKind = 'create' | 'update' | 'attach';

@@ -1,9 +1,9 @@
 /** Writes down what became of a job, requisition by requisition, in the transaction of its caller. */
 
-import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import type { IntakeDeps } from '../intake-deps.ts';
 import { withdrawnHash } from './compare-requisitions.ts';
 import {

@@ -3,10 +3,10 @@
  * it is published, only a person is told: bids may have been made.
  */
 
-import { storableText } from '#bridge/storable-text.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { IntakeDeps, IntakeWork } from '../intake-deps.ts';
 import { holdSending } from '../intake-store.ts';

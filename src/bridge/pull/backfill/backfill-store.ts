@@ -3,9 +3,9 @@
  * Several backfills of a feed may be open at once; one worker reads them in turns.
  */
 
-import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { AppError } from '#platform/errors.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
 

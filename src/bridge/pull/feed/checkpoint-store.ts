@@ -19,9 +19,9 @@
  * source's clock, or ours, is wrong by a day.
  */
 
-import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { prepared, type Sql, withoutFlush } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { AppError } from '#platform/errors.ts';
 import type { SourceProfile } from './source-profile.ts';
 

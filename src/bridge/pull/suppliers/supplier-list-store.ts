@@ -1,8 +1,8 @@
 /** The rows of `bridge.supplier_lists`: when each source's supplier list is pulled. One operation a function. */
 
-import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 
 /** Makes the source's row if there is none, due now; makes an existing one due at `latest` if it would be due later. */
 export async function openSupplierList(

@@ -7,10 +7,10 @@
  * nothing is read or written. Of a large page only some records are looked at.
  */
 import type { NeededField } from '#bridge/documents/needed-fields.ts';
-import { storableText } from '#bridge/storable-text.ts';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import type { Counter } from '#platform/metrics.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
 import { type AnswerTraits, noticeAnswer, type WatchedAnswer } from './answer-traits.ts';

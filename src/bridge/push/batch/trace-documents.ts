@@ -3,7 +3,7 @@
  * the call itself. The call of a single document is part of its span; a call for many has a trace of its own that links
  * to each of them.
  */
-import { readPullTraces } from '#bridge/pull/pull-trace.ts';
+import { readPullTraces } from '#bridge/mirror/pull-traces.ts';
 import type { Database } from '#platform/database/database.ts';
 import { type Span, startSpan, telemetryBackend, traced } from '#platform/telemetry.ts';
 import type { Claimed } from '../claim/claim-documents.ts';

@@ -6,7 +6,6 @@
  */
 import { z } from 'zod';
 import type { SecretRedactor } from '#bridge/flows/secret-redactor.ts';
-import { storableText } from '#bridge/storable-text.ts';
 import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Found, Operation, Outcome, PlannedOperation, Session, Unclear } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
@@ -20,6 +19,7 @@ import {
   readBackLimits,
   type TakenDocument,
 } from '#connector/read-back.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
 import { createDeadline } from './deadline.ts';

@@ -3,10 +3,10 @@
  * `markUncertain` runs in a transaction of the flow's lease, so that a process that has lost the lease writes nothing.
  */
 
-import { storableText } from '#bridge/storable-text.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 
 /** Stands for the hash of a content that the ERP cannot tell; equal to no document's hash. */
 export const unknownContent = 'unknown';

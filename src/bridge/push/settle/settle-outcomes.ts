@@ -14,10 +14,10 @@ import {
 import { writeAttempts, writeVersions } from '#bridge/history/attempt-store.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
-import { storableText } from '#bridge/storable-text.ts';
 import type { Operation, Outcome, OutcomeError } from '#connector/connector.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { storableText } from '#platform/database/storable-text.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import { type CallEnd, markDelivered, postpone } from '../claim/flow-document-store.ts';
 
