@@ -86,6 +86,8 @@ const notKept = [
   'restores',
   'samples',
   'shadow_documents',
+  'source_changes',
+  'source_forms',
   'supplier_marks',
 ];
 

@@ -16,7 +16,6 @@ import type { BridgeSettings } from '../settings.ts';
 import { type Condition, findConditions } from './conditions.ts';
 import { type FlowLoss, isStalled, type Lag, lagOfFeed, lagOfFlow, stillSeconds } from './lag.ts';
 import type { AuditStatus, FeedStatus, FlowStatus, RangeReadStatus } from './part-statuses.ts';
-import { readSourceChanges, type SourceChange } from './source-changes.ts';
 
 export interface BridgeStatus {
   feeds: FeedStatus[];
@@ -29,8 +28,6 @@ export interface BridgeStatus {
   audits: AuditStatus[];
   /** How the comparisons of what was delivered with what the ERPs hold stand; only of flows that were ever compared. */
   comparisons: ComparisonStatus[];
-  /** What has changed at the sources lately, and fields that are gone. */
-  changes: SourceChange[];
   /** What needs a person now. */
   conditions: Condition[];
   /** What is left of the quotas that were used lately. */
@@ -111,7 +108,6 @@ export async function readStatus(
     intakes: await readIntakeStatuses(sql, settings, quotas, now),
     audits: await readAudits(sql, feeds),
     comparisons: await readShownComparisons(sql, settings, now),
-    changes: await readSourceChanges(sql, settings, now),
   };
   const shown = new Set(settings.sources.map(({ name }) => name));
   const refusals = (await readRefusalsInARow(sql, now)).filter(({ source }) => shown.has(source));

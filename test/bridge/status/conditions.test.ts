@@ -28,7 +28,6 @@ function of(found: Given, { at = now, behindMinutes = 30 } = {}) {
     intakes: [{ ...intakeInStep, ...intake }],
     audits: [],
     comparisons: [],
-    changes: [],
     refusals: [],
     unsent: [],
     certificatePem: testCertificates().certPem,
@@ -181,21 +180,6 @@ describe('a feed', () => {
   test('whose records without a time cannot be read', () => {
     expect(of({ feed: { unfilteredWhy: 'the cursor has expired' } })).toMatchObject([
       { kind: 'feed-unfiltered', summary: expect.stringContaining('the cursor has expired') },
-    ]);
-  });
-
-  test('that lacks fields that a flow needs: one condition for all of them', () => {
-    const change = { source: 'main', feed: 'awards', kind: 'gone', detail: 'is gone', noticed: now };
-    const changes = [
-      { ...change, subject: 'lot_name', isMissed: true },
-      { ...change, subject: 'awards[].cost', isMissed: true },
-      { ...change, subject: 'unused', isMissed: false },
-    ];
-    expect(of({ changes })).toMatchObject([
-      {
-        kind: 'field-gone',
-        summary: 'Records of main/awards no longer have what a flow needs: awards[].cost, lot_name',
-      },
     ]);
   });
 });

@@ -110,7 +110,6 @@ describe('the status', () => {
       backfills: [],
       audits: [],
       comparisons: [],
-      changes: [],
       conditions: [],
       quotas: [],
       delivered: [],

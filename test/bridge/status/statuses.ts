@@ -11,7 +11,6 @@ export const noStatus: BridgeStatus = {
   backfills: [],
   audits: [],
   comparisons: [],
-  changes: [],
   conditions: [],
   quotas: [],
   delivered: [],
