@@ -5,9 +5,9 @@
 import { X509Certificate } from 'node:crypto';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { agreementText } from '../agreements.ts';
-import { countText, type IntakeStatus } from '../intake/intake-status.ts';
 import type { RefusalsInARow } from '../receive/refusals.ts';
 import type { ComparisonStatus } from '../reconcile/reconcile-status.ts';
+import { countText, type IntakeStatus } from './intake-status.ts';
 import type { AuditStatus, FeedStatus, FlowStatus } from './part-statuses.ts';
 
 export const conditionKinds = [

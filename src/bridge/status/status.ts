@@ -7,13 +7,13 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { alertSettings } from '../alerts/alert-settings.ts';
 import { readUnsent } from '../alerts/alert-store.ts';
-import { type IntakeStatus, readIntakeStatuses } from '../intake/intake-status.ts';
 import { type LookingFlow, type OpenLoss, readOpenLoss } from '../lost-commits/open-loss.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import { readRefusalsInARow } from '../receive/refusals.ts';
 import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-status.ts';
 import type { BridgeSettings } from '../settings.ts';
 import { type Condition, findConditions } from './conditions.ts';
+import { type IntakeStatus, readIntakeStatuses } from './intake-status.ts';
 import { type FlowLoss, isStalled, type Lag, lagOfFeed, lagOfFlow, stillSeconds } from './lag.ts';
 import type { AuditStatus, FeedStatus, FlowStatus, RangeReadStatus } from './part-statuses.ts';
 

@@ -1,8 +1,8 @@
 /** What counts as a condition, and what it says. */
 import { describe, expect, test } from 'vitest';
-import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
 import type { ComparisonStatus } from '#bridge/reconcile/reconcile-status.ts';
 import { findConditions, type Observed } from '#bridge/status/conditions.ts';
+import type { IntakeStatus } from '#bridge/status/intake-status.ts';
 import type { FeedStatus, FlowStatus } from '#bridge/status/part-statuses.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';

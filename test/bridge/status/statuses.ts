@@ -1,5 +1,5 @@
 /** The statuses with which tests of its display start: an empty one, and a feed and a flow in step. */
-import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
+import type { IntakeStatus } from '#bridge/status/intake-status.ts';
 import type { FeedStatus, FlowStatus } from '#bridge/status/part-statuses.ts';
 import type { BridgeStatus } from '#bridge/status/status.ts';
 

@@ -3,13 +3,13 @@
 import type { ReadStream } from '#connector/records.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import type { IntakeSettings } from '../intake/intake-settings.ts';
+import type { IntakePause } from '../intake/intake-store.ts';
 import type { QuotaLeft } from '../quota/quotas-left.ts';
 import { sourceLimit } from '../quota/source-limit.ts';
 import type { BridgeSettings } from '../settings.ts';
-import type { Lag } from '../status/lag.ts';
 import { backlogEndMs } from './backlog-end.ts';
-import type { IntakeSettings } from './intake-settings.ts';
-import type { IntakePause } from './intake-store.ts';
+import type { Lag } from './lag.ts';
 
 interface IntakeRow {
   readonly intake: string;
