@@ -83,6 +83,8 @@ const notKept = [
   'erasure_deliveries',
   'erasures',
   'intake_attributes',
+  'intake_jobs',
+  'intake_versions',
   'restores',
   'samples',
   'shadow_documents',

@@ -142,7 +142,7 @@ async function differences(world: RequisitionWorld): Promise<string[]> {
   const perhapsTakenOut = new Set(
     (
       await db.database.query<{ key: string }>(
-        `select m.erp_key as key from bridge.intake_members m join bridge.intake_jobs j on j.event = m.event
+        `select m.erp_key as key from bridge.intake_members m join bridge.intake_submissions j on j.event = m.event
          where m.live and m.told_hash is not null and j.kind = 'update' and j.state = 'held'`,
       )
     ).map(({ key }) => key),

@@ -674,7 +674,7 @@ test('an intake that is paused, or is set to tell nothing, tells the ERP nothing
 
 /** A backup that knows no requisition is restored: all that the intake has stored since is gone. */
 async function restoreBackupOf(backupMade: string) {
-  for (const table of ['intake_jobs', 'intake_lots', 'intake_members', 'intake_events', 'intake_records'])
+  for (const table of ['intake_submissions', 'intake_lots', 'intake_members', 'intake_events', 'intake_records'])
     await db.database.query(`delete from bridge.${table}`);
   await db.database.query('update bridge.intakes set checkpoint = null');
   await noteLostCommits(db.database, { lost: timestampNow(world.clock), why: 'restored', since: backupMade });

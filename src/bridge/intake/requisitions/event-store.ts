@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { isOpen } from '../submission-store.ts';
 import type { LotOrigin } from './event-payload.ts';
 
 export type EventState = 'gathering' | 'making' | 'made' | 'held' | 'failed';
@@ -122,8 +123,8 @@ export interface IntakeEvent {
 }
 
 const columns = `e.id, e.make, e.group_key as "groupKey", e.state, e.entity, e.name, e.reference_id as reference`;
-const hasNoJob = `not exists (select from bridge.intake_jobs j
-  where j.event = e.id and j.state in ('intent', 'sent', 'uncertain'))`;
+/** SQL: no job for the event `e` is open. */
+export const hasNoJob = `not exists (select from bridge.intake_submissions s where s.event = e.id and ${isOpen})`;
 
 /** Returns the next event that is to be made. */
 export async function readReadyEvent(tx: Sql, intake: string, now: Timestamp): Promise<IntakeEvent | undefined> {

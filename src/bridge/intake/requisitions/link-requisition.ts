@@ -48,7 +48,7 @@ export async function linkRequisition(
       await tx.query(
         `insert into bridge.intake_lots (event, lot, erp_key, line)
          select j.event, l ->> 'lot', l ->> 'erpKey', l ->> 'line'
-         from (select event, made_of from bridge.intake_jobs
+         from (select event, made_of from bridge.intake_submissions
                where event = $1 and kind = 'create' order by created desc limit 1) j,
            json_array_elements(j.made_of::json -> 'lots') l
          on conflict do nothing`,

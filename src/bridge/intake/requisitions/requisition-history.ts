@@ -23,9 +23,9 @@ export async function readRequisitionHistory(
     uuid: string | null;
     error: string | null;
   }>(
-    `select j.kind, j.state, j.made_of as "madeOf", j.created, j.ended, j.uuid, j.last_error as error
-     from bridge.intake_members m join bridge.intake_jobs j on j.event = m.event
-     where m.intake = $1 and m.erp_key = $2 order by j.created desc limit $3`,
+    `select s.kind, s.state, s.made_of as "madeOf", s.created, s.ended, s.uuid, s.last_error as error
+     from bridge.intake_members m join bridge.intake_submissions s on s.event = m.event
+     where m.intake = $1 and m.erp_key = $2 order by s.created desc limit $3`,
     [intake, erpKey, limit],
   );
   for (const { kind, state, madeOf, created, ended, uuid, error } of jobs) {
