@@ -84,6 +84,7 @@ const notKept = [
   'erasures',
   'intake_attributes',
   'intake_jobs',
+  'intake_lots',
   'intake_versions',
   'restores',
   'samples',

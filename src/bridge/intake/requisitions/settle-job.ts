@@ -12,6 +12,7 @@ import {
   type IntakeEvent,
   insertIntakeEvent,
   readIntakeEvent,
+  readLots,
   storeLots,
   storeNeedHashes,
   storeTold,
@@ -215,10 +216,7 @@ export async function holdJob(tx: Sql, { intake, clock }: Deps, job: string, why
 
 /** Whichever lots the event has: one that would be of another line is of none, so that no order names a wrong one. */
 async function keepCertainLots(tx: Sql, event: string, lots: MadeOf['lots']): Promise<void> {
-  const held = await tx.query<MadeOf['lots'][number]>(
-    'select lot, erp_key as "erpKey", line from bridge.intake_lots where event = $1',
-    [event],
-  );
+  const held = await readLots(tx, event);
   const places = Map.groupBy([...held, ...lots], ({ lot }) => lot);
   const certain = [...places.values()].flatMap((same) => {
     const [first] = same;
