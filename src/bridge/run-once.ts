@@ -14,10 +14,10 @@ import { startAlerts } from './alerts/start-alerts.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from './bridge-deps.ts';
 import { prepareBridge } from './create-bridge.ts';
 import { readIntakeNow } from './intake/control-intakes.ts';
-import { type IntakeStatus, isThrough, progressText } from './intake/intake-status.ts';
 import { startIntake } from './intake/start-intake.ts';
 import { startPull } from './pull/start-pull.ts';
 import { startPush } from './push/start-push.ts';
+import { type IntakeStatus, isThrough, progressText } from './status/intake-status.ts';
 import { type BridgeStatus, readStatus } from './status/status.ts';
 
 export interface RunProgress {

@@ -67,7 +67,8 @@ export function createLoopRequisitions(erp: LoopErp, { client, installation, sig
     const event = erp.sourcingOf(number)?.project;
     if (event === undefined) return;
     const made = await installation.open.database.query<{ lot: string }>(
-      `select l.lot from bridge.intake_lots l join bridge.intake_events e on e.id = l.event
+      `select l.lot from bridge.intake_events e join bridge.intake_members m on m.event = e.id
+       cross join json_to_recordset(m.made_lots::json) as l (lot text)
        where e.entity = $1 order by l.lot`,
       [event],
     );

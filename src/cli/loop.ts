@@ -4,8 +4,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { resumeIntake } from '#bridge/intake/control-intakes.ts';
-import { isThrough } from '#bridge/intake/intake-status.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import { isThrough } from '#bridge/status/intake-status.ts';
 import { readStatus } from '#bridge/status/status.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';

@@ -60,9 +60,13 @@ beforeAll(async () => {
   await db.database.query(
     `with e as (
        insert into bridge.intake_events (id, intake, source, make, group_key, state, created, ready, entity)
-       values (gen_random_uuid(), 'own', $1, 'event', 'g', 'made', now(), now(), $2) returning id)
-     insert into bridge.intake_lots (event, lot, erp_key, line) select id, $3, 'PR-1', '10' from e`,
-    [flow.source, event, lot],
+       values (gen_random_uuid(), 'own', $1, 'event', 'g', 'made', now(), now(), $2) returning id),
+     r as (
+       insert into bridge.intake_records (intake, erp_key, source, content_hash, body, first_seen, seen)
+       values ('own', 'PR-1', $1, '', '{}', now(), now()))
+     insert into bridge.intake_members (event, intake, erp_key, lots, need_hash, made_lots)
+     select id, 'own', 'PR-1', 1, '', $3 from e`,
+    [flow.source, event, JSON.stringify([{ lot, line: '10' }])],
   );
   const keys = await db.database.query<{ kind: DocumentKind; key: string }>(
     'select kind, key from bridge.flow_documents',

@@ -303,30 +303,6 @@ test('document-schema prints the JSON Schema of one kind, or of all', async () =
   ]);
 });
 
-test('a field that a flow needs and that is gone fails check and status, which name it and who needs it', async () => {
-  await db.database.query(
-    `insert into bridge.source_changes (source, feed, kind, subject, detail, noticed) values
-       ('main', 'awards', 'gone', 'awards[].cost', 'is needed by flow erp, every award', now()),
-       ('main', 'awards', 'field', 'cost_centre', 'was never seen before', now())`,
-  );
-  const { code, value } = await json('check');
-  expect(code).toBe(1);
-  const line = value.checks.find(({ name }: { name: string }) => name === 'awards: changes');
-  expect(line).toMatchObject({
-    ok: false,
-    message: expect.stringMatching(/^awards\[\]\.cost is needed by flow erp, every award .*; cost_centre was never/),
-  });
-  const status = await bridge('status');
-  expect([status.code, status.stdout]).toEqual([
-    1,
-    expect.stringMatching(/^main +awards .*awards\[\]\.cost +is needed/m),
-  ]);
-  await db.database.query(`update bridge.source_changes set resolved = now() where kind = 'gone'`);
-  const after = await json('check');
-  expect(after.value.checks).toContainEqual(expect.objectContaining({ name: 'awards: changes', ok: true, note: true }));
-  await db.database.query('delete from bridge.source_changes');
-});
-
 test('check tests every source and every connector, and exits with 1 when a line fails', async () => {
   const { code, value } = await json('check');
   const of = (value.checks as { of: string }[]).map((line) => line.of);

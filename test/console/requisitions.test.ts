@@ -52,13 +52,11 @@ async function seed({ database }: TestDatabase): Promise<void> {
       [id, state, at(8), state === 'gathering' ? null : `Event ${key}`, `PR-${key}`, id === made ? entity : null],
     );
     await database.query(
-      `insert into bridge.intake_members (event, intake, erp_key, lots, need_hash) values ($1, 'needs', $2, 1, '')`,
-      [id, `PR-${key}`],
+      `insert into bridge.intake_members (event, intake, erp_key, lots, need_hash, made_lots)
+       values ($1, 'needs', $2, 1, '', $3)`,
+      [id, `PR-${key}`, id === made ? '[{"lot":"Bolt","line":"10"}]' : '[]'],
     );
   }
-  await database.query(`insert into bridge.intake_lots (event, lot, erp_key, line) values ($1, 'Bolt', 'PR-1', '10')`, [
-    made,
-  ]);
   await database.query(
     `insert into bridge.mirror (source, feed, record_id, modified, content_hash, sourcing_event, body, seen)
      values ('main', 'sourcing-events', $1, now(), '', $1, $2, now())`,

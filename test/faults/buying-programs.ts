@@ -163,7 +163,6 @@ function configurationOf(of: { baseUrl: string; port: number; apiKey: string; te
 
 const callsUnderWay = `select (
     (select count(*) from bridge.flow_documents where intent_id is not null)
-    + (select count(*) from bridge.intake_jobs where state in ('intent', 'sent', 'uncertain'))
     + (select count(*) from bridge.intake_submissions where state in ('intent', 'sent', 'uncertain'))
   )::int as open`;
 

@@ -137,7 +137,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'fewer outcomes than operations are taken in their order',
-    file: 'push/calls/connector-calls.ts',
+    file: 'flows/connector-calls.ts',
     from: 'if (outcomes.length !== asked.length)',
     to: 'if (outcomes.length > asked.length)',
   },

@@ -136,7 +136,7 @@ describeTryton('requisitions of Tryton that become events and purchases', () => 
   );
 });
 
-const openJobs = `select id::text, kind, state, last_error from bridge.intake_jobs
+const openJobs = `select id::text, kind, state, last_error from bridge.intake_submissions
   where state in ('intent', 'sent', 'uncertain')`;
 const deadLetters = 'select erp_key, error_type, last_error from bridge.intake_records where dead_since is not null';
 

@@ -83,9 +83,14 @@ const notKept = [
   'erasure_deliveries',
   'erasures',
   'intake_attributes',
+  'intake_jobs',
+  'intake_lots',
+  'intake_versions',
   'restores',
   'samples',
   'shadow_documents',
+  'source_changes',
+  'source_forms',
   'supplier_marks',
 ];
 

@@ -10,7 +10,7 @@ import type { EventSources } from '../documents/event-parts.ts';
 import type { FileReference } from '../documents/file-document.ts';
 import type { MirroredRecord } from '../documents/shown-records.ts';
 import type { SupplierSources } from '../documents/supplier-document.ts';
-import { loadRequisitions, type MadeOfRequisitions } from '../intake/requisitions/lots-of-events.ts';
+import { loadRequisitions, type MadeOfRequisitions } from './lots-of-events.ts';
 
 export interface KindAndKey {
   readonly kind: DocumentKind;

@@ -17,10 +17,10 @@ import { makeRfiAnswersDocument } from '../documents/rfi-answers-document.ts';
 import { makeSourcingEventDocument } from '../documents/sourcing-event-document.ts';
 import { makeSupplierDocument } from '../documents/supplier-document.ts';
 import { referencesTable } from '../due/index-references.ts';
-import { requisitionFinder } from '../intake/requisitions/lots-of-events.ts';
 import type { FlowSettings } from '../settings.ts';
 import { type KindAndKey, loadParts, type Parts } from './document-parts.ts';
 import { limitKeys } from './limit-keys.ts';
+import { requisitionFinder } from './lots-of-events.ts';
 import { madeOf, type RecordVersion } from './made-of.ts';
 
 /** Upper bound of the record text that is read at once. A single event of 20,000 lots may have more. */

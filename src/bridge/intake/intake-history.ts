@@ -86,10 +86,8 @@ export async function readIntakeHistory(
   { intake, erpKey, limit }: { intake: string; erpKey: string; limit: number },
 ): Promise<IntakeHistoryEntry[]> {
   const versions = await sql.query<{ version: number; seen: Timestamp }>(
-    `select version, seen from bridge.intake_versions where intake = $1 and erp_key = $2
-     union all select version, seen from bridge.intake_records where intake = $1 and erp_key = $2
-     order by version desc limit $3`,
-    [intake, erpKey, limit],
+    'select version, seen from bridge.intake_records where intake = $1 and erp_key = $2',
+    [intake, erpKey],
   );
   const attempts = await sql.query<{
     version: number;
@@ -100,11 +98,11 @@ export async function readIntakeHistory(
     ended: Timestamp | null;
     id: string;
     uuid: string | null;
-    suppliers: number;
+    records: number;
     state: string;
     error: string | null;
   }>(
-    `select a.version, a.change, a.outcome, a.message, s.created, s.ended, s.id, s.uuid, s.suppliers, s.state,
+    `select a.version, a.change, a.outcome, a.message, s.created, s.ended, s.id, s.uuid, s.records, s.state,
        s.last_error as error
      from bridge.intake_attempts a join bridge.intake_submissions s on s.id = a.submission
      where a.intake = $1 and a.erp_key = $2 order by s.created desc limit $3`,
@@ -117,7 +115,7 @@ export async function readIntakeHistory(
   }));
   for (const attempt of attempts) {
     const change = changeText(JSON.parse(attempt.change) as SupplierChange);
-    const others = attempt.suppliers === 1 ? '' : ` with ${attempt.suppliers - 1} others`;
+    const others = attempt.records === 1 ? '' : ` with ${attempt.records - 1} others`;
     const open = attempt.outcome === null ? `; ${attempt.error ?? 'the service has not processed it yet'}` : '';
     const id = attempt.uuid ?? 'no id yet';
     entries.push({ at: attempt.created, step: 'sent', text: `${change} (submission ${id}${others})${open}` });

@@ -6,6 +6,8 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';
 import type { IntakeSettings } from './intake-settings.ts';
+import { hasNoJob } from './requisitions/event-store.ts';
+import { isOpen } from './submission-store.ts';
 
 /**
  * Why an intake is paused; all end with `resume`:
@@ -59,44 +61,34 @@ export async function readIntake(sql: Sql, intake: IntakeSettings): Promise<Inta
   return state;
 }
 
-/** Conditions of the streams under which an intake has something to do besides reading, with `$3` as now. */
-const dueOf = {
+const isFree = 'r.intake = i.name and r.submission is null and r.dead_since is null';
+
+/** Conditions of the streams under which an intake may send something now, with `$3` as now. */
+const maySend = {
   supplier: `
-    exists (select from bridge.intake_submissions s
-            where s.intake = i.name and s.state in ('intent', 'sent', 'uncertain') and s.next_look <= $3)
-    or l.last_pull is distinct from i.compared_list and i.last_read is not null
-    or i.last_read is not null and l.last_pull is not null
-      and exists (select from bridge.intake_records r
-                  where r.intake = i.name and r.due <= $3 and r.action is null and r.submission is null
-                    and r.dead_since is null)
-    or i.paused_kind is null and coalesce(i.next_send, $3) <= $3 and i.last_read is not null
-      and l.last_pull is not null
-      and (select count(*) < ${openMost} and count(*) filter (where s.state <> 'sent') = 0
-           from bridge.intake_submissions s
-           where s.intake = i.name and s.state in ('intent', 'sent', 'uncertain'))
-      and exists (select from bridge.intake_records r
-                  where r.intake = i.name and r.action is not null and r.submission is null
-                    and r.dead_since is null)`,
+    l.last_pull is not null
+    and not exists (select from bridge.intake_submissions s
+                    where s.intake = i.name and s.state in ('intent', 'uncertain'))
+    and exists (select from bridge.intake_records r where ${isFree} and r.action is not null)`,
   requisition: `
-    exists (select from bridge.intake_jobs j
-            where j.intake = i.name and j.state in ('intent', 'sent', 'uncertain') and j.next_look <= $3)
-    or i.last_read is not null
-      and exists (select from bridge.intake_records r
-                  where r.intake = i.name and r.due <= $3 and r.action is null and r.submission is null
-                    and r.dead_since is null)
-    or i.paused_kind is null
-      and exists (select from bridge.intake_acknowledgements a
-                  where a.intake = i.name and a.state in ('intent', 'waiting') and a.next_try <= $3)
-    or i.paused_kind is null and coalesce(i.next_send, $3) <= $3 and i.last_read is not null
-      and (select count(*) < ${openMost} from bridge.intake_jobs j
-           where j.intake = i.name and j.state in ('intent', 'sent', 'uncertain'))
-      and exists (select from bridge.intake_events e
-                  where e.intake = i.name
-                    and (e.state = 'gathering' and (e.ready <= $3 or i.begun is null)
-                      or e.state = 'made' and (e.update_due <= $3 or e.files_due <= $3)
-                        and not exists (select from bridge.intake_jobs j
-                                        where j.event = e.id and j.state in ('intent', 'sent', 'uncertain'))))`,
+    exists (select from bridge.intake_events e
+            where e.intake = i.name
+              and (e.state = 'gathering' and (e.ready <= $3 or i.begun is null)
+                or e.state = 'made' and (e.update_due <= $3 or e.files_due <= $3) and ${hasNoJob}))`,
 } as const satisfies Record<IntakeSettings['stream'], string>;
+
+/** The condition under which an intake has something to do besides reading. */
+const isDue = `
+  exists (select from bridge.intake_submissions s where s.intake = i.name and ${isOpen} and s.next_look <= $3)
+  or i.stream = 'supplier' and l.last_pull is distinct from i.compared_list and i.last_read is not null
+  or i.last_read is not null and (i.stream = 'requisition' or l.last_pull is not null)
+    and exists (select from bridge.intake_records r where ${isFree} and r.due <= $3 and r.action is null)
+  or i.paused_kind is null
+    and exists (select from bridge.intake_acknowledgements a
+                where a.intake = i.name and a.state in ('intent', 'waiting') and a.next_try <= $3)
+  or i.paused_kind is null and coalesce(i.next_send, $3) <= $3 and i.last_read is not null
+    and (select count(*) < ${openMost} from bridge.intake_submissions s where s.intake = i.name and ${isOpen})
+    and (i.stream = 'supplier' and (${maySend.supplier}) or i.stream = 'requisition' and (${maySend.requisition}))`;
 
 /**
  * Returns the names of those of these intakes that have something to do now: read, look after what was submitted,
@@ -111,8 +103,7 @@ export async function intakesWithDue(sql: Sql, intakes: readonly IntakeSettings[
      left join bridge.supplier_lists l on l.source = i.source
      where i.configured
        and (i.next_read <= $3 and (i.paused_kind is null or i.paused_kind not in ('auth', 'config'))
-         or i.stream = 'supplier' and (${dueOf.supplier})
-         or i.stream = 'requisition' and (${dueOf.requisition}))
+         or ${isDue})
      order by i.name`,
     [intakes.map(({ name }) => name), intakes.map(intakeFingerprint), now],
   );

@@ -1,5 +1,5 @@
 /**
- * The rows of `bridge.intake_records`: what an ERP holds, in versions, and what of it is to be compared or sent. One
+ * The rows of `bridge.intake_records`: what an ERP holds, and what of it is to be compared or sent. One
  * operation a function; each runs in the transaction of its caller, which holds the lease on the intake.
  */
 import type { ReadStream, RecordOf } from '#connector/records.ts';
@@ -24,7 +24,7 @@ function stableJson(value: unknown): string {
 }
 
 /**
- * Stores the records of a page. A changed record gets a new version, keeps the one before, and is to be compared; an
+ * Stores the records of a page. A changed record gets a new version, and is to be compared; an
  * unchanged one stays as it is, so that a page that is read twice does nothing. Returns how many have changed.
  */
 export async function storePage(
@@ -53,13 +53,7 @@ export async function storePage(
   const changed = await tx.query(
     `with given as (
        select * from unnest($3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[])
-         as g (erp_key, content_hash, body, match_values, fault)),
-     replaced as (
-       insert into bridge.intake_versions (intake, erp_key, version, body, seen, replaced)
-       select r.intake, r.erp_key, r.version, r.body, r.seen, $9
-       from bridge.intake_records r join given g using (erp_key)
-       where r.intake = $1 and r.content_hash <> g.content_hash
-       on conflict do nothing)
+         as g (erp_key, content_hash, body, match_values, fault))
      insert into bridge.intake_records as r
        (intake, source, erp_key, content_hash, body, match_values, first_seen, seen, due, waiting_since,
         error_type, last_error, dead_since)
@@ -69,7 +63,7 @@ export async function storePage(
      from given g order by g.erp_key
      on conflict (intake, erp_key) do update
        set content_hash = excluded.content_hash, body = excluded.body, match_values = excluded.match_values,
-         version = r.version + 1, seen = excluded.seen, due = excluded.due,
+         version = r.version + 1, seen = excluded.seen, seen_before = r.seen, due = excluded.due,
          waiting_since = case when excluded.due is not null then coalesce(r.waiting_since, excluded.due) end,
          action = null, taken = 0, error_type = excluded.error_type, last_error = excluded.last_error,
          dead_since = excluded.dead_since, missing_since = null
@@ -110,9 +104,7 @@ export interface DueRecord {
 }
 
 const dueColumns = `r.erp_key as "erpKey", r.key, r.version, r.body, r.seen, r.base, r.held, r.held_at as "heldAt",
-  r.taken, m.body as master, m.content_hash as "masterHash", m.observed,
-  (select v.seen from bridge.intake_versions v
-   where v.intake = r.intake and v.erp_key = r.erp_key and v.version = r.version - 1) as "seenBefore"`;
+  r.seen_before as "seenBefore", r.taken, m.body as master, m.content_hash as "masterHash", m.observed`;
 const withMaster = `bridge.intake_records r
   left join bridge.resources m on m.source = r.source and m.kind = 'supplier-master' and m.id = r.key`;
 const isFree = 'r.submission is null and r.dead_since is null';

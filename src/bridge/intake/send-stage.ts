@@ -86,14 +86,9 @@ export async function sendPack(work: IntakeWork, pack: Pack): Promise<boolean> {
 }
 
 async function settlePosted(work: IntakeWork, pack: Pack, posted: Posted): Promise<boolean> {
-  const { intake, lease, clock, log } = work;
-  const nowMs = clock.nowMs();
+  const { intake, lease, log } = work;
   if (posted.is === 'taken') {
-    const look = timestampFromMs(nowMs + retryWaitMs(retrySchedules.submissionLook, 0));
-    await lease.transaction(async (tx) => {
-      await storeSent(tx, pack.id, posted.uuid, look);
-      await noteSent(tx, intake.name);
-    });
+    await lease.transaction((tx) => storePosted(tx, work, pack.id, posted.uuid));
     return true;
   }
   log.warn({ intake: intake.name, submission: pack.id, end: posted.is }, posted.why);
@@ -105,20 +100,37 @@ async function settlePosted(work: IntakeWork, pack: Pack, posted: Posted): Promi
     );
     return true;
   }
-  const floorMs = posted.is === 'uncertain' ? lateEffectMs : posted.waitMs;
   await lease.transaction(async (tx) => {
-    const failures = (await readIntake(tx, intake))?.sendFailures ?? 0;
-    const waitMs = posted.is === 'limited' ? floorMs : retryWaitMs(retrySchedules.submission, failures, { floorMs });
-    const until = timestampFromMs(nowMs + waitMs);
-    if (posted.is === 'not-taken' && posted.pause)
-      await pauseIntakeFor(tx, intake.name, { kind: posted.pause, reason: posted.why }, timestampNow(clock));
-    await holdSending(tx, intake.name, { until, error: posted.why, failed: posted.is !== 'limited' });
+    const until = await waitAfter(tx, work, posted);
     if (posted.is === 'uncertain' && pack.posts >= postsMost) await giveUp(tx, work, pack, posted.why);
     // That this POST did nothing says nothing of the one before.
     else if (posted.is === 'uncertain' || pack.posts > 1) await storeUncertain(tx, pack.id, posted.why, until);
     else await release(tx, work, pack.id, { why: posted.why, refused: false });
   });
   return false;
+}
+
+/** Stores that the source has taken a submission or a job, and given it this id. */
+export async function storePosted(tx: Sql, { intake, clock }: IntakeWork, id: string, uuid: string): Promise<void> {
+  const waitMs = retryWaitMs(retrySchedules.submissionLook, 0);
+  await storeSent(tx, id, uuid, timestampFromMs(clock.nowMs() + waitMs));
+  await noteSent(tx, intake.name);
+}
+
+/** After a POST that was not taken nothing is sent for a while, or until a person acts. Returns until when. */
+export async function waitAfter(
+  tx: Sql,
+  { intake, clock }: IntakeWork,
+  posted: Extract<Posted, { is: 'not-taken' | 'limited' | 'uncertain' }>,
+): Promise<Timestamp> {
+  const floorMs = posted.is === 'uncertain' ? lateEffectMs : posted.waitMs;
+  const failures = (await readIntake(tx, intake))?.sendFailures ?? 0;
+  const waitMs = posted.is === 'limited' ? floorMs : retryWaitMs(retrySchedules.submission, failures, { floorMs });
+  const until = timestampFromMs(clock.nowMs() + waitMs);
+  if (posted.is === 'not-taken' && posted.pause)
+    await pauseIntakeFor(tx, intake.name, { kind: posted.pause, reason: posted.why }, timestampNow(clock));
+  await holdSending(tx, intake.name, { until, error: posted.why, failed: posted.is !== 'limited' });
+  return until;
 }
 
 /** The source has failed at this submission several times. */
@@ -139,8 +151,7 @@ async function divide(tx: Sql, { intake, source, clock }: IntakeWork, { id, reco
   const now = timestampNow(clock);
   const middle = Math.ceil(records.length / 2);
   for (const half of [records.slice(0, middle), records.slice(middle)]) {
-    const suppliers = half.length;
-    const of = { id: randomUUID(), intake: intake.name, source: source.name, suppliers, now };
+    const of = { id: randomUUID(), intake: intake.name, source: source.name, records: half.length, now };
     await insertSubmission(tx, { ...of, posts: 0, ends: now, nextLook: now });
     await moveToSubmission(
       tx,
@@ -210,7 +221,7 @@ async function nextPack(tx: Sql, work: IntakeWork): Promise<Pack | 'again' | und
     id,
     intake: intake.name,
     source: source.name,
-    suppliers: records.length,
+    records: records.length,
     posts: 1,
     now,
     ...endsOf(clock.nowMs(), source.timeout_seconds),

@@ -1,4 +1,4 @@
-/** The rows of `bridge.intake_submissions`. One operation a function. */
+/** The rows of `bridge.intake_submissions`: submissions of suppliers, and jobs of requisitions. One operation a function. */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';
@@ -6,7 +6,6 @@ import { storableText } from '#platform/database/storable-text.ts';
 export interface OpenSubmission {
   readonly id: string;
   readonly state: 'intent' | 'sent' | 'uncertain';
-  readonly suppliers: number;
   readonly created: Timestamp;
   readonly ends: Timestamp;
   readonly posts: number;
@@ -15,36 +14,37 @@ export interface OpenSubmission {
   readonly nextLook: Timestamp;
 }
 
-const columns = 'id, state, suppliers, created, ends, posts, uuid, looks, next_look as "nextLook"';
+/** SQL: the submission `s` has not ended. */
+export const isOpen = "s.state in ('intent', 'sent', 'uncertain')";
 
-/** Returns the submissions that have not ended, the oldest first. */
+/** Returns the submissions of suppliers that have not ended, the oldest first. */
 export async function readOpenSubmissions(sql: Sql, intake: string): Promise<OpenSubmission[]> {
   return sql.query<OpenSubmission>(
-    `select ${columns} from bridge.intake_submissions
-     where intake = $1 and state in ('intent', 'sent', 'uncertain') order by created, id`,
+    `select s.id, s.state, s.created, s.ends, s.posts, s.uuid, s.looks, s.next_look as "nextLook"
+     from bridge.intake_submissions s where s.intake = $1 and s.event is null and ${isOpen} order by s.created, s.id`,
     [intake],
   );
 }
 
-/** Commits the intent: a POST is about to be made, the one of this number, and ends at `ends` at the latest. */
+/** Commits the intent of a submission of suppliers: a POST is about to be made, the one of this number, and ends at `ends` at the latest. */
 export async function insertSubmission(
   tx: Sql,
   intent: {
     id: string;
     intake: string;
     source: string;
-    suppliers: number;
+    records: number;
     posts: number;
     now: Timestamp;
     ends: Timestamp;
     nextLook: Timestamp;
   },
 ): Promise<void> {
-  const { id, intake, source, suppliers, posts, now, ends, nextLook } = intent;
+  const { id, intake, source, records, posts, now, ends, nextLook } = intent;
   await tx.query(
-    `insert into bridge.intake_submissions (id, intake, source, state, suppliers, posts, created, ends, next_look)
+    `insert into bridge.intake_submissions (id, intake, source, state, records, posts, created, ends, next_look)
      values ($1, $2, $3, 'intent', $4, $5, $6, $7, $8)`,
-    [id, intake, source, suppliers, posts, now, ends, nextLook],
+    [id, intake, source, records, posts, now, ends, nextLook],
   );
 }
 
@@ -91,11 +91,25 @@ export async function storeLook(tx: Sql, id: string, nextLook: Timestamp, error?
 export async function endSubmission(
   tx: Sql,
   id: string,
-  end: { state: 'processed' | 'released'; refused: number; error: string | null; now: Timestamp },
+  end: {
+    state: 'processed' | 'released' | 'completed' | 'failed' | 'held';
+    refused?: number;
+    error: string | null;
+    now: Timestamp;
+  },
 ): Promise<void> {
   await tx.query(
     `update bridge.intake_submissions
      set state = $2, refused = $3, last_error = $4, ended = $5, next_look = null where id = $1`,
-    [id, end.state, end.refused, end.error === null ? null : storableText(end.error), end.now],
+    [id, end.state, end.refused ?? null, end.error === null ? null : storableText(end.error), end.now],
   );
+}
+
+/** Returns how many submissions and jobs of an intake have not ended. */
+export async function countOpen(sql: Sql, intake: string): Promise<number> {
+  const [open] = await sql.query<{ count: number }>(
+    `select count(*)::int as count from bridge.intake_submissions s where s.intake = $1 and ${isOpen}`,
+    [intake],
+  );
+  return open?.count ?? 0;
 }

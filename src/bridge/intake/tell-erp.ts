@@ -1,8 +1,8 @@
 /** Tells an ERP what became of its requisitions, by a connector that may come from anyone. */
 import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Connector, Outcome, Session } from '#connector/connector.ts';
+import { createConnectorCalls } from '../flows/connector-calls.ts';
 import type { SecretRedactor } from '../flows/secret-redactor.ts';
-import { createConnectorCalls } from '../push/calls/connector-calls.ts';
 
 export interface ErpTeller {
   /** Returns one outcome for each, within `timeoutMs`. Never rejects: when anything goes wrong, they are `unknown`. */

@@ -59,7 +59,7 @@ export async function flagLostCommits(tx: Sql, { lost, why, since }: Loss): Prom
  * source holds now.
  */
 async function releaseUncertain(tx: Sql, now: Timestamp): Promise<void> {
-  const uncertain = "select id from bridge.intake_submissions where state in ('intent', 'uncertain')";
+  const uncertain = "select id from bridge.intake_submissions where event is null and state in ('intent', 'uncertain')";
   await tx.query(
     `update bridge.intake_records set submission = null, change = null, change_base = null, action = null,
        due = coalesce(due, $1), waiting_since = coalesce(waiting_since, $1)
@@ -72,7 +72,7 @@ async function releaseUncertain(tx: Sql, now: Timestamp): Promise<void> {
   );
   await tx.query(
     `update bridge.intake_submissions set state = 'released', refused = 0, ended = $1, next_look = null,
-       last_error = 'the database has lost commits' where state in ('intent', 'uncertain')`,
+       last_error = 'the database has lost commits' where event is null and state in ('intent', 'uncertain')`,
     [now],
   );
 }

@@ -25,9 +25,7 @@ export interface StoredPage {
   /** The stamp (`modified`) of each record, in the page's order; `withoutTime` of a record that has none. */
   readonly stamps: readonly Timestamp[];
   readonly changed: number;
-  /** The records that are new or have changed, as they came. */
-  readonly changedRecords: readonly Record<string, unknown>[];
-  /** How many of these have no time. */
+  /** How many of the changed records have no time. */
   readonly changedWithoutTime: number;
   /** What is wrong with the changed records that are not as documented; they are stored all the same. */
   readonly unreadable: readonly string[];
@@ -76,7 +74,7 @@ export async function sendRecords(
   const { source, feed, now, pull } = page;
   const { ids, versions: preparing } = 'prepared' in page ? page.prepared : prepareVersions(page.records, feed);
   if (ids.length === 0) {
-    const nothing = { changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
+    const nothing = { changed: 0, changedWithoutTime: 0, unreadable: [], older: [] };
     return { stamps: [], ...nothing, written: Promise.resolve() };
   }
   const isOfEvents = feeds[feed].event === 'id';
@@ -126,8 +124,7 @@ export async function sendRecords(
     ),
   ]);
   const changedWithoutTime = touched.filter(({ modified }) => modified === withoutTime).length;
-  const changedRecords = changed.map(({ record }) => record);
-  return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older, written };
+  return { stamps, changed: touched.length, changedWithoutTime, unreadable, older, written };
 }
 
 interface Comparison {

@@ -203,12 +203,6 @@ async function followFrom(
     const { stamps } = await store({
       ...page,
       whileWriting: page.readAhead,
-      answer: {
-        records: page.records.length,
-        requested: reader.pageSize(),
-        next: page.next,
-        clockDifference: page.clockDifference,
-      },
       // No window scan reaches a stamp in the future until its time has come: older versions there are recorded here.
       watchSuspects: (modified) => read.ordered || (modified > latestCredible() && modified < scannableBefore),
       completeTo: (shown) => {

@@ -4,7 +4,6 @@ import { timestampNow } from '#platform/clock.ts';
 import { createClockWatch } from '#platform/clock-watch.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
-import { neededFields } from '../documents/needed-fields.ts';
 import type { AcquireLease } from '../leases/lease.ts';
 import { createHistoryPruning } from '../mirror/prune-history.ts';
 import { createSourceClients } from '../source-clients.ts';
@@ -16,7 +15,6 @@ import { type FeedId, makeWaitingFeedsDue, readDueFeeds } from './feed/checkpoin
 import { createFeedPull } from './pull-feed.ts';
 import { startSupplierLists } from './suppliers/start-supplier-lists.ts';
 import { createNotificationThrottle } from './throttle-notifications.ts';
-import { createSourceWatch, type SourceWatch } from './watch/source-watch.ts';
 
 /** So many feeds are read at once by a process, and so many backfills. */
 const workersMax = 500;
@@ -42,25 +40,11 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     labelNames: ['feed'] as const,
     registers: [deps.registry],
   });
-  const changes = new Counter({
-    name: 'bridge_source_changes_total',
-    help: 'Changes of a source that were noticed: new fields, values of a new form, fields that are gone, paging, clock',
-    labelNames: ['feed', 'kind'] as const,
-    registers: [deps.registry],
-  });
   const clientOf = createSourceClients(deps);
   const workers = new Map(
     settings.sources.map((source) => {
-      const ownFlows = settings.flows.filter((flow) => flow.source === source.name);
-      const flows = ownFlows.map(({ name }) => name);
+      const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
       const wakeFlows = () => void signals.signal(lanes.push, flows);
-      const watches = new Map(
-        source.feeds.map((name) => {
-          const needed = neededFields(ownFlows, name);
-          return [name, createSourceWatch({ feed: { source: source.name, feed: name }, needed, changes })];
-        }),
-      );
-      const watchOf = (name: FeedName) => watches.get(name) as SourceWatch;
       const base = {
         source,
         client: clientOf(source.name),
@@ -70,7 +54,6 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
         log,
         records,
         wakeFlows,
-        watchOf,
       };
       const throttleMs = createNotificationThrottle({ source, database, clock });
       const backfill = (feed: FeedName, signal: AbortSignal) => {

@@ -37,12 +37,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Session } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { abortGraceMs, type ConnectorCalls, createConnectorCalls } from '../flows/connector-calls.ts';
 import { hasDue } from '../flows/flow-state.ts';
 import { logAttempts } from '../history/log-attempts.ts';
 import { type AcquireLease, type Lease, LeaseLost } from '../leases/lease.ts';
 import { needsFile } from './batch/attach-files.ts';
 import { type Batch, type BatchDeps, createBatchPush } from './batch/push-batch.ts';
-import { abortGraceMs, type ConnectorCalls, createConnectorCalls } from './calls/connector-calls.ts';
 import {
   type Claim,
   type Claimed,

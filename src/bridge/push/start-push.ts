@@ -4,6 +4,7 @@ import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
 import { bringForwardDocuments } from '../due/bring-forward.ts';
+import { abortGraceMs } from '../flows/connector-calls.ts';
 import { flowsConfiguredElsewhere, flowsWithDue } from '../flows/flow-state.ts';
 import type { OpenFlow } from '../flows/open-flows.ts';
 import { advanceReplays, pruneReplays } from '../flows/replay-set.ts';
@@ -17,7 +18,6 @@ import type { LossWatch } from '../lost-commits/watch-loss.ts';
 import type { FlowSettings } from '../settings.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
-import { abortGraceMs } from './calls/connector-calls.ts';
 import { createFlowPush } from './push-flow.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;

@@ -18,8 +18,8 @@ import { comparedValuesOf, type ReadBack, type TakenDocument } from '#connector/
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import { createConnectorCalls } from '../flows/connector-calls.ts';
 import type { OpenFlow } from '../flows/open-flows.ts';
-import { createConnectorCalls } from '../push/calls/connector-calls.ts';
 import { unknownContent } from '../push/claim/flow-document-store.ts';
 import type { FindingName } from './finding-names.ts';
 import { oneAhead } from './one-ahead.ts';

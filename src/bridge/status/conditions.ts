@@ -5,19 +5,17 @@
 import { X509Certificate } from 'node:crypto';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { agreementText } from '../agreements.ts';
-import { countText, type IntakeStatus } from '../intake/intake-status.ts';
-import type { FeedStatus } from '../mirror/feed-statuses.ts';
-import type { RefusalsInARow } from '../receive/refusals.ts';
-import type { ComparisonStatus } from '../reconcile/reconcile-status.ts';
-import type { AuditStatus, FlowStatus } from './part-statuses.ts';
-import type { SourceChange } from './source-changes.ts';
+import { type FeedStatus } from '../mirror/feed-statuses.ts';
+import { type RefusalsInARow } from '../receive/refusals.ts';
+import { type ComparisonStatus } from '../reconcile/reconcile-status.ts';
+import { countText, type IntakeStatus } from './intake-status.ts';
+import { type AuditStatus, type FlowStatus } from './part-statuses.ts';
 
 export const conditionKinds = [
   'feed-behind',
   'feed-stalled',
   'feed-unfiltered',
   'audit-failing',
-  'field-gone',
   'signatures-refused',
   'flow-paused',
   'circuit-open',
@@ -58,7 +56,6 @@ export interface Observed {
   readonly intakes: readonly IntakeStatus[];
   readonly audits: readonly AuditStatus[];
   readonly comparisons: readonly ComparisonStatus[];
-  readonly changes: readonly SourceChange[];
   readonly refusals: readonly RefusalsInARow[];
   readonly unsent: readonly UnsentAlerts[];
   /** PEM of the webhook endpoint's certificate; undefined: it is not looked at here. */
@@ -90,7 +87,6 @@ export function findConditions(
   return [
     ...found.feeds.flatMap((feed) => ofFeed(feed, nowMs, behindMinutes)),
     ...found.audits.filter(isAuditFailing).map(ofAudit),
-    ...ofMissedFields(found.changes),
     ...found.refusals.filter(({ count }) => count >= refusalsMany).map(ofRefusals),
     ...found.flows.flatMap((flow) => ofFlow(flow, lateBefore)),
     ...found.comparisons.flatMap(ofComparison),
@@ -151,26 +147,6 @@ function ofAudit({ source, feed, position, to, failures, lastError }: AuditStatu
     summary: `The audit of ${source}/${feed} ${read}, not to ${toMinute(to)}; it failed ${failures} times: ${short(lastError)}`,
     action: 'Records that appear late are found only up to there. It goes on by itself; tell the source’s operator.',
   };
-}
-
-/** One for each feed. */
-function ofMissedFields(changes: readonly SourceChange[]): Condition[] {
-  const missed = changes.filter(({ isMissed }) => isMissed);
-  return [...Map.groupBy(missed, ({ source, feed }) => `${source}/${feed}`)].map(([name, gone]) => ({
-    kind: 'field-gone',
-    subject: `feed ${name}`,
-    since: gone.map(({ noticed }) => noticed).toSorted((a, b) => a.localeCompare(b))[0] ?? null,
-    level: 'fail',
-    summary: `Records of ${name} no longer have what a flow needs: ${short(namesOf(gone))}`,
-    action: 'Their documents become dead letters or lose the value. Ask the source’s operator, or correct the mapping.',
-  }));
-}
-
-function namesOf(changes: readonly SourceChange[]): string {
-  return changes
-    .map(({ subject }) => subject)
-    .toSorted((a, b) => a.localeCompare(b))
-    .join(', ');
 }
 
 function ofRefusals({ source, count, first }: RefusalsInARow): Condition {

@@ -7,7 +7,6 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { alertSettings } from '../alerts/alert-settings.ts';
 import { readUnsent } from '../alerts/alert-store.ts';
-import { type IntakeStatus, readIntakeStatuses } from '../intake/intake-status.ts';
 import { type LookingFlow, type OpenLoss, readOpenLoss } from '../lost-commits/open-loss.ts';
 import { type FeedStatus, readFeedStatuses } from '../mirror/feed-statuses.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
@@ -16,8 +15,8 @@ import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-s
 import type { BridgeSettings } from '../settings.ts';
 import { type Condition, findConditions } from './conditions.ts';
 import { type FlowLoss, lagOfFlow } from './flow-lag.ts';
-import type { AuditStatus, FlowStatus, RangeReadStatus } from './part-statuses.ts';
-import { readSourceChanges, type SourceChange } from './source-changes.ts';
+import { type IntakeStatus, readIntakeStatuses } from './intake-status.ts';
+import { type AuditStatus, type FlowStatus, type RangeReadStatus } from './part-statuses.ts';
 
 export interface BridgeStatus {
   feeds: FeedStatus[];
@@ -30,8 +29,6 @@ export interface BridgeStatus {
   audits: AuditStatus[];
   /** How the comparisons of what was delivered with what the ERPs hold stand; only of flows that were ever compared. */
   comparisons: ComparisonStatus[];
-  /** What has changed at the sources lately, and fields that are gone. */
-  changes: SourceChange[];
   /** What needs a person now. */
   conditions: Condition[];
   /** What is left of the quotas that were used lately. */
@@ -112,7 +109,6 @@ export async function readStatus(
     intakes: await readIntakeStatuses(sql, settings, quotas, now),
     audits: await readAudits(sql, feeds),
     comparisons: await readShownComparisons(sql, settings, now),
-    changes: await readSourceChanges(sql, settings, now),
   };
   const shown = new Set(settings.sources.map(({ name }) => name));
   const refusals = (await readRefusalsInARow(sql, now)).filter(({ source }) => shown.has(source));

@@ -9,9 +9,7 @@ import { z } from 'zod';
 import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { type ProbeResult, probeSource } from '#bridge/pull/probe/probe-source.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
-import { readSourceChanges } from '#bridge/status/source-changes.ts';
 import { AnswerError } from '#client/read-answer.ts';
-import { timestampNow } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { checkConnector, checkIntakeConnector } from '../check-connector.ts';
@@ -19,8 +17,6 @@ import type { DoctorFinding } from '../doctor/finding.ts';
 import { findMapping } from '../doctor/flow-findings.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { print, tableOf } from '../output.ts';
-
-const changesShown = 5;
 
 interface CheckedLine extends ProbeResult {
   /** `source main`, `flow erp`. */
@@ -70,7 +66,6 @@ async function checkSource(command: BridgeCommand, source: SourceSettings): Prom
         probeSource({ client: command.clientOf(source.name), source, feed, clock, database }, signal),
       )),
     );
-  lines.push(...(await checked(of, 'changes', () => checkChanges(command, source))));
   lines.push(...(await checked(of, 'webhook', async () => [lineOf('webhook', await findWebhooks(command, source))])));
   return lines;
 }
@@ -95,27 +90,6 @@ async function checkSourceOfIntake(command: BridgeCommand, { source, stream }: I
     return [{ ...result, note: true, message }];
   }
   return [{ ...result, message: `the source "${source}" shows its ${what}` }];
-}
-
-/** What the pull has noticed of the source since: a line for each feed that has changed. */
-async function checkChanges({ settings, database, clock }: BridgeCommand, source: SourceSettings) {
-  const { flows } = settings;
-  const changes = await readSourceChanges(database, { sources: [source], flows }, timestampNow(clock));
-  return source.feeds.flatMap((feed): ProbeResult[] => {
-    const own = changes.filter((change) => change.feed === feed);
-    if (own.length === 0) return [];
-    const shown = own.slice(0, changesShown).map(({ subject, detail, noticed }) => `${subject} ${detail} (${noticed})`);
-    const more = own.length > shown.length ? [`and ${own.length - shown.length} more`] : [];
-    const isMissed = own.some((change) => change.isMissed);
-    return [
-      {
-        name: `${feed}: changes`,
-        ok: !isMissed,
-        ...(isMissed ? {} : { note: true }),
-        message: [...shown, ...more].join('; '),
-      },
-    ];
-  });
 }
 
 /** Runs the check; an error is a line that failed. */

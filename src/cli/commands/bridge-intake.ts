@@ -2,6 +2,12 @@
 
 import { linkIntakeRecord, readIntakeNow } from '#bridge/intake/control-intakes.ts';
 import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
+import { changeText, planIntake, refreshIntake } from '#bridge/intake/plan-intake.ts';
+import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
+import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
+import { createIntakeRun } from '#bridge/intake/run-intake.ts';
+import { prepareIntakes } from '#bridge/prepare-intakes.ts';
+import { readQuotasLeft } from '#bridge/quota/quotas-left.ts';
 import {
   backlogText,
   type IntakeStatus,
@@ -9,13 +15,7 @@ import {
   isThrough,
   progressText,
   readIntakeStatuses,
-} from '#bridge/intake/intake-status.ts';
-import { changeText, planIntake, refreshIntake } from '#bridge/intake/plan-intake.ts';
-import { prepareIntakes } from '#bridge/intake/prepare-intakes.ts';
-import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
-import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
-import { createIntakeRun } from '#bridge/intake/run-intake.ts';
-import { readQuotasLeft } from '#bridge/quota/quotas-left.ts';
+} from '#bridge/status/intake-status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import {

@@ -34,7 +34,6 @@ const noProcessText =
   'No process of the bridge runs: until one is started, nothing is read or delivered ' +
   `(${commandLine} bridge; or ${commandLine} bridge run, by a scheduler).`;
 
-const changesShown = 10;
 const conditionsShown = 100;
 
 /** What is still to be done after commits were lost. */
@@ -57,7 +56,7 @@ function lossLines({ lostCommits }: BridgeStatus): string[] {
 }
 
 function textOf(status: BridgeStatus): string {
-  const { feeds, flows, intakes, backfills, audits, comparisons, changes, deadLetters } = status;
+  const { feeds, flows, intakes, backfills, audits, comparisons, deadLetters } = status;
   const whys = whysOf(feeds);
   const parts = [
     ...lossLines(status),
@@ -148,16 +147,6 @@ function textOf(status: BridgeStatus): string {
           differing,
           lastError ?? (open === null ? null : `one is under way since ${shortTime(open)}`),
         ]),
-      ),
-    );
-  if (changes.length > 0)
-    parts.push(
-      '\nChanges of the sources, the latest',
-      tableOf(
-        ['source', 'feed', 'since', 'what', 'change'],
-        changes
-          .slice(0, changesShown)
-          .map(({ source, feed, noticed, subject, detail }) => [source, feed, shortTime(noticed), subject, detail]),
       ),
     );
   if (deadLetters.length > 0)

@@ -1,6 +1,7 @@
 /** Intakes as the pages show them. */
-import { type IntakeStatus, intakeNeedsLook } from '#bridge/intake/intake-status.ts';
+
 import type { BridgeSettings } from '#bridge/settings.ts';
+import { type IntakeStatus, intakeNeedsLook } from '#bridge/status/intake-status.ts';
 
 export interface ShownIntake extends IntakeStatus {
   readonly needsLook: boolean;

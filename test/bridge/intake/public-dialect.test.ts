@@ -225,7 +225,7 @@ describe('files', () => {
   ) {
     await eventually(what, async () => {
       await run();
-      await database.query('update bridge.intake_jobs set next_look = now() where ended is null');
+      await database.query('update bridge.intake_submissions set next_look = now() where ended is null');
       return isSo();
     });
   }
@@ -272,7 +272,9 @@ describe('files', () => {
     erp.saveRecord('requisitions', withFile);
     await runUntil(intake, 'it was tried', async () => service.uploads.length > 2);
     expect(await letters()).toEqual([]);
-    await database.query(`update bridge.intake_jobs set ends = now() - interval '15 minutes' where ended is null`);
+    await database.query(
+      `update bridge.intake_submissions set ends = now() - interval '15 minutes' where ended is null`,
+    );
     await runUntil(intake, 'a person is told', async () => (await letters()).length > 0);
     expect(await letters()).toEqual([
       ['files', expect.stringContaining('drawing.txt: 127.0.0.1 answered an upload with 403.')],
@@ -290,7 +292,7 @@ test('an event whose answer was lost is never made twice, also by a service that
     await run();
     // The waits are over, and the quarter of an hour in which the job may still become clear.
     await database.query(
-      `update bridge.intake_jobs set next_look = now(), ends = now() - interval '16 minutes' where state = 'uncertain'`,
+      `update bridge.intake_submissions set next_look = now(), ends = now() - interval '16 minutes' where state = 'uncertain'`,
     );
     return (await letters()).length > 0;
   });

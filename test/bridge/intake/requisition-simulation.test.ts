@@ -9,7 +9,13 @@ import { timestampNow } from '#platform/clock.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { createRandom, type Random } from '../../simulation/random.ts';
 import { calm } from './intake-world.ts';
-import { createRequisitionWorld, type HeldEvent, type RequisitionWorld, refusedItems } from './requisition-world.ts';
+import {
+  createRequisitionWorld,
+  type HeldEvent,
+  lotRows,
+  type RequisitionWorld,
+  refusedItems,
+} from './requisition-world.ts';
 
 const stepsOfSeed = 50;
 const seeds =
@@ -133,8 +139,8 @@ async function differences(world: RequisitionWorld): Promise<string[]> {
   const known = new Map<string, string>(
     (
       await db.database.query<{ event: string; lot: string; key: string; line: string }>(
-        `select e.entity as event, l.lot, l.erp_key as key, l.line from bridge.intake_lots l
-         join bridge.intake_events e on e.id = l.event`,
+        `select e.entity as event, lots.lot, lots.erp_key as key, lots.line from ${lotRows}
+         join bridge.intake_events e on e.id = lots.event`,
       )
     ).map(({ event, lot, key, line }) => [`${event} ${lot}`, `${key}/${line}`]),
   );
@@ -142,7 +148,7 @@ async function differences(world: RequisitionWorld): Promise<string[]> {
   const perhapsTakenOut = new Set(
     (
       await db.database.query<{ key: string }>(
-        `select m.erp_key as key from bridge.intake_members m join bridge.intake_jobs j on j.event = m.event
+        `select m.erp_key as key from bridge.intake_members m join bridge.intake_submissions j on j.event = m.event
          where m.live and m.told_hash is not null and j.kind = 'update' and j.state = 'held'`,
       )
     ).map(({ key }) => key),

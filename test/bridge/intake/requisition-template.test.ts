@@ -4,6 +4,7 @@ import { eventually } from '../../harness/eventually.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
 import { startTestService } from '../../harness/test-service.ts';
 import { startRequisitions } from './real-requisitions.ts';
+import { lotRows } from './requisition-world.ts';
 
 const requisition = {
   number: 'PR-7',
@@ -50,7 +51,7 @@ test('the event has the columns of the template, the lots of the requisition, an
     { name: 'Bolt', volume: '4' },
     { name: 'Nut', volume: '8' },
   ]);
-  expect(await database.query('select lot, line from bridge.intake_lots order by lot')).toEqual([
+  expect(await database.query(`select lot, line from ${lotRows} order by lot`)).toEqual([
     { lot: 'Bolt', line: '10' },
     { lot: 'Nut', line: '20' },
   ]);

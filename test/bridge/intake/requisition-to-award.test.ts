@@ -145,7 +145,7 @@ test('an award that was made before the event was known as one of a requisition 
        waiting_since = null, reconciled = wanted where kind = 'award'`,
     [documentHash(unnamed)],
   );
-  await database.query('update bridge.intake_jobs set next_look = $1, ends = $1', [now()]);
+  await database.query('update bridge.intake_submissions set next_look = $1, ends = $1', [now()]);
   await eventually('the event is found', async () => {
     await run();
     return (await database.query(`select from bridge.intake_events where state = 'made'`)).length > 0;

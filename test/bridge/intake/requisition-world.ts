@@ -515,3 +515,7 @@ export function createRequisitionWorld(options: {
     },
   };
 }
+
+/** SQL: the lots of events, a row each, with the line that each is made of. */
+export const lotRows = `(select m.event, m.erp_key, l.lot, l.line from bridge.intake_members m
+  cross join json_to_recordset(m.made_lots::json) as l (lot text, line text)) lots`;

@@ -1,14 +1,14 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readIntakeDeadLetters, replayIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
-import { isThrough, readIntakeStatuses } from '#bridge/intake/intake-status.ts';
 import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
 import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
+import { isThrough, readIntakeStatuses } from '#bridge/status/intake-status.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { createRandom } from '../../simulation/random.ts';
-import { createRequisitionWorld, postEnds, type RequisitionWorld, refusedItems } from './requisition-world.ts';
+import { createRequisitionWorld, lotRows, postEnds, type RequisitionWorld, refusedItems } from './requisition-world.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {
@@ -88,7 +88,7 @@ test('each requisition becomes one event, with a lot for each line, and stays it
     { column: 'Unit', value: 'kg' },
     { column: 'Requisition', value: 'PR-1' },
   ]);
-  expect(await db.database.query('select lot, erp_key, line from bridge.intake_lots order by line')).toEqual([
+  expect(await db.database.query(`select lot, erp_key, line from ${lotRows} order by line`)).toEqual([
     { lot: 'Bolt', erp_key: 'PR-1', line: '10' },
     { lot: 'Nut', erp_key: 'PR-1', line: '20' },
   ]);
@@ -242,8 +242,7 @@ describe('an update that is refused when it is sent again', () => {
     ]);
     return made;
   }
-  const lotsKnown = () =>
-    db.database.query('select lot, erp_key as "erpKey", line from bridge.intake_lots order by lot');
+  const lotsKnown = () => db.database.query(`select lot, erp_key as "erpKey", line from ${lotRows} order by lot`);
 
   test.each(['400', 'failed'] as const)('is done, where its first POST took effect (%s)', async (second) => {
     await updateTwice('500 after', second);
@@ -393,7 +392,7 @@ test.each(['its id', '--new'])('a person says what became of an uncertain requis
   await linkRequisition(db.database, link, timestampNow(world.clock));
   await settle();
   expect([world.events.size, world.posts.length]).toEqual([1, says === '--new' ? 2 : 1]);
-  expect(await db.database.query('select line from bridge.intake_lots order by line')).toEqual([
+  expect(await db.database.query(`select line from ${lotRows} order by line`)).toEqual([
     { line: '10' },
     { line: '20' },
   ]);
@@ -674,7 +673,7 @@ test('an intake that is paused, or is set to tell nothing, tells the ERP nothing
 
 /** A backup that knows no requisition is restored: all that the intake has stored since is gone. */
 async function restoreBackupOf(backupMade: string) {
-  for (const table of ['intake_jobs', 'intake_lots', 'intake_members', 'intake_events', 'intake_records'])
+  for (const table of ['intake_submissions', 'intake_members', 'intake_events', 'intake_records'])
     await db.database.query(`delete from bridge.${table}`);
   await db.database.query('update bridge.intakes set checkpoint = null');
   await noteLostCommits(db.database, { lost: timestampNow(world.clock), why: 'restored', since: backupMade });

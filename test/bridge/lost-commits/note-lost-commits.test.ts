@@ -33,7 +33,7 @@ test('an intake counts its lists as unread, and what was uncertain is compared a
   for (const [state, digit] of Object.entries(ids)) {
     const id = `00000000-0000-4000-8000-00000000000${digit}`;
     await database.query(
-      `insert into bridge.intake_submissions (id, intake, source, state, suppliers, created, ends)
+      `insert into bridge.intake_submissions (id, intake, source, state, records, created, ends)
        values ($1, 'erp', 'main', $2, 1, $3, $3)`,
       [id, state, before],
     );

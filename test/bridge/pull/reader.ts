@@ -5,10 +5,8 @@ import { openDueAudits } from '#bridge/pull/backfill/audit-store.ts';
 import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
 import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
-import type { SourceWatch } from '#bridge/pull/watch/source-watch.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
-import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
@@ -51,8 +49,6 @@ export async function startReader(options: {
   clock: TestClock;
   settings?: Partial<SourceSettings>;
   renewEveryMs?: number;
-  /** Of the feed of the source with this name. */
-  watchOf?: (feed: FeedName, source: string) => SourceWatch;
 }) {
   const { database, liveness, client, clock, renewEveryMs } = options;
   readers += 1;
@@ -82,7 +78,6 @@ export async function startReader(options: {
     records: counter('records', ['feed', 'result']),
     wakeFlows: () => undefined,
     throttleMs: async () => 0,
-    ...(options.watchOf === undefined ? {} : { watchOf: (name: FeedName) => options.watchOf?.(name, feed.source) }),
   };
   const pull = createFeedPull(base);
   const backfill = createBackfillWorker({

@@ -110,11 +110,15 @@ describe('reconciling', () => {
     expect(erp.calls).toEqual([]);
   });
 
-  test('makes the documents of other suppliers when one record cannot be read', async () => {
+  test.each([
+    ['has another form', { cost: 'much' }],
+    ['was renamed', { price: '5' }],
+  ])('makes the documents of other suppliers when a field of one record %s, and names it', async (_what, odd) => {
+    const award = { supplier: supplier(2), share_awarded: '1', bid_sheet_values: [], ...odd };
     await pusher.store(
       'awards',
       lotAwardRecord(idOf(500), event, [{ supplier: supplier(1) }]),
-      lotAwardRecord(idOf(501), event, [{ supplier: supplier(2), cost: 'much' }]),
+      lotAwardRecord(idOf(501), event, [], { awards: [award] }),
     );
     await push();
     expect(erp.living().map(({ key }) => key)).toEqual([keyOf(1)]);

@@ -1,10 +1,10 @@
 /** What counts as a condition, and what it says. */
 import { describe, expect, test } from 'vitest';
-import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
-import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
-import type { ComparisonStatus } from '#bridge/reconcile/reconcile-status.ts';
+import { type FeedStatus } from '#bridge/mirror/feed-statuses.ts';
+import { type ComparisonStatus } from '#bridge/reconcile/reconcile-status.ts';
 import { findConditions, type Observed } from '#bridge/status/conditions.ts';
-import type { FlowStatus } from '#bridge/status/part-statuses.ts';
+import { type IntakeStatus } from '#bridge/status/intake-status.ts';
+import { type FlowStatus } from '#bridge/status/part-statuses.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
 import { feedInStep, flowInStep, intakeInStep } from './statuses.ts';
@@ -29,7 +29,6 @@ function of(found: Given, { at = now, behindMinutes = 30 } = {}) {
     intakes: [{ ...intakeInStep, ...intake }],
     audits: [],
     comparisons: [],
-    changes: [],
     refusals: [],
     unsent: [],
     certificatePem: testCertificates().certPem,
@@ -182,21 +181,6 @@ describe('a feed', () => {
   test('whose records without a time cannot be read', () => {
     expect(of({ feed: { unfilteredWhy: 'the cursor has expired' } })).toMatchObject([
       { kind: 'feed-unfiltered', summary: expect.stringContaining('the cursor has expired') },
-    ]);
-  });
-
-  test('that lacks fields that a flow needs: one condition for all of them', () => {
-    const change = { source: 'main', feed: 'awards', kind: 'gone', detail: 'is gone', noticed: now };
-    const changes = [
-      { ...change, subject: 'lot_name', isMissed: true },
-      { ...change, subject: 'awards[].cost', isMissed: true },
-      { ...change, subject: 'unused', isMissed: false },
-    ];
-    expect(of({ changes })).toMatchObject([
-      {
-        kind: 'field-gone',
-        summary: 'Records of main/awards no longer have what a flow needs: awards[].cost, lot_name',
-      },
     ]);
   });
 });

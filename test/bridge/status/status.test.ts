@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { createConnectorCalls } from '#bridge/flows/connector-calls.ts';
 import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
-import { createConnectorCalls } from '#bridge/push/calls/connector-calls.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { conditionKinds } from '#bridge/status/conditions.ts';
 import { isIdle, readStatus } from '#bridge/status/status.ts';
@@ -110,7 +110,6 @@ describe('the status', () => {
       backfills: [],
       audits: [],
       comparisons: [],
-      changes: [],
       conditions: [],
       quotas: [],
       delivered: [],

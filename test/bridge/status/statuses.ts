@@ -1,7 +1,7 @@
 /** The statuses with which tests of its display start: an empty one, and a feed and a flow in step. */
-import type { IntakeStatus } from '#bridge/intake/intake-status.ts';
-import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
-import type { FlowStatus } from '#bridge/status/part-statuses.ts';
+import { type FeedStatus } from '#bridge/mirror/feed-statuses.ts';
+import { type IntakeStatus } from '#bridge/status/intake-status.ts';
+import { type FlowStatus } from '#bridge/status/part-statuses.ts';
 import type { BridgeStatus } from '#bridge/status/status.ts';
 
 export const noStatus: BridgeStatus = {
@@ -12,7 +12,6 @@ export const noStatus: BridgeStatus = {
   backfills: [],
   audits: [],
   comparisons: [],
-  changes: [],
   conditions: [],
   quotas: [],
   delivered: [],

@@ -31,7 +31,7 @@ export interface DueNews {
  */
 const dueNews = `
   with placed as (
-    select distinct on (m.erp_key) m.erp_key, m.live, e.id, e.make, e.entity, e.name, e.reference_id
+    select distinct on (m.erp_key) m.erp_key, m.live, m.made_lots, e.make, e.entity, e.name, e.reference_id
     from bridge.intake_members m join bridge.intake_events e on e.id = m.event
     where m.intake = $1 and e.state = 'made'
     order by m.erp_key, m.live desc, e.made desc, e.id),
@@ -46,9 +46,9 @@ const dueNews = `
       case when not p.live then 'removed'
         when s.status = 'DELETED' then 'deleted'
         when exists (
-          select from bridge.intake_lots l
+          select from json_to_recordset(p.made_lots::json) as l (lot text)
           join bridge.mirror a on a.source = $2 and a.feed = 'awards' and a.sourcing_event = p.entity and a.gone is null
-          where l.event = p.id and l.erp_key = p.erp_key and ${bodyJson('a.body')} ->> 'lot_name' = l.lot
+          where ${bodyJson('a.body')} ->> 'lot_name' = l.lot
             and json_array_length(${bodyJson('a.body')} -> 'awards') > 0) then 'awarded'
         when s.status = 'CLOSED' then 'closed'
         when coalesce(s.status, 'DRAFT') = 'DRAFT' then 'created'

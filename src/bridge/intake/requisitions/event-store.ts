@@ -1,8 +1,9 @@
-/** The rows of `bridge.intake_events`, their requisitions and their lots. One operation a function. */
+/** The rows of `bridge.intake_events` and their requisitions, with their lots. One operation a function. */
 import { randomUUID } from 'node:crypto';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';
+import { isOpen } from '../submission-store.ts';
 import type { LotOrigin } from './event-payload.ts';
 
 export type EventState = 'gathering' | 'making' | 'made' | 'held' | 'failed';
@@ -122,8 +123,8 @@ export interface IntakeEvent {
 }
 
 const columns = `e.id, e.make, e.group_key as "groupKey", e.state, e.entity, e.name, e.reference_id as reference`;
-const hasNoJob = `not exists (select from bridge.intake_jobs j
-  where j.event = e.id and j.state in ('intent', 'sent', 'uncertain'))`;
+/** SQL: no job for the event `e` is open. */
+export const hasNoJob = `not exists (select from bridge.intake_submissions s where s.event = e.id and ${isOpen})`;
 
 /** Returns the next event that is to be made. */
 export async function readReadyEvent(tx: Sql, intake: string, now: Timestamp): Promise<IntakeEvent | undefined> {
@@ -216,11 +217,28 @@ export async function endMembers(tx: Sql, event: string, erpKeys: readonly strin
 
 /** Stores which lines the lots of the event are made of now. */
 export async function storeLots(tx: Sql, event: string, lots: readonly LotOrigin[]): Promise<void> {
-  await tx.query('delete from bridge.intake_lots where event = $1', [event]);
+  const own = Map.groupBy(lots, ({ erpKey }) => erpKey);
+  // A name that was cut in the middle of a character could not be read in SQL.
+  const texts = [...own.values()].map((same) =>
+    JSON.stringify(same.map(({ lot, line }) => ({ lot: lot.toWellFormed(), line: line.toWellFormed() }))),
+  );
   await tx.query(
-    `insert into bridge.intake_lots (event, lot, erp_key, line)
-     select $1, g.* from unnest($2::text[], $3::text[], $4::text[]) as g`,
-    [event, lots.map(({ lot }) => lot), lots.map(({ erpKey }) => erpKey), lots.map(({ line }) => line)],
+    `update bridge.intake_members m
+     set made_lots = coalesce((select g.lots from unnest($2::text[], $3::text[]) as g (erp_key, lots)
+                               where g.erp_key = m.erp_key), '[]')
+     where m.event = $1`,
+    [event, [...own.keys()], texts],
+  );
+}
+
+/** Returns which lines the lots of the event are made of. */
+export async function readLots(tx: Sql, event: string): Promise<LotOrigin[]> {
+  const rows = await tx.query<{ erpKey: string; lots: string }>(
+    'select erp_key as "erpKey", made_lots as lots from bridge.intake_members where event = $1',
+    [event],
+  );
+  return rows.flatMap(({ erpKey, lots }) =>
+    (JSON.parse(lots) as Omit<LotOrigin, 'erpKey'>[]).map((lot) => ({ ...lot, erpKey })),
   );
 }
 

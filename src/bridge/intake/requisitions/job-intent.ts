@@ -7,8 +7,9 @@ import type { Sql } from '#platform/database/sql.ts';
 import type { IntakeDeps } from '../intake-deps.ts';
 import { openMost, pauseIntakeFor, readIntake, storeBegun } from '../intake-store.ts';
 import { endsOf } from '../send-stage.ts';
+import { countOpen } from '../submission-store.ts';
 import type { IntakeEvent } from './event-store.ts';
-import { insertJob, type JobKind, type MadeOf, readOpenJobs } from './job-store.ts';
+import { insertJob, type JobKind, type MadeOf } from './job-store.ts';
 
 /** A job whose intent is committed. */
 export interface Pending {
@@ -39,7 +40,7 @@ export async function maySendJobs(tx: Sql, { intake, clock }: IntakeDeps): Promi
   const [noted] = await tx.query<{ noted: boolean }>(`select ${isTimelineNoted} as noted`);
   if (noted?.noted !== true) return false;
   if (!state?.lastRead || state.pausedKind !== null || (state.nextSend !== null && state.nextSend > now)) return false;
-  if ((await readOpenJobs(tx, intake.name)).length >= openMost) return false;
+  if ((await countOpen(tx, intake.name)) >= openMost) return false;
   if (state.begun !== null) return true;
   const [waiting] = await tx.query<{ requisitions: number; events: number }>(
     `select count(*)::int as requisitions, count(distinct e.id)::int as events

@@ -1,8 +1,12 @@
-/** The rows of `bridge.intake_jobs`, and the requisitions that are in an open one. One operation a function. */
+/**
+ * Jobs: the rows of `bridge.intake_submissions` that are for an event, and the requisitions that are in an open one. One
+ * operation a function. What a job has in common with a submission of suppliers is in `submission-store.ts`.
+ */
 
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';
+import { isOpen } from '../submission-store.ts';
 import type { LotOrigin } from './event-payload.ts';
 
 export type JobKind = 'create' | 'update' | 'attach';
@@ -34,15 +38,13 @@ export interface OpenJob {
   readonly entity: string | null;
 }
 
-const isOpen = "j.state in ('intent', 'sent', 'uncertain')";
-
 /** Returns the jobs that have not ended, the oldest first. */
 export async function readOpenJobs(sql: Sql, intake: string): Promise<OpenJob[]> {
   return sql.query<OpenJob>(
-    `select j.id, j.event, j.kind, j.state, j.payload, j.made_of as "madeOf", j.created, j.ends, j.posts, j.uuid, j.looks,
-       j.next_look as "nextLook", e.make, e.reference_id as reference, e.entity
-     from bridge.intake_jobs j join bridge.intake_events e on e.id = j.event
-     where j.intake = $1 and ${isOpen} order by j.created, j.id`,
+    `select s.id, s.event, s.kind, s.state, s.payload, s.made_of as "madeOf", s.created, s.ends, s.posts, s.uuid, s.looks,
+       s.next_look as "nextLook", e.make, e.reference_id as reference, e.entity
+     from bridge.intake_submissions s join bridge.intake_events e on e.id = s.event
+     where s.intake = $1 and ${isOpen} order by s.created, s.id`,
     [intake],
   );
 }
@@ -65,42 +67,16 @@ export async function insertJob(
 ): Promise<void> {
   const { id, intake, source, event, kind, payload, madeOf, now, ends, nextLook } = intent;
   await tx.query(
-    `insert into bridge.intake_jobs (id, intake, source, event, kind, state, payload, made_of, created, ends, next_look)
-     values ($1, $2, $3, $4, $5, 'intent', $6, $7, $8, $9, $10)`,
-    [id, intake, source, event, kind, payload, JSON.stringify(madeOf), now, ends, nextLook],
+    `insert into bridge.intake_submissions
+       (id, intake, source, event, kind, state, payload, made_of, created, ends, next_look, records)
+     values ($1, $2, $3, $4, $5, 'intent', $6, $7, $8, $9, $10, $11)`,
+    [id, intake, source, event, kind, payload, JSON.stringify(madeOf), now, ends, nextLook, madeOf.members.length],
   );
   await tx.query(
     `update bridge.intake_records set submission = $3, due = null, action = null
      where intake = $1 and erp_key = any($2::text[])`,
     [intake, madeOf.members.map(({ erpKey }) => erpKey), id],
   );
-}
-
-/** Commits the intent to make the POST of a job again, after it was found nowhere. */
-export async function repeatJob(tx: Sql, id: string, { ends, nextLook }: { ends: Timestamp; nextLook: Timestamp }) {
-  await tx.query(
-    `update bridge.intake_jobs set state = 'intent', posts = posts + 1, ends = $2, next_look = $3, looks = 0
-     where id = $1`,
-    [id, ends, nextLook],
-  );
-}
-
-/** Stores the id that the source has given to the job. */
-export async function storeJobSent(tx: Sql, id: string, uuid: string, nextLook: Timestamp): Promise<void> {
-  await tx.query(
-    `update bridge.intake_jobs set state = 'sent', uuid = $2, next_look = $3, looks = 0, last_error = null
-     where id = $1`,
-    [id, uuid, nextLook],
-  );
-}
-
-/** Stores that it is not known whether the POST took effect. */
-export async function storeJobUncertain(tx: Sql, id: string, error: string, nextLook: Timestamp): Promise<void> {
-  await tx.query(`update bridge.intake_jobs set state = 'uncertain', last_error = $2, next_look = $3 where id = $1`, [
-    id,
-    storableText(error),
-    nextLook,
-  ]);
 }
 
 /**
@@ -115,30 +91,9 @@ export const lostSince = `(select coalesce(r.since, 'epoch') from bridge.lost_co
 /** Makes an intent whose POST was not made one to be searched for first: it may be at the source since then. */
 export async function storeJobToSearch(tx: Sql, id: string, since: Timestamp, now: Timestamp): Promise<void> {
   await tx.query(
-    `update bridge.intake_jobs set state = 'uncertain', posts = 0, created = $2, next_look = $3,
+    `update bridge.intake_submissions set state = 'uncertain', posts = 0, created = $2, next_look = $3,
        last_error = 'the database has lost commits' where id = $1`,
     [id, since, now],
-  );
-}
-
-/** Stores that the outcome is not known yet, and when to look again. */
-export async function storeJobLook(tx: Sql, id: string, nextLook: Timestamp, error?: string): Promise<void> {
-  await tx.query(
-    `update bridge.intake_jobs set looks = looks + 1, next_look = $2, last_error = coalesce($3, last_error)
-     where id = $1`,
-    [id, nextLook, error === undefined ? null : storableText(error)],
-  );
-}
-
-/** Ends a job. */
-export async function endJob(
-  tx: Sql,
-  id: string,
-  end: { state: 'completed' | 'failed' | 'released' | 'held'; error: string | null; now: Timestamp },
-): Promise<void> {
-  await tx.query(
-    `update bridge.intake_jobs set state = $2, last_error = $3, ended = $4, next_look = null where id = $1`,
-    [id, end.state, end.error === null ? null : storableText(end.error), end.now],
   );
 }
 
@@ -189,7 +144,7 @@ export async function hasOtherUncertainUpdate(
   until: Timestamp,
 ): Promise<boolean> {
   const rows = await sql.query(
-    `select from bridge.intake_jobs
+    `select from bridge.intake_submissions
      where source = $1 and kind = 'update' and id <> $2 and uuid is null and created <= $4
        and (ended is null or ended >= $3) limit 1`,
     [source, id, created, until],
@@ -200,7 +155,7 @@ export async function hasOtherUncertainUpdate(
 /** Returns those of the source's ids of jobs that are known here. */
 export async function knownJobs(sql: Sql, source: string, uuids: readonly string[]): Promise<Set<string>> {
   const rows = await sql.query<{ uuid: string }>(
-    'select uuid from bridge.intake_jobs where source = $1 and uuid = any($2::text[])',
+    'select uuid from bridge.intake_submissions where event is not null and source = $1 and uuid = any($2::text[])',
     [source, uuids],
   );
   return new Set(rows.map(({ uuid }) => uuid));

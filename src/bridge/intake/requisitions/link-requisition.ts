@@ -2,6 +2,8 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
+import { readLots, storeLots } from './event-store.ts';
+import type { MadeOf } from './job-store.ts';
 import { markAwards } from './mark-awards.ts';
 
 /**
@@ -45,15 +47,13 @@ export async function linkRequisition(
         [event, entity, now],
       );
       // What it was made of stands with the job that ended uncertain.
-      await tx.query(
-        `insert into bridge.intake_lots (event, lot, erp_key, line)
-         select j.event, l ->> 'lot', l ->> 'erpKey', l ->> 'line'
-         from (select event, made_of from bridge.intake_jobs
-               where event = $1 and kind = 'create' order by created desc limit 1) j,
-           json_array_elements(j.made_of::json -> 'lots') l
-         on conflict do nothing`,
+      const [job] = await tx.query<{ madeOf: string }>(
+        `select made_of as "madeOf" from bridge.intake_submissions
+         where event = $1 and kind = 'create' order by created desc limit 1`,
         [event],
       );
+      if (job && (await readLots(tx, event)).length === 0)
+        await storeLots(tx, event, (JSON.parse(job.madeOf) as MadeOf).lots);
       await markAwards(tx, event, now);
     }
     await tx.query(

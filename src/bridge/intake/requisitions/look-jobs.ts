@@ -11,9 +11,10 @@ import { timestampNow } from '#platform/clock.ts';
 import { askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { IntakeWork } from '../intake-deps.ts';
 import { endsOf } from '../send-stage.ts';
+import { repeatIntent, storeLook, storeSent, storeUncertain } from '../submission-store.ts';
 import { readClaimed } from './event-store.ts';
 import { findCreated, type Trace } from './find-created.ts';
-import { type OpenJob, readOpenJobs, repeatJob, storeJobLook, storeJobSent, storeJobUncertain } from './job-store.ts';
+import { type OpenJob, readOpenJobs } from './job-store.ts';
 import { readEventStatus } from './read-events.ts';
 import { settleRefusal } from './refused-update.ts';
 import { postJob } from './send-jobs.ts';
@@ -62,7 +63,7 @@ async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
     if (error instanceof AnswerError && error.status === 404) {
       // A source that was restored from a copy does not know it any more; it may know what it has made.
       const why = 'the service does not know the job any more';
-      await lease.transaction((tx) => storeJobUncertain(tx, job.id, why, timestampNow(clock)));
+      await lease.transaction((tx) => storeUncertain(tx, job.id, why, timestampNow(clock)));
       return;
     }
     await lookAgain(work, job, error);
@@ -81,7 +82,7 @@ async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
   }
   if (answer.status !== 'COMPLETED') {
     const next = nextLook(job, clock.nowMs(), 0);
-    await lease.transaction((tx) => storeJobLook(tx, job.id, next, `the job is ${answer.status}`));
+    await lease.transaction((tx) => storeLook(tx, job.id, next, `the job is ${answer.status}`));
     return;
   }
   if (job.kind !== 'create') {
@@ -93,7 +94,7 @@ async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
   // It has made something, and does not say what.
   else
     await lease.transaction((tx) =>
-      storeJobUncertain(tx, job.id, 'the job does not name what it has made', timestampNow(clock)),
+      storeUncertain(tx, job.id, 'the job does not name what it has made', timestampNow(clock)),
     );
 }
 
@@ -108,16 +109,14 @@ async function upload(work: IntakeWork, job: OpenJob, shown: Parameters<typeof w
   const nowMs = clock.nowMs();
   const next = nextLook(job, nowMs, 0);
   if (faults.length === 0) {
-    await lease.transaction((tx) =>
-      storeJobLook(tx, job.id, next, 'the files are uploaded, and the job has not ended'),
-    );
+    await lease.transaction((tx) => storeLook(tx, job.id, next, 'the files are uploaded, and the job has not ended'));
     return;
   }
   const why = uploadFaultText(faults);
   log.warn({ intake: intake.name, job: job.uuid }, why);
   await lease.transaction((tx) =>
     mayUploadLater(faults) || nowMs - msFromTimestamp(job.ends) < namelessMs
-      ? storeJobLook(tx, job.id, next, why)
+      ? storeLook(tx, job.id, next, why)
       : jobFailed(tx, work, job.id, why, []),
   );
 }
@@ -134,7 +133,7 @@ async function refusedBy(work: IntakeWork, job: OpenJob, refusal: { why: string;
     return;
   }
   if (unknown !== undefined)
-    await lease.transaction((tx) => storeJobLook(tx, job.id, nextLook(job, clock.nowMs(), 0), unknown));
+    await lease.transaction((tx) => storeLook(tx, job.id, nextLook(job, clock.nowMs(), 0), unknown));
 }
 
 /** An event that another row has already is not this one: then a person has to look. */
@@ -151,7 +150,7 @@ async function search(work: IntakeWork, job: OpenJob): Promise<void> {
   // A process that dies in this search leaves it as it is.
   if (job.state === 'intent')
     await lease.transaction((tx) =>
-      storeJobUncertain(tx, job.id, 'no process saw the end of the request', timestampNow(clock)),
+      storeUncertain(tx, job.id, 'no process saw the end of the request', timestampNow(clock)),
     );
   let trace: Trace;
   try {
@@ -171,18 +170,18 @@ async function search(work: IntakeWork, job: OpenJob): Promise<void> {
     return;
   }
   if (trace.is === 'job') {
-    await lease.transaction((tx) => storeJobSent(tx, job.id, trace.uuid, timestampFromMs(nowMs)));
+    await lease.transaction((tx) => storeSent(tx, job.id, trace.uuid, timestampFromMs(nowMs)));
     return;
   }
   // A job that was never sent is as old as the backup: there the looks are counted.
   const mayBecomeClear =
     job.posts === 0 ? job.looks < looksOfUnsentMost : nowMs - msFromTimestamp(job.ends) < namelessMs;
   if (trace.is === 'perhaps' && mayBecomeClear) {
-    await lease.transaction((tx) => storeJobLook(tx, job.id, nextLook(job, nowMs, 0), trace.why));
+    await lease.transaction((tx) => storeLook(tx, job.id, nextLook(job, nowMs, 0), trace.why));
     return;
   }
   if (trace.is === 'none' && (job.posts < postsMost || job.kind === 'update')) {
-    await lease.transaction((tx) => repeatJob(tx, job.id, endsOf(nowMs, work.source.timeout_seconds)));
+    await lease.transaction((tx) => repeatIntent(tx, job.id, endsOf(nowMs, work.source.timeout_seconds)));
     // That nothing was made is certain of other kinds.
     await postJob(work, { ...job, mayBeDone: job.kind === 'update' });
     return;
@@ -216,7 +215,7 @@ async function releaseLater(tx: Parameters<typeof releaseJob>[0], work: IntakeWo
 async function lookAgain({ lease, clock, log, intake }: IntakeWork, job: OpenJob, error: unknown): Promise<void> {
   log.warn({ intake: intake.name, job: job.id }, errorText(error));
   await lease.transaction((tx) =>
-    storeJobLook(tx, job.id, nextLook(job, clock.nowMs(), askedToWaitMs(error)), errorText(error)),
+    storeLook(tx, job.id, nextLook(job, clock.nowMs(), askedToWaitMs(error)), errorText(error)),
   );
 }
 

@@ -1,4 +1,5 @@
 /** The life of a requisition after it was read: the jobs, the event, and the orders that flows made of its award. */
+import { compareText } from '#bridge/documents/text-order.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { IntakeHistoryEntry } from '../intake-history-entry.ts';
@@ -23,9 +24,9 @@ export async function readRequisitionHistory(
     uuid: string | null;
     error: string | null;
   }>(
-    `select j.kind, j.state, j.made_of as "madeOf", j.created, j.ended, j.uuid, j.last_error as error
-     from bridge.intake_members m join bridge.intake_jobs j on j.event = m.event
-     where m.intake = $1 and m.erp_key = $2 order by j.created desc limit $3`,
+    `select s.kind, s.state, s.made_of as "madeOf", s.created, s.ended, s.uuid, s.last_error as error
+     from bridge.intake_members m join bridge.intake_submissions s on s.event = m.event
+     where m.intake = $1 and m.erp_key = $2 order by s.created desc limit $3`,
     [intake, erpKey, limit],
   );
   for (const { kind, state, madeOf, created, ended, uuid, error } of jobs) {
@@ -39,19 +40,25 @@ export async function readRequisitionHistory(
     const step = steps[state as keyof typeof steps];
     if (ended !== null && step) entries.push({ at: ended, step, text: error ?? 'by the service' });
   }
-  const events = await sql.query<{ id: string; entity: string; name: string | null; made: Timestamp; source: string }>(
-    `select e.id, e.entity, e.name, e.made, e.source from bridge.intake_members m
+  const events = await sql.query<{
+    lots: string;
+    entity: string;
+    name: string | null;
+    made: Timestamp;
+    source: string;
+  }>(
+    `select m.made_lots as lots, e.entity, e.name, e.made, e.source from bridge.intake_members m
      join bridge.intake_events e on e.id = m.event
      where m.intake = $1 and m.erp_key = $2 and e.entity is not null and e.made is not null
      order by e.made desc limit $3`,
     [intake, erpKey, limit],
   );
-  for (const { id, entity, name, made, source } of events) {
-    const lots = await sql.query<{ lot: string; line: string }>(
-      'select lot, line from bridge.intake_lots where event = $1 and erp_key = $2 order by line limit $3',
-      [id, erpKey, limit],
-    );
-    const lines = lots.map(({ lot, line }) => `line ${line} is lot "${lot}"`).join('; ');
+  for (const { lots, entity, name, made, source } of events) {
+    const own = (JSON.parse(lots) as { lot: string; line: string }[]).sort((a, b) => compareText(a.line, b.line));
+    const lines = own
+      .slice(0, limit)
+      .map(({ lot, line }) => `line ${line} is lot "${lot}"`)
+      .join('; ');
     entries.push({
       at: made,
       step: 'made',

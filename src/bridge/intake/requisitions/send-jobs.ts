@@ -22,14 +22,14 @@ import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { errorText } from '#platform/errors.ts';
 import type { IntakeDeps, IntakeWork } from '../intake-deps.ts';
-import { holdSending, noteSent, pauseIntakeFor, readIntake } from '../intake-store.ts';
 import { type Posted, postOnce } from '../post-submission.ts';
-import { lateEffectMs } from '../send-stage.ts';
+import { lateEffectMs, storePosted, waitAfter } from '../send-stage.ts';
+import { storeUncertain } from '../submission-store.ts';
 import { wishOfBody } from './compare-requisitions.ts';
 import { bodyOf } from './event-payload.ts';
 import { leaveGroup, readEventWithFiles, readMembers, readReadyEvent, storeNeedHashes } from './event-store.ts';
 import { commitIntent, jobTypeOf, maySendJobs, type Pending } from './job-intent.ts';
-import { lostSince, storeJobSent, storeJobToSearch, storeJobUncertain } from './job-store.ts';
+import { lostSince, storeJobToSearch } from './job-store.ts';
 import { settleRefusal } from './refused-update.ts';
 import { releaseJob, tellOfFiles } from './settle-job.ts';
 import { nextUpdate } from './update-event.ts';
@@ -60,19 +60,14 @@ export async function postJob(work: IntakeWork, job: Pending): Promise<boolean> 
 async function settlePosted(work: IntakeWork, job: Pending, posted: Posted): Promise<boolean> {
   const { intake, lease, clock, log } = work;
   const nowMs = clock.nowMs();
-  const now = timestampFromMs(nowMs);
   if (posted.is === 'taken') {
-    const look = timestampFromMs(nowMs + retryWaitMs(retrySchedules.submissionLook, 0));
-    await lease.transaction(async (tx) => {
-      await storeJobSent(tx, job.id, posted.uuid, look);
-      await noteSent(tx, intake.name);
-    });
+    await lease.transaction((tx) => storePosted(tx, work, job.id, posted.uuid));
     return true;
   }
   log.warn({ intake: intake.name, job: job.id, end: posted.is }, posted.why);
   if (posted.is === 'uncertain') {
     const look = timestampFromMs(nowMs + lateEffectMs);
-    await lease.transaction((tx) => storeJobUncertain(tx, job.id, posted.why, look));
+    await lease.transaction((tx) => storeUncertain(tx, job.id, posted.why, look));
     // Other events are not concerned.
     return true;
   }
@@ -81,18 +76,10 @@ async function settlePosted(work: IntakeWork, job: Pending, posted: Posted): Pro
     return true;
   }
   await lease.transaction(async (tx) => {
-    const state = await readIntake(tx, intake);
-    if (posted.is === 'not-taken' && posted.pause)
-      await pauseIntakeFor(tx, intake.name, { kind: posted.pause, reason: posted.why }, now);
-    const waitMs =
-      posted.is === 'limited'
-        ? posted.waitMs
-        : retryWaitMs(retrySchedules.submission, state?.sendFailures ?? 0, { floorMs: posted.waitMs });
-    const until = timestampFromMs(nowMs + waitMs);
+    const until = await waitAfter(tx, work, posted);
     // That this POST did nothing says nothing of the one before: the event is looked at again.
-    if (job.mayBeDone) await storeJobUncertain(tx, job.id, posted.why, until);
+    if (job.mayBeDone) await storeUncertain(tx, job.id, posted.why, until);
     else await releaseJob(tx, work, job.id, posted.why);
-    await holdSending(tx, intake.name, { until, error: posted.why, failed: posted.is !== 'limited' });
   });
   return false;
 }
@@ -106,7 +93,7 @@ async function settleRefused(work: IntakeWork, job: Pending, why: string): Promi
   });
   if (unknown === undefined) return;
   const look = timestampFromMs(clock.nowMs() + retryWaitMs(retrySchedules.submissionLook, 1));
-  await lease.transaction((tx) => storeJobUncertain(tx, job.id, `${why} (${unknown})`, look));
+  await lease.transaction((tx) => storeUncertain(tx, job.id, `${why} (${unknown})`, look));
 }
 
 async function nextCreate(tx: Sql, work: IntakeDeps): Promise<Pending | 'again' | undefined> {

@@ -5,18 +5,20 @@ import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';
 import type { IntakeDeps } from '../intake-deps.ts';
+import { endSubmission } from '../submission-store.ts';
 import { withdrawnHash } from './compare-requisitions.ts';
 import {
   endMembers,
   type IntakeEvent,
   insertIntakeEvent,
   readIntakeEvent,
+  readLots,
   storeLots,
   storeNeedHashes,
   storeTold,
 } from './event-store.ts';
 import { intakeEventText } from './event-texts.ts';
-import { endJob, type FreedRecord, freeRecords, type JobKind, type MadeOf } from './job-store.ts';
+import { type FreedRecord, freeRecords, type JobKind, type MadeOf } from './job-store.ts';
 import { markAwards } from './mark-awards.ts';
 
 type Deps = Pick<IntakeDeps, 'intake' | 'clock' | 'source' | 'count'>;
@@ -43,7 +45,7 @@ export async function jobCompleted(
   const { intake, clock } = deps;
   const now = timestampNow(clock);
   const { event, kind, made } = await readEnded(tx, job);
-  await endJob(tx, job, { state: 'completed', error: null, now });
+  await endSubmission(tx, job, { state: 'completed', error: null, now });
   if (kind === 'create') {
     await tx.query(
       `update bridge.intake_events e set state = 'made', entity = $2, made = $3, last_error = null,
@@ -125,7 +127,7 @@ export async function jobFailed(
   const { intake, clock, source } = deps;
   const now = timestampNow(clock);
   const { event, kind, made } = await readEnded(tx, job);
-  await endJob(tx, job, { state: 'failed', error: why, now });
+  await endSubmission(tx, job, { state: 'failed', error: why, now });
   if (kind !== 'create') {
     const about = await readIntakeEvent(tx, event);
     const what = about ? intakeEventText(intake, about) : 'its event';
@@ -164,7 +166,7 @@ export async function jobFailed(
 export async function releaseJob(tx: Sql, { intake, clock }: Deps, job: string, why: string): Promise<void> {
   const now = timestampNow(clock);
   const { event, kind, made } = await readEnded(tx, job);
-  await endJob(tx, job, { state: 'released', error: why, now });
+  await endSubmission(tx, job, { state: 'released', error: why, now });
   const keys = made.members.map(({ erpKey }) => erpKey);
   await freeRecords(tx, { intake: intake.name, job }, all(made, 'done'), now);
   if (kind === 'create')
@@ -184,7 +186,7 @@ export async function releaseJob(tx: Sql, { intake, clock }: Deps, job: string, 
 export async function holdJob(tx: Sql, { intake, clock }: Deps, job: string, why: string): Promise<void> {
   const now = timestampNow(clock);
   const { event, kind, made } = await readEnded(tx, job);
-  await endJob(tx, job, { state: 'held', error: why, now });
+  await endSubmission(tx, job, { state: 'held', error: why, now });
   const about = await readIntakeEvent(tx, event);
   const [first] = made.members;
   const text =
@@ -214,10 +216,7 @@ export async function holdJob(tx: Sql, { intake, clock }: Deps, job: string, why
 
 /** Whichever lots the event has: one that would be of another line is of none, so that no order names a wrong one. */
 async function keepCertainLots(tx: Sql, event: string, lots: MadeOf['lots']): Promise<void> {
-  const held = await tx.query<MadeOf['lots'][number]>(
-    'select lot, erp_key as "erpKey", line from bridge.intake_lots where event = $1',
-    [event],
-  );
+  const held = await readLots(tx, event);
   const places = Map.groupBy([...held, ...lots], ({ lot }) => lot);
   const certain = [...places.values()].flatMap((same) => {
     const [first] = same;
@@ -228,7 +227,7 @@ async function keepCertainLots(tx: Sql, event: string, lots: MadeOf['lots']): Pr
 
 async function readEnded(tx: Sql, job: string): Promise<Ended> {
   const [row] = await tx.query<{ event: string; kind: JobKind; madeOf: string }>(
-    'select event, kind, made_of as "madeOf" from bridge.intake_jobs where id = $1',
+    'select event, kind, made_of as "madeOf" from bridge.intake_submissions where id = $1',
     [job],
   );
   if (!row) throw new TypeError(`there is no job ${job}`);

@@ -13,8 +13,6 @@ import { inOrder, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
-import type { WatchedAnswer } from '../watch/answer-traits.ts';
-import type { SourceWatch } from '../watch/source-watch.ts';
 import { countChanges, type FeedId, moveWatermark } from './checkpoint-store.ts';
 import type { PulledPage } from './feed-reader.ts';
 import { recordSuspects } from './suspect-versions.ts';
@@ -40,8 +38,6 @@ export interface PageToStore {
    * live read of a feed that does not declare its order leaves that to the window scan.
    */
   readonly watchSuspects: boolean | ((modified: Timestamp) => boolean);
-  /** How the feed has answered, for the watch; only of live reads. */
-  readonly answer?: WatchedAnswer;
   /** Runs in the same transaction, after the records were stored. */
   readonly afterRecords?: (
     tx: Sql,
@@ -73,11 +69,8 @@ export function createPageStore(deps: {
   log: Logger;
   records: Counter<'feed' | 'result'>;
   wakeFlows: () => void;
-  /** Notices changes of the source; undefined: none are looked for. */
-  watchOf?: ((feed: FeedName) => SourceWatch | undefined) | undefined;
 }): StorePage {
   const { feed, pull, clock, log } = deps;
-  const watch = deps.watchOf?.(feed.feed);
   const refreshStatistics = createStatisticsRefresh(deps.database, log);
   /** Something was stored for which no flow was woken yet. */
   let hasNews = false;
@@ -99,7 +92,6 @@ export function createPageStore(deps: {
     const moving = Promise.all([
       completeTo === undefined ? undefined : moveWatermark(tx, feed, { watermark: completeTo, changed }),
       completeTo === undefined && changed > 0 ? countChanges(tx, feed, changed) : undefined,
-      watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now),
     ]);
     await inOrder([related?.written ?? Promise.resolve(), moving]);
     const [watermark] = await moving;
@@ -118,10 +110,7 @@ export function createPageStore(deps: {
       await inOrder([written, rest]);
       return { stored, ...(await rest) };
     });
-    const { stored, believed, resources, watermark } = await storing.catch((error: unknown) => {
-      watch?.forget();
-      throw error;
-    });
+    const { stored, believed, resources, watermark } = await storing;
     const changed = stored.changed + believed.changed;
     deps.records.inc({ feed: feed.feed, result: 'changed' }, changed);
     deps.records.inc({ feed: feed.feed, result: 'known' }, Math.max(0, page.records.length - changed));

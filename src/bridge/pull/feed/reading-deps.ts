@@ -3,12 +3,10 @@
 import type { AcquireLease } from '#bridge/leases/lease.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
-import type { FeedName } from '#contract/feed.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
-import type { SourceWatch } from '../watch/source-watch.ts';
 
 export interface ReadingDeps {
   source: SourceSettings;
@@ -20,8 +18,6 @@ export interface ReadingDeps {
   records: Counter<'feed' | 'result'>;
   /** Wakes the flows of this source, after a commit that marked documents. */
   wakeFlows: () => void;
-  /** Notices changes of the source, one watch for each feed; undefined: none are looked for. */
-  watchOf?: ((feed: FeedName) => SourceWatch | undefined) | undefined;
 }
 
 /**

@@ -5,7 +5,7 @@
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import type { Connector, Found } from '#connector/connector.ts';
 import { errorText } from '#platform/errors.ts';
-import type { CallLimit, ConnectorCalls } from '../calls/connector-calls.ts';
+import type { CallLimit, ConnectorCalls } from '../../flows/connector-calls.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import { unknownContent } from '../claim/flow-document-store.ts';
 import type { Settled } from '../settle/settle-outcomes.ts';

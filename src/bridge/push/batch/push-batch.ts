@@ -17,7 +17,7 @@ import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
-import { abortGraceMs, type ConnectorCalls } from '../calls/connector-calls.ts';
+import { abortGraceMs, type ConnectorCalls } from '../../flows/connector-calls.ts';
 import { type Claimed, commitIntents } from '../claim/claim-documents.ts';
 import { isUntried } from '../claim/decide-operation.ts';
 import { forgetUntried, markFound, markUncertain } from '../claim/flow-document-store.ts';

@@ -21,7 +21,7 @@ export function FeedsPage() {
         {error === undefined ? <Loading /> : <Failure error={error} />}
       </>
     );
-  const { feeds, backfills, audits, changes } = answer;
+  const { feeds, backfills, audits } = answer;
   return (
     <>
       <PageHead title="Feeds" />
@@ -185,22 +185,6 @@ export function FeedsPage() {
             },
           ]}
         />
-      )}
-      {changes.length === 0 ? null : (
-        <>
-          <h2>What has changed at the sources</h2>
-          <Table
-            label="What has changed at the sources"
-            rows={changes}
-            keyOf={({ source, feed, kind, subject }) => `${source} ${feed} ${kind} ${subject}`}
-            columns={[
-              { name: 'Feed', cell: ({ source, feed }) => `${source}/${feed}` },
-              { name: 'What', kind: 'wide', cell: ({ detail }) => detail },
-              { name: 'Needed', cell: ({ isMissed }) => (isMissed ? <Mark tone="bad">a flow lacks it</Mark> : '') },
-              { name: 'Noticed', kind: 'time', cell: ({ noticed }) => <Time at={noticed} /> },
-            ]}
-          />
-        </>
       )}
       {chosen ? (
         <BackfillDialog

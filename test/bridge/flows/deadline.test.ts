@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test, vi } from 'vitest';
-import { createDeadline } from '#bridge/push/calls/deadline.ts';
+import { createDeadline } from '#bridge/flows/deadline.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -3,13 +3,14 @@
 import type { ReadStream } from '#connector/records.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import type { Lag } from '../mirror/feed-lag.ts';
+import { type IntakeSettings } from '../intake/intake-settings.ts';
+import { type IntakePause } from '../intake/intake-store.ts';
+import { isOpen } from '../intake/submission-store.ts';
+import { type Lag } from '../mirror/feed-lag.ts';
 import type { QuotaLeft } from '../quota/quotas-left.ts';
 import { sourceLimit } from '../quota/source-limit.ts';
 import type { BridgeSettings } from '../settings.ts';
 import { backlogEndMs } from './backlog-end.ts';
-import type { IntakeSettings } from './intake-settings.ts';
-import type { IntakePause } from './intake-store.ts';
 
 interface IntakeRow {
   readonly intake: string;
@@ -63,7 +64,6 @@ export interface IntakeStatus extends IntakeRow {
 const ofIntake = (condition: string) =>
   `(select count(*)::int from bridge.intake_records r where r.intake = i.name and r.dead_since is null and ${condition})`;
 const toSend = (action: string) => ofIntake(`r.submission is null and r.action = '${action}'`);
-const isOpen = "s.intake = i.name and s.state in ('intent', 'sent', 'uncertain')";
 const stuckMs = 60 * 60_000;
 
 type Shown = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'intakes'>>;
@@ -98,11 +98,7 @@ export async function readIntakeStatuses(
        select count(*)::int as submissions, count(*) filter (where s.state <> 'sent')::int as uncertain,
          min(s.created) as oldest, (array_agg(s.last_error order by s.created))[1] as error,
          coalesce(sum(s.records), 0)::int as records
-       from (select s.state, s.created, s.last_error, s.suppliers as records from bridge.intake_submissions s
-             where ${isOpen}
-             union all
-             select s.state, s.created, s.last_error, json_array_length(s.made_of::json -> 'members')
-             from bridge.intake_jobs s where ${isOpen}) s) open
+       from bridge.intake_submissions s where s.intake = i.name and ${isOpen}) open
      cross join lateral (
        select count(*) filter (where e.state = 'gathering' or e.update_due is not null)::int as count,
          min(case when e.state = 'gathering' then e.ready else e.update_due end) as next,

@@ -21,15 +21,11 @@ export async function loadRequisitions(
     entity: string;
     intake: string;
     make: string;
-    lot: string | null;
     key: string | null;
-    line: string | null;
-    only: string | null;
+    lots: string | null;
   }>(
-    `select e.entity, e.intake, e.make, l.lot, l.erp_key as key, l.line,
-       case when e.make = 'request' then (select m.erp_key from bridge.intake_members m where m.event = e.id limit 1) end
-         as only
-     from bridge.intake_events e left join bridge.intake_lots l on l.event = e.id
+    `select e.entity, e.intake, e.make, m.erp_key as key, m.made_lots as lots
+     from bridge.intake_events e left join bridge.intake_members m on m.event = e.id
      where e.source = $1 and e.entity = any($2::text[])`,
     [source, [...new Set(entities)]],
   );
@@ -39,15 +35,19 @@ export async function loadRequisitions(
       {
         intake: own[0]?.intake ?? '',
         isRequest: own[0]?.make === 'request',
-        only: own[0]?.only ?? undefined,
+        only: own[0]?.make === 'request' ? (own[0].key ?? undefined) : undefined,
         lots: new Map(
-          own.flatMap(({ lot, key, line }) =>
-            lot === null || key === null || line === null ? [] : [[lot, { reference_id: key, line }] as const],
+          own.flatMap(({ key, lots }) =>
+            key === null ? [] : lotsIn(lots).map(({ lot, line }) => [lot, { reference_id: key, line }] as const),
           ),
         ),
       },
     ]),
   );
+}
+
+function lotsIn(text: string | null): { lot: string; line: string }[] {
+  return text === null ? [] : (JSON.parse(text) as { lot: string; line: string }[]);
 }
 
 /**

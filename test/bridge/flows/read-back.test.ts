@@ -1,12 +1,12 @@
 /** What the bridge makes of a connector's answers to `readBack`: one that cannot be trusted says nothing of its document. */
 import { describe, expect, test } from 'vitest';
+import { createConnectorCalls } from '#bridge/flows/connector-calls.ts';
 import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
-import { createConnectorCalls } from '#bridge/push/calls/connector-calls.ts';
 import type { Session } from '#connector/connector.ts';
 import type { DocumentOf } from '#connector/documents.ts';
 import { RateLimited } from '#connector/errors.ts';
 import { sampleOf } from '#connector/testing/sample-documents.ts';
-import { createFakeErp } from '../fake-erp.ts';
+import { createFakeErp } from '../push/fake-erp.ts';
 
 const secret = 'k7-Secret-91';
 const deliveries = [0, 1].map((n) => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { backlogEndMs } from '#bridge/intake/backlog-end.ts';
+import { backlogEndMs } from '#bridge/status/backlog-end.ts';
 import { limits } from '#contract/limits.ts';
 
 const limit = limits.supplier_changes_write;
