@@ -4,7 +4,6 @@
  * all others. That takes 0.2 µs, and up to 3 µs with the schema, of the 31 µs that a pulled record costs. A property test
  * proves that both return the same.
  */
-import { setImmediate } from 'node:timers/promises';
 import { z } from 'zod';
 import { type FeedName, feeds } from '#contract/feed.ts';
 import { timestamp } from '#contract/scalars.ts';
@@ -90,35 +89,4 @@ function versionOf(
     body,
     record,
   };
-}
-
-/** The versions of a page's records, which are still being made. */
-export interface PreparedVersions {
-  /** The ids of the records, in the page's order. */
-  readonly ids: readonly string[];
-  /** In the page's order. */
-  readonly versions: Promise<readonly Version[]>;
-}
-
-/** To make so many versions takes about a third of a millisecond. */
-const versionsPerSlice = 100;
-
-/**
- * Reads the ids at once, and makes the versions in slices, so that answers of the database are handled in between: it
- * stores the page before, or looks for these records by their ids. Throws as `readVersionKey` does.
- */
-export function prepareVersions(records: readonly Record<string, unknown>[], feed: FeedName): PreparedVersions {
-  const keys = records.map((record, index) => readVersionKey(record, feed, index));
-  const inSlices = async () => {
-    const versions: Version[] = [];
-    for (const [index, key] of keys.entries()) {
-      if (index > 0 && index % versionsPerSlice === 0) await setImmediate();
-      versions.push(versionOf(records[index] ?? {}, feed, key));
-    }
-    return versions;
-  };
-  const versions = inSlices();
-  // Thrown where they are awaited; until then a rejection must not count as unhandled.
-  versions.catch(() => undefined);
-  return { ids: keys.map(({ id }) => id), versions };
 }

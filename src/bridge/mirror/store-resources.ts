@@ -7,7 +7,7 @@
 import { z } from 'zod';
 import type { IncludeName } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { inOrder, type Sql } from '#platform/database/sql.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { isStorable } from '#platform/database/storable-text.ts';
 import { sha256 } from '#platform/sha256.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
@@ -52,16 +52,13 @@ interface ResourcesToStore {
  * was sent. Of an object that is listed twice, the later entry counts.
  */
 export async function storeResources(tx: Sql, given: ResourcesToStore): Promise<StoredResources> {
-  const { subjects, written, ...stored } = await sendNameless(tx, given);
-  await inOrder([written, noteSubjects(tx, given.source, subjects)]);
+  const { subjects, ...stored } = await storeNameless(tx, given);
+  await noteSubjects(tx, given.source, subjects);
   return stored;
 }
 
-/**
- * Stores the objects that a page includes, of all kinds at once. Returns how many have changed when all statements are
- * sent; `written` settles when the database has executed them, and the caller must await it.
- */
-export async function sendIncludes(
+/** Stores the objects that a page includes, of all kinds. Returns how many have changed. */
+export async function storeIncludes(
   tx: Sql,
   {
     includes,
@@ -69,36 +66,32 @@ export async function sendIncludes(
   }: Omit<ResourcesToStore, 'kind' | 'objects'> & {
     readonly includes: Readonly<Record<string, ResourcesToStore['objects']>>;
   },
-): Promise<{ readonly changed: number; readonly written: Promise<void> }> {
-  const sent = await Promise.all(
-    Object.entries(includedKinds).map(([name, kind]) => {
-      const objects = includes[name] ?? [];
-      return kind === null ? Promise.resolve(nothingSent) : sendNameless(tx, { ...given, kind, objects });
-    }),
-  );
-  // Together, so that of two kinds that name a supplier it does not depend on the database's answers which one counts.
-  const subjects = sent.flatMap((kind) => kind.subjects);
-  const written = inOrder([...sent.map((kind) => kind.written), noteSubjects(tx, given.source, subjects)]);
-  return { changed: sent.reduce((sum, { changed }) => sum + changed, 0), written };
+): Promise<number> {
+  let changed = 0;
+  const subjects: NamedSubject[] = [];
+  for (const [name, kind] of Object.entries(includedKinds)) {
+    if (kind === null) continue;
+    const stored = await storeNameless(tx, { ...given, kind, objects: includes[name] ?? [] });
+    changed += stored.changed;
+    subjects.push(...stored.subjects);
+  }
+  await noteSubjects(tx, given.source, subjects);
+  return changed;
 }
 
-/** What was sent to the database of all but the names of events and suppliers, which are returned. */
-interface SentNameless extends StoredResources {
-  readonly subjects: readonly NamedSubject[];
-  /** Settles when it is executed. */
-  readonly written: Promise<void>;
-}
-
-const nothingSent: SentNameless = { changed: 0, unreadable: 0, subjects: [], written: Promise.resolve() };
-
-async function sendNameless(tx: Sql, given: ResourcesToStore): Promise<SentNameless> {
+/** Stores all but the names of events and suppliers, which are returned. */
+async function storeNameless(
+  tx: Sql,
+  given: ResourcesToStore,
+): Promise<StoredResources & { readonly subjects: readonly NamedSubject[] }> {
   const { source, kind, objects, observed, now, pull } = given;
   const read = objects.map((object) => resourceOf(kind, object));
   const resources = newestResources(kind, read);
   const unreadable = read.filter((resource) => resource === undefined).length;
-  const nothing = { ...nothingSent, unreadable };
+  const nothing = { changed: 0, unreadable, subjects: [] };
   if (resources.length === 0) return nothing;
-  const [, held] = await Promise.all([lockSources(tx, [source]), readHeld(tx, source, kind, resources)]);
+  await lockSources(tx, [source]);
+  const held = await readHeld(tx, source, kind, resources);
   const confirmed: Resource[] = [];
   const differing: Resource[] = [];
   for (const resource of resources) {
@@ -110,10 +103,8 @@ async function sendNameless(tx: Sql, given: ResourcesToStore): Promise<SentNamel
   }
   // An answer that was requested before this one, but arrives after it, must not undo it.
   const replaced = differing.filter(({ id }) => held.has(id));
-  const [before] = await Promise.all([
-    readBodies(tx, source, kind, replaced),
-    confirmed.length > 0 ? confirm(tx, source, kind, confirmed, observed) : undefined,
-  ]);
+  const before = await readBodies(tx, source, kind, replaced);
+  if (confirmed.length > 0) await confirm(tx, source, kind, confirmed, observed);
   const changed = differing.filter(({ id, object }) => {
     const version = before.get(id);
     return version === undefined || kind !== 'question' || isNewer(object, version, held.get(id)?.observed, observed);
@@ -129,13 +120,11 @@ async function sendNameless(tx: Sql, given: ResourcesToStore): Promise<SentNamel
     return version === undefined ? [resource] : [resource, resourceOf(kind, version)];
   });
   const events = new Set(shown.flatMap((resource) => resource?.sourcingEvent ?? []));
-  const written = inOrder([
-    upsert(tx, source, kind, changed, observed),
-    markDocuments(tx, { source, pull }, keys, now),
-    markDocumentsOfEvents(tx, { source, pull }, [...events], now),
-  ]);
+  await upsert(tx, source, kind, changed, observed);
+  await markDocuments(tx, { source, pull }, keys, now);
+  await markDocumentsOfEvents(tx, { source, pull }, [...events], now);
   const subjects = changed.flatMap(({ object }) => namedBy[kind](object));
-  return { changed: changed.length, unreadable, subjects, written };
+  return { changed: changed.length, unreadable, subjects };
 }
 
 /** The events and suppliers whose names an object shows. */

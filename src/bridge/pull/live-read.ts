@@ -8,11 +8,12 @@ import { timestampNow } from '#platform/clock.ts';
 import { withoutTime } from '../mirror/read-version.ts';
 import { disorderIn, OrderBroken, placeIn, proveOrder } from './commit-order.ts';
 import { markScanned, saveFollowed, saveOrderProved } from './feed/checkpoint-store.ts';
+import type { PulledPage } from './feed/feed-reader.ts';
 import { readNewestStamp } from './feed/held-records.ts';
 import type { Bounds } from './feed/time-range.ts';
 import { breakUnfilteredPass, finishUnfilteredPass, saveUnfilteredPage } from './feed/unfiltered-store.ts';
 import type { Pull } from './pull.ts';
-import { type ForwardPage, PagesBroken, readForward } from './read-forward.ts';
+import { PagesBroken, readForward } from './read-forward.ts';
 import { lookBehindPage } from './unfiltered-passes.ts';
 import { scanFeed } from './windows/scan-feed.ts';
 import { defaultGranularityMicros, ScanStopped } from './windows/scan-types.ts';
@@ -202,7 +203,6 @@ async function followFrom(
     read.ordered &&= page.commitOrdered && isProved;
     const { stamps } = await store({
       ...page,
-      whileWriting: page.readAhead,
       // No window scan reaches a stamp in the future until its time has come: older versions there are recorded here.
       watchSuspects: (modified) => read.ordered || (modified > latestCredible() && modified < scannableBefore),
       completeTo: (shown) => {
@@ -232,7 +232,7 @@ async function followFrom(
 }
 
 /** Throws OrderBroken when the feed's declaration is refuted. */
-async function isOrderProved({ reader, feed, transaction, clock }: Pull, from: Bounds, page: ForwardPage) {
+async function isOrderProved({ reader, feed, transaction, clock }: Pull, from: Bounds, page: PulledPage) {
   const verdict = await proveOrder(reader, { from, page, feed: feed.feed });
   if (verdict === undefined) return false;
   if (!verdict.isProved) throw new OrderBroken(verdict.why);
@@ -241,7 +241,7 @@ async function isOrderProved({ reader, feed, transaction, clock }: Pull, from: B
 }
 
 /** Once the watermark stands at a page's last record, an earlier one is never read: the order is watched. */
-function refuseDisorder(page: ForwardPage, shown: readonly Timestamp[], before: Timestamp | undefined): void {
+function refuseDisorder(page: PulledPage, shown: readonly Timestamp[], before: Timestamp | undefined): void {
   const why =
     disorderIn(
       shown.map((modified) => ({ modified })),

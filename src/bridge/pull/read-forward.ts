@@ -2,7 +2,6 @@
 import type { FeedName } from '#contract/feed.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { type PreparedVersions, prepareVersions } from '../mirror/read-version.ts';
 import type { FeedReader, PulledPage, ReadPosition } from './feed/feed-reader.ts';
 import type { EmptyPages } from './windows/scan-types.ts';
 
@@ -25,13 +24,6 @@ export class PagesBroken extends AppError {
   }
 }
 
-export interface ForwardPage extends PulledPage {
-  /** The records as the mirror stores them; undefined where they were not prepared, or cannot be read. */
-  readonly prepared?: PreparedVersions | undefined;
-  /** Begins to read the next page, while this one is stored. */
-  readonly readAhead: () => void;
-}
-
 export interface ForwardOptions {
   readonly feed: FeedName;
   readonly emptyPages: EmptyPages;
@@ -49,10 +41,9 @@ export async function* readForward(
   reader: FeedReader,
   from: ReadPosition,
   options: ForwardOptions,
-): AsyncGenerator<ForwardPage> {
-  const { feed } = options;
+): AsyncGenerator<PulledPage> {
   const isEndless = createEndCheck(from, options);
-  let ahead: Promise<PreparedPage> | undefined;
+  let ahead: Promise<PulledPage> | undefined;
   try {
     for (let at = from; ; ) {
       const page = await (ahead ?? readConfirmed(reader, at)).catch((error: unknown) => {
@@ -61,15 +52,14 @@ export async function* readForward(
       ahead = undefined;
       const { next } = page;
       const endless = isEndless(page);
-      const readAhead = () => {
-        if (next === undefined || endless !== undefined) return;
-        ahead ??= readPrepared(reader, { next }, feed);
+      if (next !== undefined && endless === undefined) {
+        ahead = readConfirmed(reader, { next });
         // An error is thrown when the page is awaited, not before.
         ahead.catch(() => undefined);
-      };
-      yield { ...page, readAhead };
+      }
+      yield page;
       if (next === undefined) return;
-      if (endless !== undefined) throw new PagesBroken(feed, endless);
+      if (endless !== undefined) throw new PagesBroken(options.feed, endless);
       at = { next };
     }
   } finally {
@@ -109,30 +99,14 @@ function createEndCheck(from: ReadPosition, { emptyPages, clock }: ForwardOption
   };
 }
 
-type PreparedPage = Omit<ForwardPage, 'readAhead'>;
-
 /** "200, no rows" proves nothing: where an earlier page announced more records, an empty end is asked for again. */
-async function readConfirmed(reader: FeedReader, at: ReadPosition): Promise<PreparedPage> {
+async function readConfirmed(reader: FeedReader, at: ReadPosition): Promise<PulledPage> {
   const attemptsMax = 'next' in at ? attemptsForEmptyEnd : 1;
   let page = await reader.read(at);
   for (let attempt = 1; attempt < attemptsMax && isEmptyEnd(page); attempt += 1) page = await reader.read(at);
   return page;
 }
 
-function isEmptyEnd({ records, next }: PreparedPage): boolean {
+function isEmptyEnd({ records, next }: PulledPage): boolean {
   return records.length === 0 && next === undefined;
-}
-
-async function readPrepared(reader: FeedReader, at: { next: string }, feed: FeedName): Promise<PreparedPage> {
-  const page = await readConfirmed(reader, at);
-  return { ...page, prepared: preparedIfReadable(page.records, feed) };
-}
-
-/** Returns undefined where a record cannot be read: storing the page reports it. */
-function preparedIfReadable(records: PulledPage['records'], feed: FeedName): PreparedVersions | undefined {
-  try {
-    return prepareVersions(records, feed);
-  } catch {
-    return undefined;
-  }
 }

@@ -52,7 +52,6 @@ export async function continueUnfiltered(pull: Pull): Promise<number | undefined
       if (cut?.why !== undefined) throw new PagesBroken(feed.feed, cut.why);
       await store({
         ...page,
-        whileWriting: page.next === undefined || pages >= pagesOfOnePull ? () => undefined : page.readAhead,
         watchSuspects: false,
         afterRecords: async (tx, { changedWithoutTime: found }) => {
           if (page.next !== undefined) return saveUnfilteredPage(tx, feed, { next: page.next, found });

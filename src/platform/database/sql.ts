@@ -34,15 +34,3 @@ export const withoutFlush = `set_config('synchronous_commit', 'off', true)`;
 export function prepared(text: string): PreparedStatement {
   return { name: createHash('sha256').update(text).digest('base64url').slice(0, 32), text };
 }
-
-/**
- * Waits for statements that were sent one behind the other in a transaction. Where one fails, those behind it fail
- * because of it, so the first one's error is thrown. While nobody waits, none counts as unhandled.
- */
-export function inOrder(sent: readonly Promise<unknown>[]): Promise<void> {
-  const all = Promise.allSettled(sent).then((outcomes) => {
-    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
-  });
-  all.catch(() => undefined);
-  return all;
-}

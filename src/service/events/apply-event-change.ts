@@ -7,7 +7,7 @@
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import { inOrder, type Sql } from '#platform/database/sql.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
 import { bidRecords, type FeedRecords, makeAwards } from '../domain/feed-records.ts';
 import {
@@ -61,18 +61,13 @@ export async function applyEventChange(
 ): Promise<SourcingEvent> {
   const due = await advance(unit.tx, before, change.event, now);
   const { event } = due;
-  const saving = Promise.all([
-    saveEventState(unit.tx, before, event),
-    appendHistory(unit.tx, event, [...historyOfCommand(before, change.event, now), ...due.history]),
-  ]);
-  // What it reads of the event is sent behind that, and need not wait for the answer.
-  const announcing = announceAll(unit, withoutCovered([due.domainEvent, change.domainEvent]), {
+  const changed = await saveEventState(unit.tx, before, event);
+  await appendHistory(unit.tx, event, [...historyOfCommand(before, change.event, now), ...due.history]);
+  await announceAll(unit, withoutCovered([due.domainEvent, change.domainEvent]), {
     event,
     now,
     records: { ...change.records, ...due.records },
   });
-  await inOrder([saving, announcing]);
-  const [changed] = await saving;
   // A round may now begin or end at another time: the timers look again.
   if (changed && event.status === 'OPEN') unit.wake('rounds', event.id);
   return event;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { checkedKeyOf, prepareVersions, readVersionKey, versionsOf } from '#bridge/mirror/read-version.ts';
+import { checkedKeyOf, readVersionKey, versionsOf } from '#bridge/mirror/read-version.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { idOf } from '../parts.ts';
 
@@ -114,21 +114,4 @@ test('a version is identified by the SHA-256 of its JSON', () => {
   const [version] = versionsOf([given], 'awards');
   expect(version?.body).toBe(JSON.stringify(given));
   expect(version?.hash).toEqual(createHash('sha256').update(JSON.stringify(given)).digest());
-});
-
-describe('prepared versions', () => {
-  const records = Array.from({ length: 250 }, (_, index) => ({ id: idOf(index + 1), index }));
-
-  test('are those of all records in the order of the page, and other work is done while they are made', async () => {
-    const { ids, versions } = prepareVersions(records, 'awards');
-    const ended: string[] = [];
-    setImmediate(() => ended.push('other work'));
-    void versions.then(() => ended.push('versions'));
-    expect(await versions).toEqual(versionsOf(records, 'awards'));
-    expect([ids, ended]).toEqual([records.map(({ id }) => id), ['other work', 'versions']]);
-  });
-
-  test('are refused at once when a record has no id', () => {
-    expect(() => prepareVersions([...records, { index: 250 }], 'awards')).toThrow('Record 250');
-  });
 });

@@ -3,13 +3,13 @@
  * as due, the suspect versions and the watermark: a kill leaves all of a page, or nothing of it.
  */
 
-import { type PreparedVersions, readVersionKey, withoutTime } from '#bridge/mirror/read-version.ts';
-import { type StoredPage, sendRecords, storeRecords } from '#bridge/mirror/store-records.ts';
-import { sendIncludes } from '#bridge/mirror/store-resources.ts';
+import { readVersionKey, withoutTime } from '#bridge/mirror/read-version.ts';
+import { type RecordsToStore, type StoredPage, storeRecords } from '#bridge/mirror/store-records.ts';
+import { storeIncludes } from '#bridge/mirror/store-resources.ts';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import { inOrder, type Sql } from '#platform/database/sql.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
@@ -19,12 +19,8 @@ import { recordSuspects } from './suspect-versions.ts';
 
 export interface PageToStore {
   readonly records: readonly Record<string, unknown>[];
-  /** The same records as the mirror stores them, where they are prepared already. */
-  readonly prepared?: PreparedVersions | undefined;
   /** The next page is read at once: flows are woken after it, so that an award of many lots is usually sent whole. */
   readonly next?: string | undefined;
-  /** Called once while the database is at work. */
-  readonly whileWriting?: () => void;
   readonly includes?: PulledPage['includes'];
   /** When the page was requested; needed with `includes`. */
   readonly observed?: Timestamp;
@@ -75,50 +71,38 @@ export function createPageStore(deps: {
   /** Something was stored for which no flow was woken yet. */
   let hasNews = false;
 
-  /** What belongs to the page beside its records. It is sent while the database still writes them. */
-  async function storeRest(tx: Sql, page: PageToStore, stored: StoredPage, now: Timestamp) {
+  async function storeIn(tx: Sql, page: PageToStore) {
+    const now = timestampNow(clock);
     const { watchSuspects, includes, observed } = page;
+    const stored = await storeReadable(tx, { ...feed, records: page.records, now, pull });
     const isWatched = typeof watchSuspects === 'boolean' ? () => watchSuspects : watchSuspects;
     // A version without a time lies in no range that could be read again.
     const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
     const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
     const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
     const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true });
-    const given = { source: feed.source, pull, now };
     const related =
-      includes && observed !== undefined ? await sendIncludes(tx, { ...given, includes, observed }) : undefined;
-    const completeTo = page.completeTo?.(stored.stamps);
+      includes && observed !== undefined
+        ? await storeIncludes(tx, { source: feed.source, pull, now, includes, observed })
+        : 0;
     const changed = stored.changed + believed.changed;
-    const moving = Promise.all([
-      completeTo === undefined ? undefined : moveWatermark(tx, feed, { watermark: completeTo, changed }),
-      completeTo === undefined && changed > 0 ? countChanges(tx, feed, changed) : undefined,
-    ]);
-    await inOrder([related?.written ?? Promise.resolve(), moving]);
-    const [watermark] = await moving;
-    await page.afterRecords?.(tx, {
-      changed,
-      changedWithoutTime: stored.changedWithoutTime,
-    });
-    return { believed, resources: related?.changed ?? 0, watermark };
+    const completeTo = page.completeTo?.(stored.stamps);
+    let watermark: PageResult['watermark'];
+    if (completeTo !== undefined) watermark = await moveWatermark(tx, feed, { watermark: completeTo, changed });
+    else if (changed > 0) await countChanges(tx, feed, changed);
+    await page.afterRecords?.(tx, { changed, changedWithoutTime: stored.changedWithoutTime });
+    return { stored, changed, related, watermark };
   }
 
   return async (page) => {
-    const storing = deps.transaction(async (tx) => {
-      const now = timestampNow(clock);
-      const { written, ...stored } = await sendReadable(tx, { ...feed, pull }, page, now);
-      const rest = storeRest(tx, page, stored, now);
-      await inOrder([written, rest]);
-      return { stored, ...(await rest) };
-    });
-    const { stored, believed, resources, watermark } = await storing;
-    const changed = stored.changed + believed.changed;
+    const { stored, changed, related, watermark } = await deps.transaction((tx) => storeIn(tx, page));
     deps.records.inc({ feed: feed.feed, result: 'changed' }, changed);
     deps.records.inc({ feed: feed.feed, result: 'known' }, Math.max(0, page.records.length - changed));
     if (stored.unreadable.length > 0) {
       deps.records.inc({ feed: feed.feed, result: 'unreadable' }, stored.unreadable.length);
       log.warn({ ...feed, count: stored.unreadable.length }, `records are not as documented: ${stored.unreadable[0]}`);
     }
-    hasNews ||= changed + resources > 0;
+    hasNews ||= changed + related > 0;
     if (hasNews && page.next === undefined) {
       hasNews = false;
       deps.wakeFlows();
@@ -131,24 +115,18 @@ export function createPageStore(deps: {
 /**
  * Stores the records; rejects with an error that says what an operator can do about one that cannot be stored at all.
  */
-async function sendReadable(
-  tx: Sql,
-  feed: FeedId & { feed: FeedName; pull: string },
-  { records, prepared, whileWriting }: PageToStore,
-  now: Timestamp,
-): ReturnType<typeof sendRecords> {
+async function storeReadable(tx: Sql, page: RecordsToStore): Promise<StoredPage> {
   try {
-    const read = prepared === undefined ? { records } : { prepared };
-    const options = whileWriting === undefined ? {} : { whileWriting };
-    return await sendRecords(tx, { ...feed, ...read, now }, options);
+    return await storeRecords(tx, page);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalid') throw error;
-    const stamps = records.flatMap((record, index) => stampOf(record, feed.feed, index));
+    const { source, feed, records } = page;
+    const stamps = records.flatMap((record, index) => stampOf(record, feed, index));
     const around = stamps.length > 0 ? ` It is on a page with times from ${stamps[0]} to ${stamps.at(-1)}.` : '';
     throw new AppError(
       'invalid',
       `${error.publicMessage}${around} The feed waits for it: have it fixed at the source, or step over it with ` +
-        `"bridge checkpoint set ${feed.source}/${feed.feed} <a time after it>".`,
+        `"bridge checkpoint set ${source}/${feed} <a time after it>".`,
       { cause: error, issues: error.issues, recovery: { do: 'halt' } },
     );
   }
