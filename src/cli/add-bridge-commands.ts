@@ -207,7 +207,6 @@ function addFlowCommands(bridge: Command): void {
     runReconcile,
   )
     .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
-    .option('--no-feeds', "do not compare the source's feeds with the mirror")
     .option('--anew', 'begin again, instead of going on with a comparison that was interrupted')
     .addOption(limit(100))
     .option('--repair', 'then write what differs again, after a question')

@@ -18,7 +18,7 @@ export interface ShownRun {
   readonly events: number | null;
   readonly documents: number;
   readonly asDelivered: number;
-  /** Documents and records of feeds that differ or were unclear; null while it has not ended. */
+  /** Documents that differ or were unclear; null while it has not ended. */
   readonly differing: number | null;
   /** The number of its signed report. */
   readonly report: number | null;
@@ -83,29 +83,5 @@ export function readDifferingDocuments(
      left join bridge.subjects s on s.source = w.source and s.kind = 'supplier' and s.id = d.supplier
      where f.run = $1 and f.finding = any($2) group by f.kind, f.key order by f.kind, f.key limit $3`,
     [run, names, limit],
-  );
-}
-
-/** How many records of a feed differ between source and mirror. */
-export interface DifferingFeed {
-  readonly feed: string;
-  readonly missing: number;
-  readonly different: number;
-  readonly gone: number;
-  /** Why the feed, or a part of it, was not compared. */
-  readonly notCompared: string | null;
-}
-
-/** Returns the feeds that the run has compared. */
-export function readDifferingFeeds(sql: Sql, run: number): Promise<DifferingFeed[]> {
-  return sql.query<DifferingFeed>(
-    `select c.feed, c.not_compared as "notCompared", n.* from bridge.reconciliation_feeds c
-     cross join lateral (
-       select (count(*) filter (where f.finding = 'missing'))::int as missing,
-         (count(*) filter (where f.finding = 'different'))::int as different,
-         (count(*) filter (where f.finding = 'gone'))::int as gone
-       from bridge.reconciliation_feed_findings f where f.run = c.run and f.feed = c.feed) n
-     where c.run = $1 order by c.feed`,
-    [run],
   );
 }

@@ -23,7 +23,6 @@ import { createConnectorCalls } from '../push/calls/connector-calls.ts';
 import { unknownContent } from '../push/claim/flow-document-store.ts';
 import type { FindingName } from './finding-names.ts';
 import { oneAhead } from './one-ahead.ts';
-import { type ReconcileFeedsDeps, reconcileFeeds } from './reconcile-feeds.ts';
 import {
   type ComparedPage,
   type ComparedState,
@@ -42,8 +41,6 @@ export interface ReconcileDeps {
   readonly clock: Clock;
   /** Seals the key that signs the report. */
   readonly secrets: SecretBox;
-  /** The source whose feeds are compared, too; undefined: none. */
-  readonly feeds?: Pick<ReconcileFeedsDeps, 'source' | 'client'> | undefined;
   readonly abortGraceMs?: number;
   /** Called after each page. */
   readonly onPage?: (run: Reconciliation) => void;
@@ -74,7 +71,6 @@ export async function reconcileFlow(
   const ended = AbortSignal.any([signal, stop.signal]);
   const limit = { timeoutMs, signal: ended };
   let run = begun;
-  if (deps.feeds) await reconcileFeeds({ database, clock, ...deps.feeds }, run, signal);
   if (run.ended !== null) return run;
   const pages = oneAhead(comparedPages(oneAhead(ledgerPages(run))));
   for await (const { page, last, compared } of pages)

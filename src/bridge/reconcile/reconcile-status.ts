@@ -12,7 +12,7 @@ export interface ComparisonStatus {
   report: number | null;
   documents: number;
   asDelivered: number;
-  /** Documents and records of feeds that differ, or were unclear. */
+  /** Documents that differ, or were unclear. */
   differing: number;
   /** When the one began that has not ended yet; null: none is under way. */
   open: Timestamp | null;

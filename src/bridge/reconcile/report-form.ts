@@ -53,31 +53,6 @@ const difference = z.strictObject({
   reason: text.nullable(),
 });
 
-const side = z.strictObject({ records: count, hash });
-
-const feedWindow = z.strictObject({
-  from: time.nullable().describe('Null: from the beginning'),
-  to: time,
-  source: side.describe('What the source showed'),
-  mirror: side.describe('What the bridge holds'),
-});
-
-const feed = z.strictObject({
-  feed: text,
-  windows: z.array(feedWindow),
-  missing: count.describe('Records that the source shows and the bridge has not'),
-  different: count.describe('Records that the bridge holds with other content'),
-  gone: count.describe('Records that the bridge holds and the source no longer shows'),
-  notCompared: text.nullable().describe('Why the feed, or a part of it, was not compared'),
-});
-
-const feedDifference = z.strictObject({
-  feed: text,
-  record: text,
-  finding: z.enum(['missing', 'different', 'gone']),
-  modified: time.nullable(),
-});
-
 const content = z.strictObject({
   format: z.literal('sourcing-bridge report 1'),
   number: z.int().min(1).describe('Counted over all flows of the bridge, without a gap'),
@@ -97,9 +72,6 @@ const content = z.strictObject({
   notCompared: z
     .array(z.strictObject({ kind: text, field: text.nullable(), reason: text.nullable(), documents: count }))
     .describe('What could not be compared, and of how many documents'),
-  feeds: z.array(feed).describe("The source's feeds, against what the bridge holds of them"),
-  feedDifferences: z.array(feedDifference).max(differencesMax),
-  feedDifferencesOmitted: count,
   previous: z
     .strictObject({ number: z.int().min(1), hash })
     .nullable()

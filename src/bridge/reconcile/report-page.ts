@@ -43,7 +43,6 @@ ${documents(report)}
 <h2>Differences</h2>
 ${differences(report)}
 ${notCompared(report)}
-${feeds(report)}
 <h2>Signature</h2>
 ${list([
   ['SHA-256 of the file', reportHash(reportText(signed))],
@@ -138,30 +137,6 @@ function notCompared(report: ReportContent): string {
   if (report.notCompared.length === 0) return '';
   const rows = report.notCompared.map(({ kind, field, reason, documents: of }) => [kind, field, reason, of]);
   return `<h2>Not compared</h2>\n${table(['Kind', 'What', 'Why', 'Documents'], rows, '')}`;
-}
-
-function feeds(report: ReportContent): string {
-  if (report.feeds.length === 0) return '';
-  const rows = report.feeds.map(({ feed, windows, missing, different, gone, notCompared: why }) => [
-    feed,
-    windows.length,
-    windows.reduce((sum, { source }) => sum + source.records, 0),
-    windows.reduce((sum, { mirror }) => sum + mirror.records, 0),
-    missing,
-    different,
-    gone,
-    why,
-  ]);
-  const differing = report.feedDifferences.map(({ feed, finding, record, modified }) => [
-    feed,
-    finding,
-    record,
-    modified,
-  ]);
-  const more = report.feedDifferencesOmitted > 0 ? `<p>${report.feedDifferencesOmitted} more are not listed.</p>` : '';
-  const titles = ['Feed', 'Windows', 'At the source', 'In the bridge', 'Missing', 'Different', 'Gone', 'Not compared'];
-  return `<h2>Feeds</h2>
-${table(titles, rows, '')}${differing.length > 0 ? table(['Feed', 'Finding', 'Record', 'Modified'], differing, '') : ''}${more}`;
 }
 
 function list(rows: readonly (readonly [string, Cell])[]): string {

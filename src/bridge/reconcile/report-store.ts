@@ -36,9 +36,6 @@ export interface ReportHead {
   readonly isKept: boolean;
 }
 
-/** No report lists more windows of feeds; each is a page of the source. */
-const feedWindowsMax = 50_000;
-
 const headColumns = 'number, run, flow, made, hash, body is not null as "isKept"';
 
 /**
@@ -57,8 +54,7 @@ export async function endWithReport(
     const [ended] = await tx.query<Reconciliation>(
       `update bridge.reconciliations r set ended = $2, last_error = null, failed = null,
          differing = (select count(distinct (f.kind, f.key)) from bridge.reconciliation_findings f
-             where f.run = r.id and f.finding <> 'not compared')
-           + (select count(*) from bridge.reconciliation_feed_findings f where f.run = r.id)
+           where f.run = r.id and f.finding <> 'not compared')
        where id = $1 and ended is null and given_up is null
        returning ${reconciliationColumns}`,
       [run.id, now],
@@ -140,7 +136,6 @@ async function contentOf(
     ),
     differencesOmitted: (counted?.count ?? 0) - differences.length,
     notCompared: await readNotCompared(tx, run.id),
-    ...(await readFeeds(tx, run.id)),
     previous,
   };
 }
@@ -158,65 +153,6 @@ async function readTotals(tx: Sql, run: number): Promise<ReportContent['totals']
     documents,
     amount: currency === null ? null : canonicalDecimal(amount),
   }));
-}
-
-/** The windows and the findings of the run's feeds. */
-async function readFeeds(
-  tx: Sql,
-  run: number,
-): Promise<Pick<ReportContent, 'feeds' | 'feedDifferences' | 'feedDifferencesOmitted'>> {
-  const feeds = await tx.query<Omit<ReportContent['feeds'][number], 'windows'>>(
-    `select f.feed, f.not_compared as "notCompared",
-       count(*) filter (where d.finding = 'missing')::int as missing,
-       count(*) filter (where d.finding = 'different')::int as different,
-       count(*) filter (where d.finding = 'gone')::int as gone
-     from bridge.reconciliation_feeds f left join bridge.reconciliation_feed_findings d using (run, feed)
-     where f.run = $1 group by f.feed, f.not_compared order by f.feed`,
-    [run],
-  );
-  const windows = await tx.query<{
-    feed: string;
-    from: Timestamp | null;
-    to: Timestamp;
-    sourceRecords: number;
-    sourceHash: string;
-    mirrorRecords: number;
-    mirrorHash: string;
-  }>(
-    `select feed, range_start as "from", range_end as "to", source_records as "sourceRecords",
-       source_hash as "sourceHash", mirror_records as "mirrorRecords", mirror_hash as "mirrorHash"
-     from bridge.reconciliation_windows where run = $1 order by feed, range_end limit ${feedWindowsMax + 1}`,
-    [run],
-  );
-  if (windows.length > feedWindowsMax)
-    throw new AppError(
-      'too-large',
-      `The feeds have more than ${feedWindowsMax} windows: a larger page_size makes fewer.`,
-    );
-  const differences = await tx.query<ReportContent['feedDifferences'][number]>(
-    `select feed, record_id as record, finding, modified from bridge.reconciliation_feed_findings
-     where run = $1 order by feed, record_id limit $2`,
-    [run, differencesMax],
-  );
-  const byFeed = Map.groupBy(windows, ({ feed }) => feed);
-  return {
-    feeds: feeds.map(({ feed, missing, different, gone, notCompared }) => ({
-      feed,
-      windows: (byFeed.get(feed) ?? []).map(({ from, to, ...sides }) => ({
-        from,
-        to,
-        source: { records: sides.sourceRecords, hash: sides.sourceHash },
-        mirror: { records: sides.mirrorRecords, hash: sides.mirrorHash },
-      })),
-      missing,
-      different,
-      gone,
-      notCompared,
-    })),
-    feedDifferences: differences.map(({ feed, record, finding, modified }) => ({ feed, record, finding, modified })),
-    feedDifferencesOmitted:
-      feeds.reduce((sum, { missing, different, gone }) => sum + missing + different + gone, 0) - differences.length,
-  };
 }
 
 function readNotCompared(tx: Sql, run: number): Promise<ReportContent['notCompared']> {

@@ -2,7 +2,6 @@
 import { userInfo } from 'node:os';
 import { openFlows } from '#bridge/flows/open-flows.ts';
 import type { FindingName } from '#bridge/reconcile/finding-names.ts';
-import { sourceOfFlow } from '#bridge/reconcile/reconcile-feeds.ts';
 import { reconcileFlow } from '#bridge/reconcile/reconcile-flow.ts';
 import {
   beginReconciliation,
@@ -13,8 +12,7 @@ import {
   readFoundKeys,
 } from '#bridge/reconcile/reconciliation-store.ts';
 import { repairedFindings, repairRun } from '#bridge/reconcile/repair-run.ts';
-import { type ReportContent, readReport } from '#bridge/reconcile/report-form.ts';
-import { type ReportHead, readReportOfRun, readStoredReport } from '#bridge/reconcile/report-store.ts';
+import { type ReportHead, readReportOfRun } from '#bridge/reconcile/report-store.ts';
 import { timestampNow } from '#platform/clock.ts';
 import {
   type BridgeCommand,
@@ -30,7 +28,6 @@ import { createProgress, oneLine, print, tableOf } from '../output.ts';
 export interface ReconcileOptions extends BridgeCommandOptions {
   event?: string[];
   anew?: boolean;
-  feeds: boolean;
   limit: number;
   repair?: boolean;
   yes?: boolean;
@@ -41,8 +38,6 @@ interface Report {
   readonly run: Reconciliation;
   /** The signed report of the run; `bridge report` prints it. */
   readonly report: ReportHead | undefined;
-  /** The source's feeds against the mirror. */
-  readonly feeds: ReportContent['feeds'];
   readonly counts: Record<FindingName, number>;
   /** The differences and what was unclear; `more` is whether there are others than those that are shown. */
   readonly findings: readonly LedgerFinding[];
@@ -72,7 +67,6 @@ export function runReconcile(options: ReconcileOptions, name: string | undefined
           flow: flow.name,
           run,
           report,
-          feeds: await readFeeds(command, report),
           counts,
           findings: findings.slice(0, options.limit),
           more: findings.length > options.limit,
@@ -81,19 +75,8 @@ export function runReconcile(options: ReconcileOptions, name: string | undefined
       }
     signal.throwIfAborted();
     print(options, { reports }, () => reports.map(textOf).join('\n\n') || 'No flow is configured.');
-    const differ = ({ counts, feeds }: Report) =>
-      listed.some((finding) => counts[finding] > 0) || feeds.some((feed) => differencesOf(feed) > 0);
-    return reports.some(differ) ? 1 : 0;
+    return reports.some(({ counts }) => listed.some((finding) => counts[finding] > 0)) ? 1 : 0;
   });
-}
-
-async function readFeeds({ database }: BridgeCommand, report: ReportHead | undefined): Promise<Report['feeds']> {
-  const stored = report && (await readStoredReport(database, { number: report.number }));
-  return typeof stored?.body === 'string' ? readReport(Buffer.from(stored.body, 'utf8')).report.feeds : [];
-}
-
-function differencesOf({ missing, different, gone }: Report['feeds'][number]): number {
-  return missing + different + gone;
 }
 
 async function compare(
@@ -101,7 +84,7 @@ async function compare(
   openFlow: Awaited<ReturnType<typeof openFlows>>[number],
   options: ReconcileOptions,
 ): Promise<Reconciliation> {
-  const { database, clock, signal, installation, settings } = command;
+  const { database, clock, signal, installation } = command;
   const { flow } = openFlow;
   const { events = null } = await subjectIds(command, [flow.source], options);
   const begun = await beginReconciliation(
@@ -109,9 +92,6 @@ async function compare(
     { flow: flow.name, events, askedBy: userInfo().username, anew: options.anew === true },
     timestampNow(clock),
   );
-  const feeds = options.feeds
-    ? { source: sourceOfFlow(settings, flow), client: command.clientOf(flow.source, { background: true }) }
-    : undefined;
   const progress = createProgress(`comparing ${flow.name}`);
   try {
     return await reconcileFlow(
@@ -120,7 +100,6 @@ async function compare(
         openFlow,
         clock,
         secrets: installation.secrets,
-        feeds,
         onPage: ({ documents }) => progress.tell(documents),
       },
       begun,
@@ -149,17 +128,6 @@ async function repair(
   );
 }
 
-function feedText({ feed, windows, missing, different, gone, notCompared }: Report['feeds'][number]): string {
-  const records = windows.reduce((sum, { source }) => sum + source.records, 0);
-  const found = [
-    missing > 0 && `${missing} missing in the mirror`,
-    different > 0 && `${different} with other content there`,
-    gone > 0 && `${gone} gone at the source`,
-  ].filter((text) => typeof text === 'string');
-  const why = notCompared === null ? [] : [`not compared to the end: ${oneLine(notCompared)}`];
-  return `feed ${feed}: ${records} records in ${windows.length} windows, ${[...(found.length === 0 && why.length === 0 ? ['the same in the mirror'] : found), ...why].join(', ')}`;
-}
-
 /** What stands in place of the table where it is empty: nothing is promised of what could not be compared. */
 function nothingText({ asDelivered }: Reconciliation, counts: Report['counts']): string {
   if (counts['not compared'] === 0) return 'Nothing differs.';
@@ -168,7 +136,7 @@ function nothingText({ asDelivered }: Reconciliation, counts: Report['counts']):
     : 'Of what could be compared, nothing differs.';
 }
 
-function textOf({ flow, run, report, feeds, counts, findings, more, replayed }: Report): string {
+function textOf({ flow, run, report, counts, findings, more, replayed }: Report): string {
   const named = Object.entries(counts).filter(([, count]) => count > 0);
   const summary = `${flow}: ${run.documents} documents compared, ${run.asDelivered} as they were delivered (${run.comparedValues} values)${named
     .map(([finding, count]) => `, ${count} ${finding}`)
@@ -190,7 +158,6 @@ function textOf({ flow, run, report, feeds, counts, findings, more, replayed }: 
   );
   return [
     summary,
-    ...feeds.map(feedText),
     table,
     ...(more ? ['There is more: --limit shows it.'] : []),
     ...(report ? [`Signed as report ${report.number}: bridge report ${report.number} --out <folder> writes it.`] : []),

@@ -1,7 +1,7 @@
 /** Comparisons of what was delivered with what the ERPs hold: their reports, their differences, and the repair of these. */
 import { z } from 'zod';
 import { findingNames } from '#bridge/reconcile/finding-names.ts';
-import { listRuns, readDifferingDocuments, readDifferingFeeds } from '#bridge/reconcile/list-runs.ts';
+import { listRuns, readDifferingDocuments } from '#bridge/reconcile/list-runs.ts';
 import { countFindings, readFoundKeys } from '#bridge/reconcile/reconciliation-store.ts';
 import { repairedFindings, repairRun } from '#bridge/reconcile/repair-run.ts';
 import { readReport } from '#bridge/reconcile/report-form.ts';
@@ -47,7 +47,6 @@ async function readRun(deps: ConsoleApiDeps, viewer: Viewer, id: number) {
     repairable: found.reduce((sum, { keys }) => sum + keys.length, 0),
     documents: await withUrls(deps, shown),
     hasMore: documents.length > documentsShown,
-    feeds: await readDifferingFeeds(database, id),
   };
 }
 

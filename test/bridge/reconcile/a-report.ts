@@ -35,9 +35,6 @@ export function aReport(changes: Partial<ReportContent> = {}): ReportContent {
     ],
     differencesOmitted: 0,
     notCompared: [{ kind: 'award', field: 'attachments', reason: 'the connector cannot compare it', documents: 3 }],
-    feeds: [],
-    feedDifferences: [],
-    feedDifferencesOmitted: 0,
     previous: null,
     ...changes,
   };

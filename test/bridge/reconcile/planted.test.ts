@@ -195,13 +195,13 @@ describe.each([
         await holdAt(db, killAt);
         await db.database.transaction(async (tx) => {
           await tx.query('select pg_advisory_xact_lock(4711)');
-          const killed = startCommandLine(args('reconcile', 'erp', '--anew', '--no-feeds'), { DATABASE_URL: db.url });
+          const killed = startCommandLine(args('reconcile', 'erp', '--anew'), { DATABASE_URL: db.url });
           await eventually('the page waits', async () => (await db.database.query(isWaiting)).length === 1);
           killed.signal('SIGKILL');
           expect(await killed.ended).toBe('SIGKILL');
         });
         await holdAt(db, 1_000_000);
-        const { code } = await runHere(args('reconcile', 'erp', '--no-feeds'), { DATABASE_URL: db.url });
+        const { code } = await runHere(args('reconcile', 'erp'), { DATABASE_URL: db.url });
         const stored = await readStoredReport(db.database, {});
         const { report } = readReport(Buffer.from(stored?.body ?? '', 'utf8'));
         for (const back of undo) await back();

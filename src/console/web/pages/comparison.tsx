@@ -31,8 +31,7 @@ export function ComparisonPage({ run: id }: { run: string }) {
         {error === undefined ? <Loading /> : <Failure error={error} />}
       </>
     );
-  const { run, documents, feeds, hasMore } = answer;
-  const differingFeeds = feeds.filter((feed) => feed.missing + feed.different + feed.gone > 0 || feed.notCompared);
+  const { run, documents, hasMore } = answer;
   return (
     <>
       <PageHead title={`Comparison of ${run.flow}`}>
@@ -78,7 +77,6 @@ export function ComparisonPage({ run: id }: { run: string }) {
         ))}
       </div>
       {hasMore ? <p class="quiet">There are more: the report lists them, and so does bridge reconcile.</p> : null}
-      {differingFeeds.length > 0 ? <Feeds feeds={differingFeeds} /> : null}
     </>
   );
 }
@@ -230,27 +228,5 @@ function ChangedBy({ findings }: { findings: readonly Finding[] }) {
       · changed{known.changedBy === null ? '' : ` by ${known.changedBy}`}
       {known.changedAt === null ? '' : `, ${known.changedAt}`}
     </>
-  );
-}
-
-function Feeds({ feeds }: { feeds: ComparisonAnswer['feeds'] }) {
-  return (
-    <section>
-      <h2>Feeds of the source against the mirror</h2>
-      <ul class="members">
-        {feeds.map(({ feed, missing, different, gone, notCompared }) => (
-          <li key={feed}>
-            <strong>{feed}</strong>
-            <span>
-              {missing} missing in the mirror, {different} with other content there, {gone} gone at the source
-            </span>
-            {notCompared === null ? null : <span class="under">not compared to the end: {notCompared}</span>}
-          </li>
-        ))}
-      </ul>
-      <p class="quiet">
-        Records that are missing or differ are read by an audit: <a href="/feeds">Feeds</a>, “Audit”.
-      </p>
-    </section>
   );
 }
