@@ -86,6 +86,8 @@ const notKept = [
   'reconciliation_feed_findings',
   'reconciliation_feeds',
   'reconciliation_windows',
+  'report_keys',
+  'reports',
   'restores',
   'samples',
   'shadow_documents',

@@ -11,8 +11,6 @@ export interface ShownRun {
   readonly askedBy: string;
   readonly started: Timestamp;
   readonly ended: Timestamp | null;
-  /** It was begun anew, and never ended. */
-  readonly givenUp: boolean;
   readonly lastError: string | null;
   /** How many events it is of; null: of everything. */
   readonly events: number | null;
@@ -20,8 +18,6 @@ export interface ShownRun {
   readonly asDelivered: number;
   /** Documents that differ or were unclear; null while it has not ended. */
   readonly differing: number | null;
-  /** The number of its signed report. */
-  readonly report: number | null;
 }
 
 /** Returns the latest runs, the newest first. With `flows` only those of these flows, with `run` only that one. */
@@ -30,10 +26,9 @@ export function listRuns(
   { flows, run, limit }: { flows?: readonly string[] | undefined; run?: number; limit: number },
 ): Promise<ShownRun[]> {
   return sql.query<ShownRun>(
-    `select r.id as run, r.flow, r.asked_by as "askedBy", r.started, r.ended, r.given_up is not null as "givenUp",
-       r.last_error as "lastError", cardinality(r.events) as events, r.documents, r.as_delivered as "asDelivered",
-       r.differing, p.number as report
-     from bridge.reconciliations r left join bridge.reports p on p.run = r.id
+    `select r.id as run, r.flow, r.asked_by as "askedBy", r.started, r.ended, r.last_error as "lastError",
+       cardinality(r.events) as events, r.documents, r.as_delivered as "asDelivered", r.differing
+     from bridge.reconciliations r
      where ($1::text[] is null or r.flow = any($1)) and ($2::bigint is null or r.id = $2)
      order by r.id desc limit $3`,
     [flows ?? null, run ?? null, limit],

@@ -1,4 +1,4 @@
-/** One comparison: what differs in which document, what to do about it, and its signed report. */
+/** One comparison: what differs in which document, what to do about it, and its report. */
 import { useState } from 'preact/hooks';
 import type { ComparisonAnswer, ReportAnswer } from '#console/api/comparisons.ts';
 import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Reference, Time } from '../parts/basics.tsx';
@@ -63,10 +63,6 @@ export function ComparisonPage({ run: id }: { run: string }) {
             <Time at={run.ended} />
           </dd>
         </div>
-        <div>
-          <dt>Report</dt>
-          <dd>{run.report === null ? '–' : `number ${run.report}`}</dd>
-        </div>
       </dl>
       {documents.length === 0 && run.ended !== null ? (
         <Empty>The ERP holds every document as it was delivered.</Empty>
@@ -93,14 +89,14 @@ function summaryOf({ run, counts }: ComparisonAnswer): string {
 function Steering({ answer: { run, repairable, counts }, reload }: { answer: ComparisonAnswer; reload: () => void }) {
   const [asks, setAsks] = useState(false);
   const [written, setWritten] = useState<number>();
-  const download = async (name: string, type: string, of: (report: ReportAnswer) => string) => {
+  const download = async (ending: string, type: string, of: (report: ReportAnswer) => BlobPart) => {
     const report = await get<ReportAnswer>('/api/comparisons/report', { run: run.run });
     const url = URL.createObjectURL(new Blob([of(report)], { type }));
-    const link = Object.assign(document.createElement('a'), { href: url, download: name });
+    const link = Object.assign(document.createElement('a'), { href: url, download: `report-${run.run}.${ending}` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
   };
-  const showsReport = run.report !== null && viewer.value?.role !== 'viewer-without-prices';
+  const showsReport = run.ended !== null && viewer.value?.role !== 'viewer-without-prices';
   return (
     <div class="actions">
       {mayOperate() && repairable > 0 && run.ended !== null ? (
@@ -110,11 +106,14 @@ function Steering({ answer: { run, repairable, counts }, reload }: { answer: Com
       ) : null}
       {showsReport ? (
         <>
-          <ActionButton action={() => download(`report-${run.report}.html`, 'text/html', ({ page }) => page)}>
-            Report to print
+          <ActionButton action={() => download('html', 'text/html', ({ page }) => page)}>Report to print</ActionButton>
+          <ActionButton action={() => download('json', 'application/json', ({ json }) => json)}>
+            Report (JSON)
           </ActionButton>
-          <ActionButton action={() => download(`report-${run.report}.json`, 'application/json', ({ file }) => file)}>
-            Signed report (JSON)
+          <ActionButton
+            action={() => download('json.sig', 'application/octet-stream', ({ signature }) => bytesOf(signature))}
+          >
+            Its signature
           </ActionButton>
         </>
       ) : null}
@@ -156,6 +155,10 @@ function Steering({ answer: { run, repairable, counts }, reload }: { answer: Com
       ) : null}
     </div>
   );
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }
 
 function DocumentCard({ document }: { document: Document }) {
