@@ -1,6 +1,5 @@
 /** The secrets of the bridge that are sealed under the master key. */
 import type { SealedColumn } from '#platform/sealed-columns.ts';
-import { reportKeyColumn } from './reconcile/report-store.ts';
 import { webhookSecretColumn } from './webhooks/webhook-store.ts';
 
-export const bridgeSealedColumns: readonly SealedColumn[] = [webhookSecretColumn, reportKeyColumn];
+export const bridgeSealedColumns: readonly SealedColumn[] = [webhookSecretColumn];

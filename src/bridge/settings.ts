@@ -209,7 +209,6 @@ const flow = z.strictObject({
         .max(8_760)
         .default(0)
         .describe('How often all that was delivered is compared with what the ERP holds; 0: only by bridge reconcile'),
-      feeds: z.boolean().default(true).describe("Whether the source's feeds are compared with the mirror, too"),
     })
     .prefault({})
     .describe('Comparisons by schedule: docs/bridge.md, "Does the ERP still hold it?"'),

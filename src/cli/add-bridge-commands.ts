@@ -7,7 +7,6 @@ import type { FindOptions } from './commands/bridge-find.ts';
 import type { HistoryOptions } from './commands/bridge-history.ts';
 import type { RebuildOptions } from './commands/bridge-rebuild.ts';
 import type { ReconcileOptions } from './commands/bridge-reconcile.ts';
-import type { ReportOptions } from './commands/bridge-report.ts';
 import type { ShowOptions } from './commands/bridge-show.ts';
 import { actionId, attemptId, readLastSeen } from './page-places.ts';
 import { timeOption } from './times.ts';
@@ -41,7 +40,6 @@ const runPlan = whenCalled(async () => (await import('./commands/bridge-plan.ts'
 const runRebuild = whenCalled(async () => (await import('./commands/bridge-rebuild.ts')).runRebuild);
 const runReconcile = whenCalled(async () => (await import('./commands/bridge-reconcile.ts')).runReconcile);
 const runReplay = whenCalled(async () => (await import('./commands/bridge-replay.ts')).runReplay);
-const runReport = whenCalled(async () => (await import('./commands/bridge-report.ts')).runReport);
 const runRestored = whenCalled(async () => (await import('./commands/bridge-restored.ts')).runRestored);
 const runRun = whenCalled(async () => (await import('./commands/bridge-run.ts')).runRun);
 const runShow = whenCalled(async () => (await import('./commands/bridge-show.ts')).runShow);
@@ -207,22 +205,10 @@ function addFlowCommands(bridge: Command): void {
     runReconcile,
   )
     .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
-    .option('--no-feeds', "do not compare the source's feeds with the mirror")
-    .option('--anew', 'begin again, instead of going on with a comparison that was interrupted')
+    .option('--out <folder>', 'write the signed report there: JSON, signature, a page to print, and the public key')
     .addOption(limit(100))
     .option('--repair', 'then write what differs again, after a question')
     .option('--yes', 'do not ask');
-  addBridgeSubcommand<ReportOptions>(
-    bridge,
-    'report [number]',
-    'the signed report of a comparison (default: the latest), as JSON and as a page to print',
-    runReport,
-  )
-    .option('--flow <name>', 'of this flow only')
-    .option('--out <folder>', 'write report-<number>.json and report-<number>.html there')
-    .option('--list', 'list the reports')
-    .addOption(limit(50))
-    .option('--public-key', 'print the key by which reports are verified');
   const mapping = bridge.command('mapping').description('try the mapping of a flow');
   addBridgeSubcommand(
     mapping,

@@ -154,15 +154,11 @@ export function createProgram(): Command {
       ),
     );
   program
-    .command('verify-report <file...>')
-    .description(
-      'check signed reports of bridge reconcile from their files alone: text, signature, key, and their chain',
-    )
-    .option('--key <key>', 'the key that must have signed them: its fingerprint, or a PEM file')
-    .option('--page <file>', 'write the page to print of one report that is valid')
-    .option('--json', 'print one JSON value, for programs')
-    .action(async (files: string[], options: VerifyReportOptions) => {
-      process.exitCode = await (await import('./commands/verify-report.ts')).runVerifyReport(files, options);
+    .command('verify-report <file>')
+    .description('check a report that bridge reconcile --out has written, with its signature <file>.sig')
+    .option('--key <file>', 'the public key that must have signed it, in PEM')
+    .action(async (file: string, options: VerifyReportOptions) => {
+      process.exitCode = await (await import('./commands/verify-report.ts')).runVerifyReport(file, options);
     });
   addBridgeSubcommand(
     program,

@@ -30,6 +30,8 @@ export interface SecretBox {
   readonly knownKeyIds: readonly Buffer[];
   /** Returns a MAC of 32 bytes over the context and the message: HMAC-SHA256 under a key that serves only this. */
   mac(message: Uint8Array, context: string): Buffer;
+  /** Returns a key of 32 bytes for this purpose alone: HKDF-SHA256 of the master key that `seal` uses. */
+  derive(purpose: string): Buffer;
   /** Whether `mac` belongs to this message in this context; compared in constant time. */
   verifiesMac(mac: Uint8Array, message: Uint8Array, context: string): boolean;
 }
@@ -85,6 +87,8 @@ export function createSecretBox(masterKey: Uint8Array, previousKeys: readonly Ui
 
     mac: (message, context) => macOf(current, message, context),
 
+    derive: (purpose) => derived(masterKey, `derived key: ${purpose}`, 32),
+
     verifiesMac: (mac, message, context) =>
       keys.some((key) => {
         const expected = macOf(key, message, context);
@@ -100,9 +104,15 @@ export function createSecretBox(masterKey: Uint8Array, previousKeys: readonly Ui
 function boxKey(masterKey: Uint8Array): BoxKey {
   if (masterKey.length !== masterKeyBytes)
     throw new AppError('internal', `The master key must have ${masterKeyBytes} bytes, not ${masterKey.length}.`);
-  const derive = (purpose: string, length: number) =>
-    Buffer.from(hkdfSync('sha256', masterKey, '', `sourcing-bridge secret box ${version} ${purpose}`, length));
-  return { id: derive('key id', keyIdBytes), key: derive('encryption', 32), macKey: derive('authentication', 32) };
+  return {
+    id: derived(masterKey, 'key id', keyIdBytes),
+    key: derived(masterKey, 'encryption', 32),
+    macKey: derived(masterKey, 'authentication', 32),
+  };
+}
+
+function derived(masterKey: Uint8Array, purpose: string, length: number): Buffer {
+  return Buffer.from(hkdfSync('sha256', masterKey, '', `sourcing-bridge secret box ${version} ${purpose}`, length));
 }
 
 /** The length of the context comes first, so that no byte can move from the context into the message. */

@@ -2,9 +2,9 @@
 import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { beginReconciliation, storeComparedPage } from '#bridge/reconcile/reconciliation-store.ts';
-import { readReport } from '#bridge/reconcile/report-form.ts';
-import { endWithReport } from '#bridge/reconcile/report-store.ts';
+import type { ReportContent } from '#bridge/reconcile/read-report.ts';
+import { beginReconciliation, endReconciliation, storeComparedPage } from '#bridge/reconcile/reconciliation-store.ts';
+import { isReportSigned, reportPublicKey } from '#bridge/reconcile/report-files.ts';
 import { readActions } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createSecretBox } from '#platform/secrets.ts';
@@ -54,7 +54,11 @@ describe.skipIf(chromiumPath === undefined)('comparisons', () => {
     await (await world.worker(erp)).push();
     const { database } = world.db;
     const now = timestampNow(world.clock);
-    const begun = await beginReconciliation(database, { flow: 'erp', events: null, askedBy: 'Ada', anew: true }, now);
+    const begun = await beginReconciliation(
+      database,
+      { flow: 'erp', events: null, askedBy: 'Ada', goesOn: false },
+      now,
+    );
     run = begun.id;
     const compared = await storeComparedPage(database, begun, {
       last: { kind: 'award', key: keyOf(2) },
@@ -73,7 +77,7 @@ describe.skipIf(chromiumPath === undefined)('comparisons', () => {
         amount: `${n + 1}0.00`,
       })),
     });
-    await endWithReport(database, createSecretBox(Buffer.alloc(32, 7)), compared, world.flow, now);
+    await endReconciliation(database, compared, now);
     server = await startConsole(database, { settings: settingsOf({}, [world.flow]) });
     browser.complaints.length = 0;
   });
@@ -125,21 +129,26 @@ describe.skipIf(chromiumPath === undefined)('comparisons', () => {
     const shown = await text();
     expect(shown).not.toContain('99.5');
     expect(shown).toContain('not shown');
-    expect(await page.getByRole('button', { name: /back into step|Report/ }).count()).toBe(0);
+    expect(await page.getByRole('button', { name: /back into step|Report|signature/ }).count()).toBe(0);
     const refused = await page.request.get(`${server.url}/api/comparisons/report?run=${run}`);
     expect(refused.status()).toBe(403);
     server.viewer = { ...operator, flows: ['another'] };
     expect((await page.request.get(`${server.url}/api/comparisons/one?run=${run}`)).status()).toBe(404);
   });
 
-  test('the signed report is downloaded as it was signed', async () => {
+  test('the report is downloaded with its signature', async () => {
     await open(`/comparisons/${run}`, 'Comparison of erp');
-    const [download] = await Promise.all([
-      page.waitForEvent('download'),
-      page.getByRole('button', { name: 'Signed report (JSON)' }).click(),
-    ]);
-    const { report } = readReport(await readFile(await download.path()));
-    expect(report).toMatchObject({ number: 1, flow: 'erp', documents: 3 });
+    const bytesOf = async (name: string) => {
+      const button = page.getByRole('button', { name });
+      const [download] = await Promise.all([page.waitForEvent('download'), button.click()]);
+      return readFile(await download.path());
+    };
+    const json = await bytesOf('Report (JSON)');
+    const report = JSON.parse(json.toString('utf8')) as ReportContent;
+    expect(report).toMatchObject({ number: run, flow: 'erp', documents: 3 });
+    expect(
+      isReportSigned(json, await bytesOf('Its signature'), reportPublicKey(createSecretBox(Buffer.alloc(32, 7)))),
+    ).toBe(true);
     expect(browser.complaints).toEqual([]);
   });
 });

@@ -100,19 +100,17 @@ async function* eraseFromTable(database: Database, table: TextTable, person: Per
 /** Returns whether the row was as it was found, and is changed. */
 type EraseFromRow = (sql: Sql, row: FoundRow, person: Person) => Promise<boolean>;
 
-/** Tables whose rows go as a whole, and those with a signed text. */
+/** Tables whose rows go as a whole. */
 const ownSteps: Readonly<Record<string, EraseFromRow>> = {
-  // Its text is signed: it is deleted as after its time, and its hash stays in the chain.
-  'bridge.reports': (sql, row) => changeRow(sql, row, (table) => `update ${table} set body = null`),
   // The account was the person's; its sessions go with it.
-  'bridge.console_users': (sql, row) => changeRow(sql, row, (table) => `delete from ${table}`),
-  'bridge.console_sessions': (sql, row) => changeRow(sql, row, (table) => `delete from ${table}`),
+  'bridge.console_users': deleteRow,
+  'bridge.console_sessions': deleteRow,
 };
 
-async function changeRow(sql: Sql, { table, key }: FoundRow, statement: (table: string) => string): Promise<boolean> {
+async function deleteRow(sql: Sql, { table, key }: FoundRow): Promise<boolean> {
   const where = Object.keys(key).map((name, index) => `"${name}"::text = $${index + 1}`);
   const rows = await sql.query(
-    `${statement(table.table)} where ${where.join(' and ')} returning 1`,
+    `delete from ${table.table} where ${where.join(' and ')} returning 1`,
     Object.values(key),
   );
   return rows.length > 0;

@@ -11,17 +11,13 @@ export interface ShownRun {
   readonly askedBy: string;
   readonly started: Timestamp;
   readonly ended: Timestamp | null;
-  /** It was begun anew, and never ended. */
-  readonly givenUp: boolean;
   readonly lastError: string | null;
   /** How many events it is of; null: of everything. */
   readonly events: number | null;
   readonly documents: number;
   readonly asDelivered: number;
-  /** Documents and records of feeds that differ or were unclear; null while it has not ended. */
+  /** Documents that differ or were unclear; null while it has not ended. */
   readonly differing: number | null;
-  /** The number of its signed report. */
-  readonly report: number | null;
 }
 
 /** Returns the latest runs, the newest first. With `flows` only those of these flows, with `run` only that one. */
@@ -30,10 +26,9 @@ export function listRuns(
   { flows, run, limit }: { flows?: readonly string[] | undefined; run?: number; limit: number },
 ): Promise<ShownRun[]> {
   return sql.query<ShownRun>(
-    `select r.id as run, r.flow, r.asked_by as "askedBy", r.started, r.ended, r.given_up is not null as "givenUp",
-       r.last_error as "lastError", cardinality(r.events) as events, r.documents, r.as_delivered as "asDelivered",
-       r.differing, p.number as report
-     from bridge.reconciliations r left join bridge.reports p on p.run = r.id
+    `select r.id as run, r.flow, r.asked_by as "askedBy", r.started, r.ended, r.last_error as "lastError",
+       cardinality(r.events) as events, r.documents, r.as_delivered as "asDelivered", r.differing
+     from bridge.reconciliations r
      where ($1::text[] is null or r.flow = any($1)) and ($2::bigint is null or r.id = $2)
      order by r.id desc limit $3`,
     [flows ?? null, run ?? null, limit],
@@ -83,29 +78,5 @@ export function readDifferingDocuments(
      left join bridge.subjects s on s.source = w.source and s.kind = 'supplier' and s.id = d.supplier
      where f.run = $1 and f.finding = any($2) group by f.kind, f.key order by f.kind, f.key limit $3`,
     [run, names, limit],
-  );
-}
-
-/** How many records of a feed differ between source and mirror. */
-export interface DifferingFeed {
-  readonly feed: string;
-  readonly missing: number;
-  readonly different: number;
-  readonly gone: number;
-  /** Why the feed, or a part of it, was not compared. */
-  readonly notCompared: string | null;
-}
-
-/** Returns the feeds that the run has compared. */
-export function readDifferingFeeds(sql: Sql, run: number): Promise<DifferingFeed[]> {
-  return sql.query<DifferingFeed>(
-    `select c.feed, c.not_compared as "notCompared", n.* from bridge.reconciliation_feeds c
-     cross join lateral (
-       select (count(*) filter (where f.finding = 'missing'))::int as missing,
-         (count(*) filter (where f.finding = 'different'))::int as different,
-         (count(*) filter (where f.finding = 'gone'))::int as gone
-       from bridge.reconciliation_feed_findings f where f.run = c.run and f.feed = c.feed) n
-     where c.run = $1 order by c.feed`,
-    [run],
   );
 }

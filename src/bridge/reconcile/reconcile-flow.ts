@@ -1,14 +1,13 @@
 /**
  * Compares what a flow has delivered with what its ERP holds now, a page after another. It only reads: a daemon may push
- * meanwhile, and a document that is written while it is compared is `unclear`, never different. The ERP is asked for the
- * next page while the page before it is stored, and never for two at once.
+ * meanwhile, and a document that is written while it is compared is `unclear`, never different.
  *
  * Example: the flow `erp` has delivered A-1 as order 4711 and A-2 as 4712, and has withdrawn A-3; batchMax is 2.
  *
  *     page 1   A-1, A-2   readBack: 4711 has price 1.7 instead of 1.5, 4712 is not there
  *                         commits: position A-2; A-1 changed (lines[M8].price), A-2 missing
  *     page 2   A-3        lookup: the ERP holds it all the same; commits: position A-3; A-3 orphaned
- *     page 3   none       commits: the run has ended, with its signed report
+ *     page 3   none       commits: the run has ended
  *
  * A process that dies before a commit leaves the position before the page, and the next one compares that page again.
  */
@@ -17,16 +16,15 @@ import { RateLimited } from '#connector/errors.ts';
 import { comparedValuesOf, type ReadBack, type TakenDocument } from '#connector/read-back.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
-import type { SecretBox } from '#platform/secrets.ts';
+import { type SecretBox } from '#platform/secrets.ts';
 import { createConnectorCalls } from '../flows/connector-calls.ts';
 import type { OpenFlow } from '../flows/open-flows.ts';
 import { unknownContent } from '../push/claim/flow-document-store.ts';
 import type { FindingName } from './finding-names.ts';
-import { oneAhead } from './one-ahead.ts';
-import { type ReconcileFeedsDeps, reconcileFeeds } from './reconcile-feeds.ts';
 import {
   type ComparedPage,
   type ComparedState,
+  endReconciliation,
   type LedgerDocument,
   type LedgerFinding,
   type Reconciliation,
@@ -34,16 +32,11 @@ import {
   readMoved,
   storeComparedPage,
 } from './reconciliation-store.ts';
-import { endWithReport } from './report-store.ts';
 
 export interface ReconcileDeps {
   readonly database: Database;
   readonly openFlow: OpenFlow;
   readonly clock: Clock;
-  /** Seals the key that signs the report. */
-  readonly secrets: SecretBox;
-  /** The source whose feeds are compared, too; undefined: none. */
-  readonly feeds?: Pick<ReconcileFeedsDeps, 'source' | 'client'> | undefined;
   readonly abortGraceMs?: number;
   /** Called after each page. */
   readonly onPage?: (run: Reconciliation) => void;
@@ -53,7 +46,7 @@ export interface ReconcileDeps {
 const triesMax = 5;
 const retryMs = 1_000;
 /** The longest wait that an ERP's limit may ask for; a longer one stops the run, to be resumed later. */
-const waitMostMs = 10 * 60_000;
+const waitMaxMs = 10 * 60_000;
 
 /**
  * Goes on with the run until everything is compared, and returns it. Rejects when the ERP cannot be read, when `signal`
@@ -70,44 +63,19 @@ export async function reconcileFlow(
   const { batchMax, timeoutMs, readsBack = [] } = connector.capabilities;
   const calls = createConnectorCalls(session, { secrets, graceMs: deps.abortGraceMs });
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
-  const stop = new AbortController();
-  const ended = AbortSignal.any([signal, stop.signal]);
-  const limit = { timeoutMs, signal: ended };
+  const limit = { timeoutMs, signal };
   let run = begun;
-  if (deps.feeds) await reconcileFeeds({ database, clock, ...deps.feeds }, run, signal);
-  if (run.ended !== null) return run;
-  const pages = oneAhead(comparedPages(oneAhead(ledgerPages(run))));
-  for await (const { page, last, compared } of pages)
-    try {
-      const moved = await readMoved(database, run.flow, page);
-      run = await storeComparedPage(database, run, pageOf(page, compared, moved, last));
-      deps.onPage?.(run);
-    } catch (error) {
-      // The call that asks for the next page must end before this function does.
-      stop.abort(error);
-      throw error;
-    }
-  signal.throwIfAborted();
-  return endWithReport(database, deps.secrets, run, flow, timestampNow(clock));
-
-  async function* ledgerPages(
-    from: Pick<Reconciliation, 'flow' | 'events' | 'kind' | 'key'>,
-  ): AsyncGenerator<LedgerPage> {
-    for (let position = from; ; ) {
-      const page = await readLedgerPage(database, position, kinds, batchMax);
-      const last = page.at(-1);
-      if (!last) return;
-      yield { page, last };
-      position = { ...position, kind: last.kind, key: last.key };
-    }
+  for (;;) {
+    signal.throwIfAborted();
+    const page = await readLedgerPage(database, run, kinds, batchMax);
+    const last = page.at(-1);
+    if (!last) break;
+    const compared = await comparePage(page);
+    const moved = await readMoved(database, run.flow, page);
+    run = await storeComparedPage(database, run, pageOf(page, compared, moved, last));
+    deps.onPage?.(run);
   }
-
-  async function* comparedPages(ledger: AsyncGenerator<LedgerPage>) {
-    for await (const { page, last } of ledger) {
-      ended.throwIfAborted();
-      yield { page, last, compared: await comparePage(page) };
-    }
-  }
+  return endReconciliation(database, run, timestampNow(clock));
 
   /** What the ERP holds, by key. */
   async function comparePage(page: readonly LedgerDocument[]): Promise<Map<string, Compared>> {
@@ -139,16 +107,10 @@ export async function reconcileFlow(
         return await call();
       } catch (error) {
         const waitMs = error instanceof RateLimited ? (error.retryAfterMs ?? retryMs * 10) : retryMs * 2 ** (tries - 1);
-        if (ended.aborted || tries === triesMax || waitMs > waitMostMs || calls.isStuck()) throw error;
-        await clock.sleep(waitMs, ended);
+        if (signal.aborted || tries === triesMax || waitMs > waitMaxMs || calls.isStuck()) throw error;
+        await clock.sleep(waitMs, signal);
       }
   }
-}
-
-/** Documents of one kind, and the last of them. */
-interface LedgerPage {
-  readonly page: readonly LedgerDocument[];
-  readonly last: LedgerDocument;
 }
 
 const underWay = 'a call for it was under way; it is compared by the next run';

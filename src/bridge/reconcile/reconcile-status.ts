@@ -9,10 +9,10 @@ export interface ComparisonStatus {
   everyHours: number;
   /** The latest comparison of everything that has ended; null: none yet. */
   ended: Timestamp | null;
-  report: number | null;
+  run: number | null;
   documents: number;
   asDelivered: number;
-  /** Documents and records of feeds that differ, or were unclear. */
+  /** Documents that differ, or were unclear. */
   differing: number;
   /** When the one began that has not ended yet; null: none is under way. */
   open: Timestamp | null;
@@ -33,16 +33,15 @@ export async function readComparisons(
   now: Timestamp,
 ): Promise<ComparisonStatus[]> {
   const rows = await sql.query<Omit<ComparisonStatus, 'everyHours' | 'overdue'> & { openedBy: string | null }>(
-    `select w.flow, e.ended, p.number as report, coalesce(e.documents, 0) as documents,
+    `select w.flow, e.ended, e.id as run, coalesce(e.documents, 0) as documents,
        coalesce(e.as_delivered, 0) as "asDelivered", coalesce(e.differing, 0) as differing,
        o.started as open, o.last_error as "lastError"
      from unnest($1::text[]) as w (flow)
      left join lateral (select * from bridge.reconciliations r
        where r.flow = w.flow and r.events is null and r.ended is not null order by r.id desc limit 1) e on true
      left join lateral (select * from bridge.reconciliations r
-       where r.flow = w.flow and r.events is null and r.ended is null and r.given_up is null
+       where r.flow = w.flow and r.events is null and r.ended is null
        order by r.id desc limit 1) o on true
-     left join bridge.reports p on p.run = e.id
      order by w.flow`,
     [flows.map(({ name }) => name)],
   );
@@ -67,7 +66,7 @@ export async function flowsToCompare(
   const rows = await sql.query<{ flow: string }>(
     `select w.flow from unnest($1::text[], $2::timestamptz[]) as w (flow, due)
      left join lateral (select * from bridge.reconciliations r
-       where r.flow = w.flow and r.events is null and r.given_up is null order by r.id desc limit 1) r on true
+       where r.flow = w.flow and r.events is null order by r.id desc limit 1) r on true
      where r.id is null or (r.ended is not null and r.started <= w.due)
        or (r.ended is null and (r.asked_by = $3 or r.started <= w.due) and (r.failed is null or r.failed <= $4))`,
     [

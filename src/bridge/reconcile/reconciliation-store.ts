@@ -38,30 +38,36 @@ export interface Reconciliation {
   readonly comparedValues: number;
 }
 
-/** The columns of a `Reconciliation`. */
-export const reconciliationColumns = `id, flow, events, asked_by as "askedBy", started, ended, kind, key, documents,
+const reconciliationColumns = `id, flow, events, asked_by as "askedBy", started, ended, kind, key, documents,
   as_delivered as "asDelivered", compared_values as "comparedValues"`;
 
 /** Of each flow. */
 const runsKept = 50;
 
 /**
- * Returns the run of this flow and these events that has not ended, to go on with it; else, or with `anew`, a new one.
+ * Begins a run of this flow and these events; one that was interrupted is deleted, and a process that still works on it
+ * stops. With `goesOn` it returns the interrupted one, if there is one.
  */
 export async function beginReconciliation(
   database: Database,
-  { flow, events, askedBy, anew }: { flow: string; events: readonly string[] | null; askedBy: string; anew: boolean },
+  {
+    flow,
+    events,
+    askedBy,
+    goesOn,
+  }: { flow: string; events: readonly string[] | null; askedBy: string; goesOn: boolean },
   now: Timestamp,
 ): Promise<Reconciliation> {
   const ids = events === null ? null : [...new Set(events)].sort();
   return database.transaction(async (tx) => {
-    const isOpen = 'flow = $1 and events is not distinct from $2::text[] and ended is null and given_up is null';
-    if (anew) await tx.query(`update bridge.reconciliations set given_up = $3 where ${isOpen}`, [flow, ids, now]);
-    const [open] = await tx.query<Reconciliation>(
-      `select ${reconciliationColumns} from bridge.reconciliations where ${isOpen} order by id desc limit 1`,
-      [flow, ids],
-    );
-    if (open) return open;
+    const interrupted = 'flow = $1 and events is not distinct from $2::text[] and ended is null';
+    if (goesOn) {
+      const [open] = await tx.query<Reconciliation>(
+        `select ${reconciliationColumns} from bridge.reconciliations where ${interrupted} order by id desc limit 1`,
+        [flow, ids],
+      );
+      if (open) return open;
+    } else await tx.query(`delete from bridge.reconciliations where ${interrupted}`, [flow, ids]);
     const [begun] = await tx.query<Reconciliation>(
       `insert into bridge.reconciliations (flow, events, asked_by, started) values ($1, $2, $3, $4) returning ${reconciliationColumns}`,
       [flow, ids, askedBy, now],
@@ -74,6 +80,26 @@ export async function beginReconciliation(
     );
     return begun;
   });
+}
+
+/**
+ * Writes that the run has compared everything; repeated, it changes nothing. Returns the run as it is then. Throws
+ * AppError `conflict` when the run was begun anew.
+ */
+export async function endReconciliation(sql: Sql, run: Reconciliation, now: Timestamp): Promise<Reconciliation> {
+  const [ended] = await sql.query<Reconciliation>(
+    `update bridge.reconciliations r set ended = coalesce(ended, $2), last_error = null, failed = null,
+       differing = (select count(distinct (f.kind, f.key)) from bridge.reconciliation_findings f
+         where f.run = r.id and f.finding <> 'not compared')
+     where id = $1 returning ${reconciliationColumns}`,
+    [run.id, now],
+  );
+  if (!ended) throw movedOn(run);
+  return ended;
+}
+
+function movedOn({ flow }: Reconciliation): AppError {
+  return new AppError('conflict', `Another process goes on with this comparison of "${flow}", or began it anew.`);
 }
 
 /** A document that the ERP has taken once, as the ledger knows it. */
@@ -165,7 +191,8 @@ export interface ComparedState {
 
 /**
  * Writes the findings of a page and moves the run behind it, in one transaction. Returns the run as it is then. Throws
- * AppError `conflict` when another process has compared this page, or has given the run up: nothing is written then.
+ * AppError `conflict` when another process has compared this page, or has begun the run anew: nothing is
+ * written then.
  */
 export async function storeComparedPage(
   database: Database,
@@ -176,14 +203,10 @@ export async function storeComparedPage(
     const [moved] = await tx.query<Reconciliation>(
       `update bridge.reconciliations set kind = $4, key = $5, documents = documents + $6,
          as_delivered = as_delivered + $7, compared_values = compared_values + $8
-       where id = $1 and kind = $2 and key = $3 and ended is null and given_up is null returning ${reconciliationColumns}`,
+       where id = $1 and kind = $2 and key = $3 and ended is null returning ${reconciliationColumns}`,
       [run.id, run.kind, run.key, page.last.kind, page.last.key, page.documents, page.asDelivered, page.comparedValues],
     );
-    if (!moved)
-      throw new AppError(
-        'conflict',
-        `Another process goes on with this comparison of "${run.flow}", or began it anew.`,
-      );
+    if (!moved) throw movedOn(run);
     if (page.findings.length > 0) await insertFindings(tx, run.id, page.findings);
     await addToTotals(tx, run.id, page.states);
     return moved;

@@ -1,183 +1,84 @@
 /**
- * A report as a page to print: one HTML file that loads nothing. It shows what the signed JSON says; the proof is that
- * file, whose hash and signature the page names.
+ * A report as a page to print: one HTML file that loads nothing. It shows what the JSON says; the proof is that file with
+ * its signature.
  */
 import { escapedHtml } from '#connector/answers-page.ts';
-import { findingNames } from './finding-names.ts';
-import {
-  amountOfStates,
-  documentsIn,
-  type ReportContent,
-  reportHash,
-  reportText,
-  type SignedReport,
-  statementOf,
-} from './report-form.ts';
-import { keyFingerprint } from './report-signature.ts';
+import { type ReportContent, statementOf } from './read-report.ts';
 
-type Cell = string | number | null | undefined;
-
-const states = ['as delivered', ...findingNames] as const;
+type Cell = string | number | null;
 
 /** Returns the page. */
-export function reportPage(signed: SignedReport): string {
-  const { report, signature } = signed;
-  const title = `Report ${report.number}: ${report.flow}`;
+export function reportPage(report: ReportContent, signature: Uint8Array): string {
+  const { number, flow, totals, differences, differencesOmitted, notCompared } = report;
+  const title = escapedHtml(`Report ${number}: ${flow}`);
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>${escapedHtml(title)}</title>
+<title>${title}</title>
 <style>${style}</style>
 </head>
 <body>
-<h1>${escapedHtml(title)}</h1>
+<h1>${title}</h1>
 <p class="statement">${escapedHtml(statementOf(report))}</p>
 ${facts(report)}
-<h2>Amounts</h2>
-${amounts(report)}
-<h2>Documents</h2>
-${documents(report)}
+<h2>Documents and amounts</h2>
+${table(
+  ['Kind', 'State', 'Documents', 'Delivered', 'Currency'],
+  totals.map(({ kind, state, documents, amount, currency }) => [kind, state, documents, amount, currency]),
+)}
 <h2>Differences</h2>
-${differences(report)}
-${notCompared(report)}
-${feeds(report)}
+${table(
+  ['Finding', 'Kind', 'In the ERP as', 'Field', 'Delivered', 'The ERP holds', 'Changed by', 'Changed', 'Why', 'Key'],
+  differences.map(({ finding, kind, reference, field, expected, held, changedBy, changedAt, reason, key }) => [
+    finding,
+    kind,
+    reference,
+    field,
+    expected,
+    held,
+    changedBy,
+    changedAt,
+    reason,
+    key,
+  ]),
+)}
+${differencesOmitted > 0 ? `<p>${differencesOmitted} more are not listed.</p>` : ''}
+<h2>Not compared</h2>
+${table(
+  ['Kind', 'What', 'Why', 'Documents'],
+  notCompared.map(({ kind, field, reason, documents }) => [kind, field, reason, documents]),
+)}
 <h2>Signature</h2>
-${list([
-  ['SHA-256 of the file', reportHash(reportText(signed))],
-  ['Report before this one', report.previous && `${report.previous.number}, SHA-256 ${report.previous.hash}`],
-  ['Signed with', `${signature.algorithm}, the key with the fingerprint ${fingerprint(signature.publicKey)}`],
-  ['Signature', signature.value],
-])}
-<p>The signed report is the JSON file, not this page. <code>sourcing-bridge verify-report FILE --key KEY</code> checks it
-without a bridge, and prints this page of it.</p>
+<p>The proof is the JSON file with its signature, not this page: <code>sourcing-bridge verify-report</code> checks it. Its
+signature (Ed25519): <code>${Buffer.from(signature).toString('base64')}</code></p>
 </body>
 </html>
 `;
 }
 
-function fingerprint(publicKey: string): string {
-  return keyFingerprint(Buffer.from(publicKey, 'base64url'));
-}
-
-function facts(report: ReportContent): string {
-  return list([
-    ['Flow', `${report.flow}, from the source ${report.source} through the connector ${report.connector}`],
-    ['Compared', `from ${report.started} to ${report.ended} (UTC)`],
-    [
-      'Documents',
-      report.events === null ? 'everything that was delivered' : `of the events ${report.events.join(', ')}`,
-    ],
-    ['Single values', report.values],
-    ['Asked for by', report.askedBy],
-    ['Program', report.program],
-  ]);
-}
-
-/** By currency: what was delivered, how much of it the ERP holds so, and the rest. */
-function amounts(report: ReportContent): string {
-  const currencies = [...new Set(report.totals.flatMap(({ currency }) => currency ?? []))];
-  const present = states.filter((state) =>
-    report.totals.some((one) => one.state === state && one.currency !== null && one.documents > 0),
-  );
-  return table(
-    ['Currency', 'Delivered', ...present],
-    currencies.map((currency) => [
-      currency,
-      amountOfStates(report, currency),
-      ...present.map((state) => amountOfStates(report, currency, [state])),
-    ]),
-    'Nothing that was compared has an amount.',
-  );
-}
-
-function documents(report: ReportContent): string {
-  const kinds = [...new Set(report.totals.map(({ kind }) => kind))];
-  const present = states.filter((state) => documentsIn(report, state) > 0);
-  const count = (kind: string, state?: string) =>
-    report.totals
-      .filter((one) => one.kind === kind && (state === undefined || one.state === state))
-      .reduce((sum, one) => sum + one.documents, 0);
-  return table(
-    ['Kind', 'Compared', ...present],
-    kinds.map((kind) => [kind, count(kind), ...present.map((state) => count(kind, state))]),
-    'Nothing was delivered yet.',
-  );
-}
-
-function differences(report: ReportContent): string {
-  const rows = report.differences.map((one): Cell[] => [
-    one.finding,
-    one.kind,
-    one.reference,
-    one.field,
-    one.expected,
-    one.held,
-    [one.changedBy, one.changedAt].filter(Boolean).join(', '),
-    one.reason,
-    one.key,
-  ]);
-  const titles = [
-    'Finding',
-    'Kind',
-    'In the ERP as',
-    'Field',
-    'Delivered',
-    'The ERP holds',
-    'Changed by',
-    'Why',
-    'Key',
+function facts({ source, connector, started, ended, events, values, askedBy }: ReportContent): string {
+  const rows: readonly (readonly [string, Cell])[] = [
+    ['From', `the source ${source ?? '–'} through the connector ${connector ?? '–'}`],
+    ['Compared', `from ${started} to ${ended} (UTC)`],
+    ['Documents', events === null ? 'everything that was delivered' : `of the events ${events.join(', ')}`],
+    ['Single values', values],
+    ['Asked for by', askedBy],
   ];
-  const more = report.differencesOmitted > 0 ? `<p>${report.differencesOmitted} more are not listed.</p>` : '';
-  return `${table(titles, rows, 'None.')}${more}`;
+  return `<dl>\n${rows.map(([name, value]) => `<dt>${name}</dt><dd>${cell(value)}</dd>`).join('\n')}\n</dl>`;
 }
 
-function notCompared(report: ReportContent): string {
-  if (report.notCompared.length === 0) return '';
-  const rows = report.notCompared.map(({ kind, field, reason, documents: of }) => [kind, field, reason, of]);
-  return `<h2>Not compared</h2>\n${table(['Kind', 'What', 'Why', 'Documents'], rows, '')}`;
-}
-
-function feeds(report: ReportContent): string {
-  if (report.feeds.length === 0) return '';
-  const rows = report.feeds.map(({ feed, windows, missing, different, gone, notCompared: why }) => [
-    feed,
-    windows.length,
-    windows.reduce((sum, { source }) => sum + source.records, 0),
-    windows.reduce((sum, { mirror }) => sum + mirror.records, 0),
-    missing,
-    different,
-    gone,
-    why,
-  ]);
-  const differing = report.feedDifferences.map(({ feed, finding, record, modified }) => [
-    feed,
-    finding,
-    record,
-    modified,
-  ]);
-  const more = report.feedDifferencesOmitted > 0 ? `<p>${report.feedDifferencesOmitted} more are not listed.</p>` : '';
-  const titles = ['Feed', 'Windows', 'At the source', 'In the bridge', 'Missing', 'Different', 'Gone', 'Not compared'];
-  return `<h2>Feeds</h2>
-${table(titles, rows, '')}${differing.length > 0 ? table(['Feed', 'Finding', 'Record', 'Modified'], differing, '') : ''}${more}`;
-}
-
-function list(rows: readonly (readonly [string, Cell])[]): string {
-  const lines = rows.map(([name, value]) => `<dt>${escapedHtml(name)}</dt><dd>${cell(value)}</dd>`);
-  return `<dl>\n${lines.join('\n')}\n</dl>`;
-}
-
-function table(titles: readonly string[], rows: readonly (readonly Cell[])[], none: string): string {
-  if (rows.length === 0) return `<p>${escapedHtml(none)}</p>`;
-  const head = titles.map((title) => `<th>${escapedHtml(title)}</th>`).join('');
+function table(titles: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  if (rows.length === 0) return '<p>None.</p>';
+  const head = titles.map((title) => `<th>${title}</th>`).join('');
   const lines = rows.map((row) => `<tr>${row.map((value) => `<td>${cell(value)}</td>`).join('')}</tr>`);
   return `<table>\n<thead><tr>${head}</tr></thead>\n<tbody>\n${lines.join('\n')}\n</tbody>\n</table>`;
 }
 
 function cell(value: Cell): string {
-  return value === null || value === undefined || value === '' ? '–' : escapedHtml(String(value));
+  return value === null || value === '' ? '–' : escapedHtml(String(value));
 }
 
 const style = `
@@ -193,5 +94,6 @@ thead { display: table-header-group; }
 tr { break-inside: avoid; }
 th, td { border: 1px solid #888; padding: .2rem .4rem; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
 th { background: #eee; }
+code { overflow-wrap: anywhere; }
 @media print { body { margin: 0; max-width: none; } @page { margin: 15mm; } }
 `;

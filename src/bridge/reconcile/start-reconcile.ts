@@ -7,31 +7,25 @@ import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
 import { openFlows } from '../flows/open-flows.ts';
-import { createSourceClients } from '../source-clients.ts';
-import { sourceOfFlow } from './reconcile-feeds.ts';
 import { reconcileFlow } from './reconcile-flow.ts';
 import { bySchedule, flowsToCompare } from './reconcile-status.ts';
 import { beginReconciliation, noteReconciliationFailure, pruneReconciliations } from './reconciliation-store.ts';
-import { pruneReports } from './report-store.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
 
 /** Starts the worker; it ends with `deps.signals`. */
 export function startReconcile(deps: BridgeDeps): WorkingPart {
-  const { database, signals, settings, clock, log, secrets } = deps;
-  const clientOf = createSourceClients(deps);
+  const { database, signals, settings, clock, log } = deps;
   signals.work(lanes.reconcile, { concurrency: 1 }, async (name, signal) => {
     const flow = settings.flows.find((each) => each.name === name);
     if (!flow) return;
-    const asked = { flow: name, events: null, askedBy: bySchedule, anew: false };
+    const asked = { flow: name, events: null, askedBy: bySchedule, goesOn: true };
     const run = await beginReconciliation(database, asked, timestampNow(clock));
-    const source = flow.reconcile.feeds ? sourceOfFlow(settings, flow) : undefined;
-    const feeds = source && { source, client: clientOf(source.name, { background: true }) };
     await using opened = new AsyncDisposableStack();
     try {
       // The flow's own session may be writing meanwhile: this one only reads. What `openFlows` throws holds no secret.
       for (const openFlow of await openFlows({ ...deps, settings: { ...settings, flows: [flow] } }, opened)) {
-        const ended = await reconcileFlow({ database, openFlow, clock, secrets, feeds }, run, signal);
+        const ended = await reconcileFlow({ database, openFlow, clock }, run, signal);
         log.info({ flow: name, documents: ended.documents, asDelivered: ended.asDelivered }, 'the ERP was compared');
       }
     } catch (error) {
@@ -43,9 +37,6 @@ export function startReconcile(deps: BridgeDeps): WorkingPart {
   });
   return {
     lanes: [{ lane: lanes.reconcile, due: async () => flowsToCompare(database, settings.flows, timestampNow(clock)) }],
-    housekeeping: async () => {
-      await pruneReconciliations(database, timestampFromMs(clock.nowMs() - settings.attempt_days * dayMs));
-      await pruneReports(database);
-    },
+    housekeeping: () => pruneReconciliations(database, timestampFromMs(clock.nowMs() - settings.attempt_days * dayMs)),
   };
 }

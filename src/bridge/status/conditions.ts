@@ -213,7 +213,7 @@ function replayText(name: string): string {
 }
 
 function ofComparison(comparison: ComparisonStatus): Condition[] {
-  const { flow, differing, documents, report, overdue, lastError, ended, open, everyHours } = comparison;
+  const { flow, differing, documents, run, overdue, lastError, ended, open, everyHours } = comparison;
   const subject = `flow ${flow}`;
   const conditions: Condition[] = [];
   if (differing > 0)
@@ -222,7 +222,7 @@ function ofComparison(comparison: ComparisonStatus): Condition[] {
       subject,
       since: ended,
       level: 'warn',
-      summary: `Flow ${flow}: ${differing} differences in the comparison of ${documents} documents with the ERP (report ${report})`,
+      summary: `Flow ${flow}: ${differing} differences in the comparison of ${documents} documents with the ERP (comparison ${run})`,
       action: `See them: bridge reconcile ${flow}. Then: bridge reconcile ${flow} --repair, or accept what people have changed.`,
     });
   if (overdue)

@@ -1,8 +1,10 @@
 /** `bridge reconcile`: compares what was delivered with what each ERP holds now. */
+import { mkdir } from 'node:fs/promises';
 import { userInfo } from 'node:os';
+import { join } from 'node:path';
 import { openFlows } from '#bridge/flows/open-flows.ts';
 import type { FindingName } from '#bridge/reconcile/finding-names.ts';
-import { sourceOfFlow } from '#bridge/reconcile/reconcile-feeds.ts';
+import { readReport } from '#bridge/reconcile/read-report.ts';
 import { reconcileFlow } from '#bridge/reconcile/reconcile-flow.ts';
 import {
   beginReconciliation,
@@ -13,9 +15,10 @@ import {
   readFoundKeys,
 } from '#bridge/reconcile/reconciliation-store.ts';
 import { repairedFindings, repairRun } from '#bridge/reconcile/repair-run.ts';
-import { type ReportContent, readReport } from '#bridge/reconcile/report-form.ts';
-import { type ReportHead, readReportOfRun, readStoredReport } from '#bridge/reconcile/report-store.ts';
+import { reportFiles, reportPublicKey } from '#bridge/reconcile/report-files.ts';
 import { timestampNow } from '#platform/clock.ts';
+import { replaceFile } from '#platform/durable-file.ts';
+import { AppError, errorText } from '#platform/errors.ts';
 import {
   type BridgeCommand,
   type BridgeCommandOptions,
@@ -29,20 +32,18 @@ import { createProgress, oneLine, print, tableOf } from '../output.ts';
 
 export interface ReconcileOptions extends BridgeCommandOptions {
   event?: string[];
-  anew?: boolean;
-  feeds: boolean;
   limit: number;
+  out?: string;
   repair?: boolean;
   yes?: boolean;
 }
 
-interface Report {
+/** What a comparison of one flow has come to. */
+interface Compared {
   readonly flow: string;
   readonly run: Reconciliation;
-  /** The signed report of the run; `bridge report` prints it. */
-  readonly report: ReportHead | undefined;
-  /** The source's feeds against the mirror. */
-  readonly feeds: ReportContent['feeds'];
+  /** The files of its report, with --out. */
+  readonly files: readonly string[];
   readonly counts: Record<FindingName, number>;
   /** The differences and what was unclear; `more` is whether there are others than those that are shown. */
   readonly findings: readonly LedgerFinding[];
@@ -60,19 +61,18 @@ export function runReconcile(options: ReconcileOptions, name: string | undefined
     const flows = name === undefined ? settings.flows : [findFlow(settings, name)];
     await using opened = new AsyncDisposableStack();
     const deps = { dataDir: command.installation.dataDir, log: command.installation.log, clock: command.clock };
-    const reports: Report[] = [];
+    const reports: Compared[] = [];
     for (const flow of flows)
       for (const openFlow of await openFlows({ ...deps, settings: { ...settings, flows: [flow] } }, opened)) {
         const run = await compare(command, openFlow, options);
         const counts = await countFindings(command.database, run.id);
         const findings = await readFindings(command.database, run.id, { names: listed, limit: options.limit + 1 });
-        const report = await readReportOfRun(command.database, run.id);
+        const files = options.out === undefined ? [] : await writeReport(command, run, options.out);
         const replayed = options.repair ? await repair(command, run, counts, options) : 0;
         reports.push({
           flow: flow.name,
           run,
-          report,
-          feeds: await readFeeds(command, report),
+          files,
           counts,
           findings: findings.slice(0, options.limit),
           more: findings.length > options.limit,
@@ -81,19 +81,8 @@ export function runReconcile(options: ReconcileOptions, name: string | undefined
       }
     signal.throwIfAborted();
     print(options, { reports }, () => reports.map(textOf).join('\n\n') || 'No flow is configured.');
-    const differ = ({ counts, feeds }: Report) =>
-      listed.some((finding) => counts[finding] > 0) || feeds.some((feed) => differencesOf(feed) > 0);
-    return reports.some(differ) ? 1 : 0;
+    return reports.some(({ counts }) => listed.some((finding) => counts[finding] > 0)) ? 1 : 0;
   });
-}
-
-async function readFeeds({ database }: BridgeCommand, report: ReportHead | undefined): Promise<Report['feeds']> {
-  const stored = report && (await readStoredReport(database, { number: report.number }));
-  return typeof stored?.body === 'string' ? readReport(Buffer.from(stored.body, 'utf8')).report.feeds : [];
-}
-
-function differencesOf({ missing, different, gone }: Report['feeds'][number]): number {
-  return missing + different + gone;
 }
 
 async function compare(
@@ -101,28 +90,18 @@ async function compare(
   openFlow: Awaited<ReturnType<typeof openFlows>>[number],
   options: ReconcileOptions,
 ): Promise<Reconciliation> {
-  const { database, clock, signal, installation, settings } = command;
+  const { database, clock, signal } = command;
   const { flow } = openFlow;
   const { events = null } = await subjectIds(command, [flow.source], options);
   const begun = await beginReconciliation(
     database,
-    { flow: flow.name, events, askedBy: userInfo().username, anew: options.anew === true },
+    { flow: flow.name, events, askedBy: userInfo().username, goesOn: false },
     timestampNow(clock),
   );
-  const feeds = options.feeds
-    ? { source: sourceOfFlow(settings, flow), client: command.clientOf(flow.source, { background: true }) }
-    : undefined;
   const progress = createProgress(`comparing ${flow.name}`);
   try {
     return await reconcileFlow(
-      {
-        database,
-        openFlow,
-        clock,
-        secrets: installation.secrets,
-        feeds,
-        onPage: ({ documents }) => progress.tell(documents),
-      },
+      { database, openFlow, clock, onPage: ({ documents }) => progress.tell(documents) },
       begun,
       signal,
     );
@@ -131,11 +110,33 @@ async function compare(
   }
 }
 
+/** Writes the signed report of the run. Returns the names of the files; the last one is the public key. */
+async function writeReport(
+  { database, installation: { secrets } }: BridgeCommand,
+  { id }: Reconciliation,
+  folder: string,
+): Promise<string[]> {
+  const { json, signature, page } = reportFiles(await readReport(database, id), secrets);
+  const files = [
+    { file: join(folder, `report-${id}.json`), content: json },
+    { file: join(folder, `report-${id}.json.sig`), content: signature },
+    { file: join(folder, `report-${id}.html`), content: page },
+    { file: join(folder, 'report-key.pem'), content: reportPublicKey(secrets) },
+  ];
+  try {
+    await mkdir(folder, { recursive: true });
+    for (const { file, content } of files) await replaceFile(file, content, 0o600);
+  } catch (cause) {
+    throw new AppError('invalid', `The report cannot be written to ${folder}: ${errorText(cause)}.`, { cause });
+  }
+  return files.map(({ file }) => file);
+}
+
 /** Replays what differs once the operator agrees: the ERP is asked again before anything is written. */
 async function repair(
   { database, clock, signal, perform }: BridgeCommand,
   { id, flow }: Reconciliation,
-  counts: Report['counts'],
+  counts: Compared['counts'],
   options: ReconcileOptions,
 ): Promise<number> {
   const found = await readFoundKeys(database, id, repairedFindings);
@@ -149,26 +150,15 @@ async function repair(
   );
 }
 
-function feedText({ feed, windows, missing, different, gone, notCompared }: Report['feeds'][number]): string {
-  const records = windows.reduce((sum, { source }) => sum + source.records, 0);
-  const found = [
-    missing > 0 && `${missing} missing in the mirror`,
-    different > 0 && `${different} with other content there`,
-    gone > 0 && `${gone} gone at the source`,
-  ].filter((text) => typeof text === 'string');
-  const why = notCompared === null ? [] : [`not compared to the end: ${oneLine(notCompared)}`];
-  return `feed ${feed}: ${records} records in ${windows.length} windows, ${[...(found.length === 0 && why.length === 0 ? ['the same in the mirror'] : found), ...why].join(', ')}`;
-}
-
 /** What stands in place of the table where it is empty: nothing is promised of what could not be compared. */
-function nothingText({ asDelivered }: Reconciliation, counts: Report['counts']): string {
+function nothingText({ asDelivered }: Reconciliation, counts: Compared['counts']): string {
   if (counts['not compared'] === 0) return 'Nothing differs.';
   return asDelivered === 0
     ? 'Nothing could be compared: the connector reads nothing of this back, or what was delivered is not kept.'
     : 'Of what could be compared, nothing differs.';
 }
 
-function textOf({ flow, run, report, feeds, counts, findings, more, replayed }: Report): string {
+function textOf({ flow, run, files, counts, findings, more, replayed }: Compared): string {
   const named = Object.entries(counts).filter(([, count]) => count > 0);
   const summary = `${flow}: ${run.documents} documents compared, ${run.asDelivered} as they were delivered (${run.comparedValues} values)${named
     .map(([finding, count]) => `, ${count} ${finding}`)
@@ -190,10 +180,9 @@ function textOf({ flow, run, report, feeds, counts, findings, more, replayed }: 
   );
   return [
     summary,
-    ...feeds.map(feedText),
     table,
     ...(more ? ['There is more: --limit shows it.'] : []),
-    ...(report ? [`Signed as report ${report.number}: bridge report ${report.number} --out <folder> writes it.`] : []),
+    ...(files.length > 0 ? [`Written: ${files.join(', ')}`] : []),
     ...(replayed > 0
       ? [`${replayed} documents are due again: a process with the role push writes them, or bridge run.`]
       : []),

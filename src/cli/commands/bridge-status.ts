@@ -136,12 +136,12 @@ function textOf(status: BridgeStatus): string {
     parts.push(
       '\nComparisons with the ERPs, the latest',
       tableOf(
-        ['flow', 'every', 'ended', 'report', 'documents', 'as delivered', 'differences', 'state'],
-        comparisons.map(({ flow, everyHours, ended, report, documents, asDelivered, differing, open, lastError }) => [
+        ['flow', 'every', 'ended', 'comparison', 'documents', 'as delivered', 'differences', 'state'],
+        comparisons.map(({ flow, everyHours, ended, run, documents, asDelivered, differing, open, lastError }) => [
           flow,
           everyHours === 0 ? null : `${everyHours} h`,
           shortTime(ended),
-          report,
+          run,
           documents,
           asDelivered,
           differing,

@@ -87,10 +87,10 @@ function findIntake(intake: BridgeStatus['intakes'][number], said: ReadonlySet<s
   return [intake.lag.inStep || intake.deadLetters > 0 ? ok(name, text) : warn(name, text, todo), ...findings];
 }
 
-function findComparison({ flow, report, ended, documents, asDelivered }: BridgeStatus['comparisons'][number]) {
+function findComparison({ flow, run, ended, documents, asDelivered }: BridgeStatus['comparisons'][number]) {
   const last =
     ended === null
       ? 'none has ended yet'
-      : `report ${report} of ${ended}: ${asDelivered} of ${documents} documents as they were delivered`;
+      : `${run} of ${ended}: ${asDelivered} of ${documents} documents as they were delivered`;
   return ok(`flow ${flow}: comparison`, last);
 }

@@ -1,12 +1,11 @@
 /** Comparisons of what was delivered with what the ERPs hold: their reports, their differences, and the repair of these. */
 import { z } from 'zod';
 import { findingNames } from '#bridge/reconcile/finding-names.ts';
-import { listRuns, readDifferingDocuments, readDifferingFeeds } from '#bridge/reconcile/list-runs.ts';
+import { listRuns, readDifferingDocuments } from '#bridge/reconcile/list-runs.ts';
+import { readReport } from '#bridge/reconcile/read-report.ts';
 import { countFindings, readFoundKeys } from '#bridge/reconcile/reconciliation-store.ts';
 import { repairedFindings, repairRun } from '#bridge/reconcile/repair-run.ts';
-import { readReport } from '#bridge/reconcile/report-form.ts';
-import { reportPage } from '#bridge/reconcile/report-page.ts';
-import { readStoredReport } from '#bridge/reconcile/report-store.ts';
+import { reportFiles } from '#bridge/reconcile/report-files.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { maySeeFlow, type Viewer } from '../access/viewer.ts';
@@ -47,17 +46,15 @@ async function readRun(deps: ConsoleApiDeps, viewer: Viewer, id: number) {
     repairable: found.reduce((sum, { keys }) => sum + keys.length, 0),
     documents: await withUrls(deps, shown),
     hasMore: documents.length > documentsShown,
-    feeds: await readDifferingFeeds(database, id),
   };
 }
 
 async function readReportFiles(deps: ConsoleApiDeps, viewer: Viewer, id: number) {
-  const run = await findRun(deps, viewer, id);
+  await findRun(deps, viewer, id);
   if (viewer.role === 'viewer-without-prices')
     throw new AppError('forbidden', 'The report names amounts, and your account shows none.');
-  const stored = run.report === null ? undefined : await readStoredReport(deps.database, { number: run.report });
-  if (typeof stored?.body !== 'string') throw new AppError('not-found', 'The report is not kept any more.');
-  return { file: stored.body, page: reportPage(readReport(Buffer.from(stored.body, 'utf8'))) };
+  const { json, signature, page } = reportFiles(await readReport(deps.database, id), deps.secrets);
+  return { json, signature: signature.toString('base64'), page };
 }
 
 export const comparisonsCall = (deps: ConsoleApiDeps) =>

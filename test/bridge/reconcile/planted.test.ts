@@ -7,12 +7,10 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readReport } from '#bridge/reconcile/report-form.ts';
-import { readStoredReport } from '#bridge/reconcile/report-store.ts';
+import { readReport } from '#bridge/reconcile/read-report.ts';
 import { credentials } from '../../../connectors/memory/conformance-target.ts';
 import { startMemoryErp } from '../../../connectors/memory/memory-erp.ts';
 import { runHere, startCommandLine } from '../../cli/command-line.ts';
-import { eventually } from '../../harness/eventually.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { startFeedSource } from '../feed-source.ts';
@@ -195,15 +193,14 @@ describe.each([
         await holdAt(db, killAt);
         await db.database.transaction(async (tx) => {
           await tx.query('select pg_advisory_xact_lock(4711)');
-          const killed = startCommandLine(args('reconcile', 'erp', '--anew', '--no-feeds'), { DATABASE_URL: db.url });
-          await eventually('the page waits', async () => (await db.database.query(isWaiting)).length === 1);
+          const killed = startCommandLine(args('reconcile', 'erp'), { DATABASE_URL: db.url });
+          await expect.poll(async () => (await db.database.query(isWaiting)).length, { timeout: 60_000 }).toBe(1);
           killed.signal('SIGKILL');
           expect(await killed.ended).toBe('SIGKILL');
         });
         await holdAt(db, 1_000_000);
-        const { code } = await runHere(args('reconcile', 'erp', '--no-feeds'), { DATABASE_URL: db.url });
-        const stored = await readStoredReport(db.database, {});
-        const { report } = readReport(Buffer.from(stored?.body ?? '', 'utf8'));
+        const { code, stdout } = await runHere(args('reconcile', 'erp', '--json'), { DATABASE_URL: db.url });
+        const report = await readReport(db.database, JSON.parse(stdout).reports[0].run.id);
         for (const back of undo) await back();
 
         const found = report.differences.map(({ key, finding, field }) => ({ key, finding, field }));

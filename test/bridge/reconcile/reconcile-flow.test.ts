@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { replayDocuments } from '#bridge/flows/control-flows.ts';
 import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { findingNames } from '#bridge/reconcile/finding-names.ts';
+import { readReport } from '#bridge/reconcile/read-report.ts';
 import { reconcileFlow } from '#bridge/reconcile/reconcile-flow.ts';
 import {
   beginReconciliation,
@@ -12,25 +13,13 @@ import {
   pruneReconciliations,
   readFindings,
 } from '#bridge/reconcile/reconciliation-store.ts';
-import { readReport } from '#bridge/reconcile/report-form.ts';
-import {
-  listReports,
-  pruneReports,
-  readReportOfRun,
-  readStoredReport,
-  reportKeyColumn,
-} from '#bridge/reconcile/report-store.ts';
-import { verifyReports } from '#bridge/reconcile/verify-reports.ts';
 import type { DocumentOf } from '#connector/documents.ts';
 import { RateLimited } from '#connector/errors.ts';
 import { fieldsOf, type ReadBack, type TakenDocument } from '#connector/read-back.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
-import { createSecretBox } from '#platform/secrets.ts';
 import { createFakeErp, type FakeErp } from '../push/fake-erp.ts';
 import { createPusher, keyOf, type Pusher } from '../push/pusher.ts';
-
-const secrets = createSecretBox(Buffer.alloc(32, 7));
 
 type OnReadBack = (given: readonly TakenDocument[], signal: AbortSignal) => Promise<ReadBack[]>;
 
@@ -66,13 +55,13 @@ const deliver = async (...numbers: number[]) => {
 interface Options {
   signal?: AbortSignal;
   database?: Database;
-  anew?: boolean;
+  goesOn?: boolean;
   events?: string[];
   readsBack?: boolean;
 }
 
-async function reconcile({ signal, database, anew = false, events, readsBack = true }: Options = {}) {
-  const deps = { database: database ?? pusher.db.database, clock: pusher.clock, secrets, abortGraceMs: 20 };
+async function reconcile({ signal, database, goesOn = false, events, readsBack = true }: Options = {}) {
+  const deps = { database: database ?? pusher.db.database, clock: pusher.clock, abortGraceMs: 20 };
   const { capabilities } = erp.connector;
   const openFlow = {
     flow: pusher.flow,
@@ -80,7 +69,7 @@ async function reconcile({ signal, database, anew = false, events, readsBack = t
     session: { ...erp.session, readBack: (given, abort) => onReadBack(given, abort) } as typeof erp.session,
     secrets: createSecretRedactor({}),
   };
-  const asked = { flow: 'erp', events: events ?? null, askedBy: 'test', anew };
+  const asked = { flow: 'erp', events: events ?? null, askedBy: 'test', goesOn };
   const begun = await beginReconciliation(deps.database, asked, timestampNow(pusher.clock));
   return reconcileFlow({ ...deps, openFlow }, begun, signal ?? new AbortController().signal);
 }
@@ -222,59 +211,6 @@ describe('the ERP', () => {
   });
 });
 
-describe('the next page', () => {
-  /** The database, whose stores of pages run `before` first. */
-  const storing = (before: () => Promise<void>): Database => {
-    const { database } = pusher.db;
-    const transaction = (async (work: never) => {
-      await before();
-      return database.transaction(work);
-    }) as Database['transaction'];
-    return { ...database, transaction };
-  };
-
-  test('is read while the one before it is stored, and never two at once', async () => {
-    await deliver(0, 1, 2, 3, 4, 5, 6);
-    let [reading, most, began] = [0, 0, 0];
-    const second = Promise.withResolvers<void>();
-    onReadBack = async (given, signal) => {
-      reading += 1;
-      began += 1;
-      most = Math.max(most, reading);
-      if (began === 2) second.resolve();
-      const answers = await plain(given, signal);
-      reading -= 1;
-      return answers;
-    };
-    const run = await reconcile({ database: storing(() => (began === 0 ? Promise.resolve() : second.promise)) });
-    expect(run).toMatchObject({ documents: 7, asDelivered: 7 });
-    expect([began, most]).toEqual([3, 1]);
-  });
-
-  test('is given up, and its call has ended, when the one before it cannot be stored', async () => {
-    await deliver(0, 1, 2, 3, 4);
-    const second = Promise.withResolvers<void>();
-    let ended = '';
-    onReadBack = (given, signal) => {
-      if (given.length === 3) return plain(given, signal);
-      second.resolve();
-      return new Promise((_resolve, reject) => {
-        signal.addEventListener('abort', () => {
-          ended = String(signal.reason);
-          reject(signal.reason as Error);
-        });
-      });
-    };
-    let begun = false;
-    const database = storing(async () => {
-      if (begun) await second.promise.then(() => Promise.reject(new Error('the disk is full')));
-      begun = true;
-    });
-    await expect(reconcile({ database })).rejects.toThrow('the disk is full');
-    expect(ended).toContain('the disk is full');
-  });
-});
-
 describe('a kill', () => {
   test('at any page leaves what was compared, and the next process goes on after it', async () => {
     await deliver(0, 1, 2, 3, 4, 5, 6);
@@ -290,10 +226,10 @@ describe('a kill', () => {
         return plain(given, signal);
       };
       const stop = new AbortController();
-      await expect(reconcile({ signal: stop.signal, anew: true })).rejects.toThrow('killed');
+      await expect(reconcile({ signal: stop.signal })).rejects.toThrow('killed');
       onReadBack = plain;
       const from = erp.calls.length;
-      const run = await reconcile();
+      const run = await reconcile({ goesOn: true });
       expect(erp.calls.slice(from)).toEqual(['read back 3', 'read back 3', 'read back 1'].slice(dies - 1));
       expect(run).toMatchObject({ documents: 7, asDelivered: 6 });
       expect(await findingsOf(run)).toEqual([
@@ -319,41 +255,63 @@ describe('a kill', () => {
           return left === 0 ? Promise.reject(new Error('gone')) : database.transaction(work);
         }) as Database['transaction'],
       };
-      const first = await reconcile({ database: failing, anew: true }).catch(() => undefined);
-      const run = first ?? (await reconcile());
+      const first = await reconcile({ database: failing }).catch(() => undefined);
+      const run = first ?? (await reconcile({ goesOn: true }));
       expect(run).toMatchObject({ documents: 5, asDelivered: 4 });
       expect(await findingsOf(run)).toHaveLength(1);
-      expect(await readReportOfRun(pusher.db.database, run.id)).toMatchObject({ run: run.id });
+      expect(await readReport(pusher.db.database, run.id)).toMatchObject({ number: run.id, documents: 5 });
       if (first) break;
     }
   });
 
   test('two processes that go on with one run do not compare a page twice in its counts', async () => {
     await deliver(0, 1, 2, 3, 4);
-    const results = await Promise.allSettled([reconcile(), reconcile()]);
-    const run = await reconcile();
-    expect(results.some(({ status }) => status === 'fulfilled')).toBe(true);
-    expect(run.documents).toBe(5);
+    const results = await Promise.allSettled([reconcile({ goesOn: true }), reconcile({ goesOn: true })]);
+    const ended = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+    expect(ended.length).toBeGreaterThan(0);
+    for (const { id } of ended) expect(await readReport(pusher.db.database, id)).toMatchObject({ documents: 5 });
+  });
+
+  test('and a comparison that is begun anew takes the place of the one that was interrupted', async () => {
+    await deliver(0, 1, 2, 3, 4);
+    const stop = new AbortController();
+    onReadBack = async (...given) => {
+      if (erp.calls.at(-1) !== 'read back 3') return plain(...given);
+      stop.abort(new Error('killed'));
+      throw stop.signal.reason;
+    };
+    await expect(reconcile({ signal: stop.signal })).rejects.toThrow('killed');
+    onReadBack = plain;
+    expect(await reconcile()).toMatchObject({ documents: 5, asDelivered: 5 });
+    expect(await pusher.db.database.query('select ended is not null as ended from bridge.reconciliations')).toEqual([
+      { ended: true },
+    ]);
+  });
+
+  test('and one whose place was taken stores nothing more', async () => {
+    await deliver(0, 1, 2, 3);
+    onReadBack = async (...given) => {
+      onReadBack = plain;
+      await reconcile();
+      return plain(...given);
+    };
+    await expect(reconcile()).rejects.toThrow('began it anew');
+    const [run, ...others] = await pusher.db.database.query<{ id: number }>('select id from bridge.reconciliations');
+    expect(others).toEqual([]);
+    expect(await readReport(pusher.db.database, run?.id ?? 0)).toMatchObject({ documents: 4 });
   });
 });
 
 describe('the report', () => {
-  const reportOf = async (run: { id: number }) => {
-    const head = await readReportOfRun(pusher.db.database, run.id);
-    const stored = await readStoredReport(pusher.db.database, { number: head?.number });
-    return Buffer.from(stored?.body ?? '', 'utf8');
-  };
-
-  test('of a comparison is signed, says what was found and what the documents were worth, to the last digit', async () => {
+  test('says what was found and what the documents were worth, to the last digit', async () => {
     await deliver(0, 1, 2);
     Object.assign(objectOf(1) ?? {}, { total: '99' });
-    const bytes = await reportOf(await reconcile());
-    const [verified] = verifyReports([{ name: 'r', bytes }], undefined);
-    expect(verified?.problems).toEqual([]);
+    const { id } = await reconcile();
     // The awards cost 10.50, 11.50 and 12.50.
-    expect(readReport(bytes).report).toMatchObject({
-      number: 1,
+    expect(await readReport(pusher.db.database, id)).toMatchObject({
+      number: id,
       flow: 'erp',
+      source: 'main',
       documents: 3,
       values: 3,
       totals: [
@@ -363,57 +321,26 @@ describe('the report', () => {
       differences: [
         { key: keyOf(1), finding: 'changed', field: 'total', expected: '11.5', held: '99', changedBy: 'ann' },
       ],
-      previous: null,
+      differencesOmitted: 0,
     });
   });
 
   test('counts what could not be compared, and no amount of what was withdrawn', async () => {
     await deliver(0, 1);
     await deliver(0);
-    const { report } = readReport(await reportOf(await reconcile({ readsBack: false })));
-    expect(report.totals).toEqual([
+    const { id } = await reconcile({ readsBack: false });
+    const { totals, notCompared } = await readReport(pusher.db.database, id);
+    expect(totals).toEqual([
       { kind: 'award', currency: 'EUR', state: 'not compared', documents: 1, amount: '10.5' },
       { kind: 'award', currency: null, state: 'as delivered', documents: 1, amount: null },
     ]);
-    expect(report.notCompared).toEqual([
+    expect(notCompared).toEqual([
       { kind: 'award', field: null, reason: expect.stringContaining('does not read it back'), documents: 1 },
     ]);
   });
 
-  test('follows the one before it, also when several comparisons end at once', async () => {
-    await deliver(0);
-    await Promise.all(['a', 'b', 'c', 'd'].map((event) => reconcile({ events: [event] })));
-    const heads = await listReports(pusher.db.database, { limit: 10 });
-    expect(heads.map(({ number }) => number)).toEqual([4, 3, 2, 1]);
-    const files = await Promise.all(
-      heads.map(async ({ number, run }) => ({ name: `${number}`, bytes: await reportOf({ id: run ?? 0 }) })),
-    );
-    expect(verifyReports(files, undefined).map(({ problems, predecessor }) => ({ problems, predecessor }))).toEqual(
-      [4, 3, 2, 1].map((number) => ({ problems: [], predecessor: number === 1 ? 'first' : 'follows' })),
-    );
-  });
-
-  test('loses its text with its comparison, and keeps its hash for the one after it', async () => {
-    await deliver(0);
-    const first = await reconcile();
-    const head = await readReportOfRun(pusher.db.database, first.id);
-    pusher.clock.advance(1_000);
-    await pruneReconciliations(pusher.db.database, timestampNow(pusher.clock));
-    await pruneReports(pusher.db.database);
-    expect(await readStoredReport(pusher.db.database, { number: 1 })).toMatchObject({ body: null, isKept: false });
-    const { report } = readReport(await reportOf(await reconcile()));
-    expect(report.previous).toEqual({ number: 1, hash: head?.hash });
-  });
-
-  test('is signed with a key that nobody reads in the database', async () => {
-    await deliver(0);
-    await reconcile();
-    const [row] = await pusher.db.database.query<{ sealed: Buffer }>(
-      'select private_key as sealed from bridge.report_keys',
-    );
-    const opened = secrets.open(row?.sealed ?? Buffer.alloc(0), reportKeyColumn.context('1'));
-    expect(Buffer.from(opened, 'base64')).toHaveLength(48);
-    expect(row?.sealed.includes(Buffer.from(opened, 'base64').subarray(-32))).toBe(false);
+  test('of a comparison that has not ended, or is not kept, is refused', async () => {
+    await expect(readReport(pusher.db.database, 1)).rejects.toThrow('has not ended, or is not kept');
   });
 });
 
@@ -433,7 +360,7 @@ test('whatever people do in the ERP, exactly that is found', async () => {
         if (deed === 'missing') erp.objects.splice(erp.objects.indexOf(object), 1);
         if (deed === 'cancelled') object.cancelled = true;
       }
-      const found = await findingsOf(await reconcile({ anew: true }));
+      const found = await findingsOf(await reconcile());
       expect(found.map(({ key, finding }) => ({ key, finding }))).toEqual(expected);
     }),
     { numRuns: 25 },

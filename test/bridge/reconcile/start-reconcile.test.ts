@@ -1,4 +1,4 @@
-/** Comparisons by schedule: when they are due, that they end with a report, and what is said of one that does not. */
+/** Comparisons by schedule: when they are due, and what is said of one that does not. */
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
@@ -85,7 +85,7 @@ test('a flow with a schedule is compared, and again when its hours have passed; 
   expect(await due()).toEqual(['erp']);
   await work('erp');
   expect(await statusOf('erp')).toMatchObject({
-    report: 1,
+    run: 1,
     documents: 1,
     asDelivered: 1,
     differing: 0,

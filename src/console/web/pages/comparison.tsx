@@ -1,4 +1,4 @@
-/** One comparison: what differs in which document, what to do about it, and its signed report. */
+/** One comparison: what differs in which document, what to do about it, and its report. */
 import { useState } from 'preact/hooks';
 import type { ComparisonAnswer, ReportAnswer } from '#console/api/comparisons.ts';
 import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Reference, Time } from '../parts/basics.tsx';
@@ -31,8 +31,7 @@ export function ComparisonPage({ run: id }: { run: string }) {
         {error === undefined ? <Loading /> : <Failure error={error} />}
       </>
     );
-  const { run, documents, feeds, hasMore } = answer;
-  const differingFeeds = feeds.filter((feed) => feed.missing + feed.different + feed.gone > 0 || feed.notCompared);
+  const { run, documents, hasMore } = answer;
   return (
     <>
       <PageHead title={`Comparison of ${run.flow}`}>
@@ -64,10 +63,6 @@ export function ComparisonPage({ run: id }: { run: string }) {
             <Time at={run.ended} />
           </dd>
         </div>
-        <div>
-          <dt>Report</dt>
-          <dd>{run.report === null ? '–' : `number ${run.report}`}</dd>
-        </div>
       </dl>
       {documents.length === 0 && run.ended !== null ? (
         <Empty>The ERP holds every document as it was delivered.</Empty>
@@ -78,7 +73,6 @@ export function ComparisonPage({ run: id }: { run: string }) {
         ))}
       </div>
       {hasMore ? <p class="quiet">There are more: the report lists them, and so does bridge reconcile.</p> : null}
-      {differingFeeds.length > 0 ? <Feeds feeds={differingFeeds} /> : null}
     </>
   );
 }
@@ -95,14 +89,14 @@ function summaryOf({ run, counts }: ComparisonAnswer): string {
 function Steering({ answer: { run, repairable, counts }, reload }: { answer: ComparisonAnswer; reload: () => void }) {
   const [asks, setAsks] = useState(false);
   const [written, setWritten] = useState<number>();
-  const download = async (name: string, type: string, of: (report: ReportAnswer) => string) => {
+  const download = async (ending: string, type: string, of: (report: ReportAnswer) => BlobPart) => {
     const report = await get<ReportAnswer>('/api/comparisons/report', { run: run.run });
     const url = URL.createObjectURL(new Blob([of(report)], { type }));
-    const link = Object.assign(document.createElement('a'), { href: url, download: name });
+    const link = Object.assign(document.createElement('a'), { href: url, download: `report-${run.run}.${ending}` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
   };
-  const showsReport = run.report !== null && viewer.value?.role !== 'viewer-without-prices';
+  const showsReport = run.ended !== null && viewer.value?.role !== 'viewer-without-prices';
   return (
     <div class="actions">
       {mayOperate() && repairable > 0 && run.ended !== null ? (
@@ -112,11 +106,14 @@ function Steering({ answer: { run, repairable, counts }, reload }: { answer: Com
       ) : null}
       {showsReport ? (
         <>
-          <ActionButton action={() => download(`report-${run.report}.html`, 'text/html', ({ page }) => page)}>
-            Report to print
+          <ActionButton action={() => download('html', 'text/html', ({ page }) => page)}>Report to print</ActionButton>
+          <ActionButton action={() => download('json', 'application/json', ({ json }) => json)}>
+            Report (JSON)
           </ActionButton>
-          <ActionButton action={() => download(`report-${run.report}.json`, 'application/json', ({ file }) => file)}>
-            Signed report (JSON)
+          <ActionButton
+            action={() => download('json.sig', 'application/octet-stream', ({ signature }) => bytesOf(signature))}
+          >
+            Its signature
           </ActionButton>
         </>
       ) : null}
@@ -158,6 +155,10 @@ function Steering({ answer: { run, repairable, counts }, reload }: { answer: Com
       ) : null}
     </div>
   );
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }
 
 function DocumentCard({ document }: { document: Document }) {
@@ -230,27 +231,5 @@ function ChangedBy({ findings }: { findings: readonly Finding[] }) {
       · changed{known.changedBy === null ? '' : ` by ${known.changedBy}`}
       {known.changedAt === null ? '' : `, ${known.changedAt}`}
     </>
-  );
-}
-
-function Feeds({ feeds }: { feeds: ComparisonAnswer['feeds'] }) {
-  return (
-    <section>
-      <h2>Feeds of the source against the mirror</h2>
-      <ul class="members">
-        {feeds.map(({ feed, missing, different, gone, notCompared }) => (
-          <li key={feed}>
-            <strong>{feed}</strong>
-            <span>
-              {missing} missing in the mirror, {different} with other content there, {gone} gone at the source
-            </span>
-            {notCompared === null ? null : <span class="under">not compared to the end: {notCompared}</span>}
-          </li>
-        ))}
-      </ul>
-      <p class="quiet">
-        Records that are missing or differ are read by an audit: <a href="/feeds">Feeds</a>, “Audit”.
-      </p>
-    </section>
   );
 }

@@ -18,7 +18,7 @@ export function ComparisonsPage() {
     <>
       <PageHead title="Comparisons" />
       <p class="quiet lead">
-        What was delivered, read back from the ERPs value by value. Each ends with a signed report. A new one:{' '}
+        What was delivered, read back from the ERPs value by value. A new one:{' '}
         <code>bridge reconcile{flow ? ` ${flow}` : ''}</code>, or by schedule (<code>reconcile.every_hours</code> of a
         flow).
       </p>
@@ -55,7 +55,6 @@ export function ComparisonsPage() {
             { name: 'Result', cell: (run) => <RunMark run={run} /> },
             { name: 'Compared', kind: 'number', cell: ({ documents }) => documents },
             { name: 'As delivered', kind: 'number', cell: ({ asDelivered }) => asDelivered },
-            { name: 'Report', kind: 'number', cell: ({ report }) => report ?? <span class="quiet">–</span> },
             { name: 'Begun', kind: 'time', cell: ({ started }) => <Time at={started} /> },
           ]}
         />
@@ -70,8 +69,7 @@ export function scopeOf({ events }: Pick<Run, 'events'>): string {
 }
 
 export function RunMark({ run }: { run: Run }) {
-  const { ended, givenUp, lastError, differing } = run;
-  if (givenUp) return <Mark tone="still">given up</Mark>;
+  const { ended, lastError, differing } = run;
   if (ended === null)
     return lastError === null ? <Mark tone="busy">under way</Mark> : <Mark tone="bad">cannot go on</Mark>;
   if ((differing ?? 0) === 0) return <Mark tone="good">as delivered</Mark>;
