@@ -31,7 +31,6 @@ export const longest = [
   'test/faults/roles.test.ts',
   'test/service/feeds/feed-updates.test.ts',
   'test/faults/kill-bridge.test.ts',
-  'test/tryton/tryton-server.test.ts',
   'test/service/fuzz/bodies.test.ts',
 ];
 
