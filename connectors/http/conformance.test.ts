@@ -148,7 +148,7 @@ for (const { title, run } of conformance({
     const { progress: status, project, problem: reason, remark: text } = shown;
     return [{ status, event: project?.no, reason, text }];
   },
-  faultPoints: 3,
+  faultPoints: 1,
 }))
   test(title, run);
 

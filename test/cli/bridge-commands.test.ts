@@ -412,12 +412,9 @@ test('Ctrl-C while the database does not answer ends the command, and says that 
 });
 
 test('a reader that stops reading, as head does, breaks nothing', async () => {
-  for (const command of ['run', 'document-schema']) {
-    const args = ['bridge', command, '--config', config, '--data', folder];
-    const program = startCommandLine(args, { DATABASE_URL: db.url });
-    program.hangUp();
-    expect([command, await program.ended]).toEqual([command, 0]);
-  }
+  const program = startCommandLine(['bridge', 'run', '--config', config, '--data', folder], { DATABASE_URL: db.url });
+  program.hangUp();
+  expect(await program.ended).toBe(0);
 });
 
 test('run tries each feed once, also a feed whose last pull failed and that a daemon would not try yet', async () => {

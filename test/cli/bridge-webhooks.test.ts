@@ -1,4 +1,4 @@
-/** `bridge webhooks` as real processes, against a real service and a receiver in another process. */
+/** `bridge webhooks`, against a real service and a receiver. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
@@ -10,7 +10,7 @@ import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import type { TestOrganisation } from '../harness/test-organisation.ts';
 import { startTestService } from '../harness/test-service.ts';
-import { runCommandLine } from './command-line.ts';
+import { runHere } from './command-line.ts';
 
 const service = await startTestService();
 let organisation: TestOrganisation;
@@ -33,7 +33,7 @@ function webhooks(...args: readonly string[]) {
     SOURCING_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
   };
   const config = ['--config', join(folder, 'bridge.yaml'), '--data', folder];
-  return runCommandLine(['bridge', 'webhooks', ...args, ...config], env);
+  return runHere(['bridge', 'webhooks', ...args, ...config], env);
 }
 
 async function json(...args: readonly string[]) {
@@ -103,7 +103,7 @@ test('a trigger that the service refuses is said, and makes the exit code 1; the
   await writeFile(config, JSON.stringify({ bridge: { port: 0, sources } }));
   const fresh = await createTestDatabase();
   const register = (...more: string[]) =>
-    runCommandLine(
+    runHere(
       [
         'bridge',
         'webhooks',

@@ -81,7 +81,8 @@ export async function runCommandLine(args: readonly string[], env: Readonly<Reco
 
 /** Runs the program within this process, which is quicker: for commands that end by themselves. One at a time. */
 export async function runHere(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  for (const name of ['DATABASE_URL', 'REDIS_URL', 'DATA_DIR', 'LOG_LEVEL']) vi.stubEnv(name, env[name]);
+  for (const name of ['DATABASE_URL', 'REDIS_URL', 'DATA_DIR', 'LOG_LEVEL', ...Object.keys(env)])
+    vi.stubEnv(name, env[name]);
   let stdout = '';
   let stderr = '';
   const take = (add: (text: string) => void) => (text: unknown) => {

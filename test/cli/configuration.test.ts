@@ -8,7 +8,7 @@ import { bridgeSettings } from '#bridge/settings.ts';
 import { configuration, readConfiguration } from '#cli/configuration.ts';
 import { readCommandConfiguration } from '#cli/local-settings.ts';
 import { configurationJsonSchema } from '#platform/configuration.ts';
-import { runCommandLine } from './command-line.ts';
+import { runHere } from './command-line.ts';
 
 const folder = join(import.meta.dirname, '..', '..', 'config');
 const file = join(folder, 'bridge.yaml');
@@ -78,7 +78,7 @@ describe('config/bridge.yaml', () => {
 });
 
 test('config/bridge.schema.json is the output of `npm run -s cli -- config-schema`', async () => {
-  const { code, stdout } = await runCommandLine(['config-schema']);
+  const { code, stdout } = await runHere(['config-schema']);
   expect(code).toBe(0);
   expect(JSON.parse(readFileSync(join(folder, 'bridge.schema.json'), 'utf8'))).toEqual(JSON.parse(stdout));
 });

@@ -28,7 +28,7 @@ const bridgeCommands = [
 
 describe('help', () => {
   test('--help names every command and its purpose, on standard output, and exits with 0', async () => {
-    const { code, stdout, stderr } = await runCommandLine(['--help']);
+    const { code, stdout, stderr } = await runHere(['--help']);
     expect([code, stderr]).toEqual([0, '']);
     for (const command of commands)
       expect(stdout).toMatch(new RegExp(`^ {2}${command}( \\[options\\])? {2,}[a-z]`, 'm'));
@@ -36,7 +36,7 @@ describe('help', () => {
   });
 
   test('bridge --help names every command of a bridge, and what their exit codes mean', async () => {
-    const { code, stdout } = await runCommandLine(['bridge', '--help']);
+    const { code, stdout } = await runHere(['bridge', '--help']);
     expect(code).toBe(0);
     for (const command of bridgeCommands)
       expect(stdout).toMatch(new RegExp(`^ {2}${command}( \\[options\\])?( [[<][a-z]+[\\]>])? {2,}[a-z]`, 'm'));

@@ -222,23 +222,6 @@ describe('bridge', () => {
     ]);
     expect(command.stderr()).not.toContain('fifteen-letters');
   });
-
-  test('whose console port is taken exits with 2 and leaves nothing running', async () => {
-    const other = await listenAnywhere();
-    const { port } = other.address() as AddressInfo;
-    const command = await startOnServer(['bridge'], { SOURCING__BRIDGE__CONSOLE_PORT: String(port) });
-    expect(await command.ended).toBe(2);
-    expect(command.stderr()).toContain(`Cannot listen on 127.0.0.1:${port}: the port is taken by another program;`);
-    expect(command.stderr()).not.toMatch(/^\s+at /m);
-  });
-
-  test('whose certificate cannot be read names the setting and exits with 2', async () => {
-    const command = await startOnServer(['bridge'], {
-      SOURCING__BRIDGE__TLS: '{cert_file: /nowhere/tls.crt, key_file: /nowhere/tls.key}',
-    });
-    expect(await command.ended).toBe(2);
-    expect(command.stderr()).toContain('The file /nowhere/tls.crt (bridge.tls.cert_file) cannot be read.');
-  });
 });
 
 describe('start', () => {
@@ -304,12 +287,6 @@ describe('--profile public', () => {
     expect([answer.status, await answer.text()]).toEqual([403, '']);
     command.signal('SIGTERM');
     expect(await command.ended).toBe(0);
-  });
-
-  test('demo plays its story, and both sides hold the same', async () => {
-    const command = await startOnServer(['demo', '--profile', 'public', '--events', '3', '--lots', '4', '--seed', '7']);
-    expect(await command.ended).toBe(0);
-    expect(command.stdout()).toContain('The connector holds exactly what the service awarded.');
   });
 
   test('another profile is refused', async () => {

@@ -21,7 +21,7 @@ import {
 } from './program-process.ts';
 import { seededRandom } from './seeded-random.ts';
 
-const kills = Number(process.env['FAULTS'] ?? 3);
+const kills = Number(process.env['FAULTS'] ?? 2);
 const seed = Number(process.env['FAULT_SEED'] ?? 11);
 
 test(`a bridge killed at ${kills} instants creates exactly one object in the ERP for each award`, {

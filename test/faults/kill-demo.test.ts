@@ -20,7 +20,7 @@ import {
 } from './program-process.ts';
 import { seededRandom } from './seeded-random.ts';
 
-const kills = Number(process.env['FAULTS'] ?? 4);
+const kills = Number(process.env['FAULTS'] ?? 2);
 const seed = Number(process.env['FAULT_SEED'] ?? 7);
 /** Kills over one folder. Then the demo must run to its end, and a new folder begins. */
 const killsPerFolder = 9;

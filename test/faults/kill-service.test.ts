@@ -24,7 +24,7 @@ import { seededRandom } from './seeded-random.ts';
 
 type Client = Pick<SourceClient, 'readFeed' | 'call' | 'submit'>;
 
-const kills = Number(process.env['FAULTS'] ?? 4);
+const kills = Number(process.env['FAULTS'] ?? 2);
 const seed = Number(process.env['FAULT_SEED'] ?? 23);
 const triggers = [...Object.values(feedTriggers), 'JOB_UPDATED'];
 

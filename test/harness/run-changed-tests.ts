@@ -1,24 +1,53 @@
 /**
- * `npm run test:changed [COMMIT]`: runs the tests that the changes since that commit concern, HEAD by default; files that
- * git does not know yet count as changed. Of more than 25 test files it runs the nearest 25, and says so.
+ * `npm run test:changed [COMMIT]`: the tests nearest to what has changed since that commit, HEAD by default; files that
+ * git does not know yet count as changed. These are the tests that import a changed file themselves, and those in the
+ * folder of test/ that mirrors the file's own. Long tests of such a folder are left to `npm test`.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { globSync, readFileSync } from 'node:fs';
-import { concernedTests, importGraphOf } from './changed-tests.ts';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { posix } from 'node:path';
+import { longest } from './longest-first.ts';
 
-const filesMost = 25;
+/** So many run within a minute. */
+const filesMax = 25;
+
+const testFiles = globSync('{test,connectors}/**/*.test.ts').filter((path) => !path.startsWith('test/rare/'));
 
 const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).split('\n').filter(Boolean);
+
+/** The paths from the root that a test file imports. */
+function importsOf(test: string): string[] {
+  return [...readFileSync(test, 'utf8').matchAll(/(?:from|import|import\()\s*'([.#][^']+)'/g)].map(([, path = '']) =>
+    path.startsWith('#') ? `src/${path.slice(1)}` : posix.join(posix.dirname(test), path),
+  );
+}
+
+/** The nearest folder of tests: `test/cli` for `src/cli/commands/start.ts`; `test/check` for documents and examples. */
+function folderOf(path: string): string {
+  if (/^(docs|config)\/|\.md$/.test(path)) return 'test/check';
+  let folder = posix
+    .dirname(path)
+    .replace(/^src\b/, 'test')
+    .replace(/^connectors\b/, 'test/connectors');
+  while (folder !== '.' && !testFiles.some((test) => posix.dirname(test) === folder)) folder = posix.dirname(folder);
+  return folder;
+}
+
 const changed = [
   ...git('diff', '--name-only', '--relative', process.argv[2] ?? 'HEAD'),
   ...git('ls-files', '--others', '--exclude-standard'),
 ];
-const modules = globSync('{src,connectors,test}/**/*.ts').map((path) => [path, readFileSync(path, 'utf8')] as const);
-const tests = concernedTests(changed, importGraphOf(new Map(modules)));
-const chosen = tests.slice(0, filesMost);
+const folders = changed.map(folderOf);
+const concerned = new Set([
+  ...testFiles.filter((test) => changed.includes(test)),
+  ...testFiles.filter((test) => importsOf(test).some((path) => changed.includes(path))),
+  ...testFiles.filter((test) => folders.includes(posix.dirname(test)) && !longest.includes(test)),
+]);
+const chosen = [...concerned].filter((test) => existsSync(test)).slice(0, filesMax);
 
-console.log(`${changed.length} changed files concern ${tests.length} test files.`);
-if (tests.length > chosen.length) console.log(`The nearest ${chosen.length} run now; npm test runs all of them.`);
+console.log(
+  `${changed.length} changed files; ${concerned.size} test files are near, and ${chosen.length} run. The whole suite: npm test.`,
+);
 if (chosen.length > 0)
   process.exitCode =
     spawnSync('vitest', ['run', ...chosen], { stdio: 'inherit', shell: process.platform === 'win32' }).status ?? 1;

@@ -125,9 +125,9 @@ async function outcomesOf(url: string): Promise<Record<string, Outcome>> {
 
 const all = (outcome: Outcome) => Object.fromEntries(everyKind.map((kind) => [kind, outcome]));
 
+/** Each notation; test/platform/network-guard.test.ts has every range. */
 const privateHosts: readonly (readonly [notation: string, host: string])[] = [
   ['plain', '127.0.0.1'],
-  ['another loopback address', '127.255.255.254'],
   ['short', '127.1'],
   ['decimal', '2130706433'],
   ['hexadecimal', '0x7f000001'],
@@ -146,43 +146,19 @@ const privateHosts: readonly (readonly [notation: string, host: string])[] = [
   ['with a tab', '127.0.\t0.1'],
   ['nothing', '0'],
   ['unspecified', '0.0.0.0'],
-  ['private, class A', '10.0.0.1'],
-  ['private, class B', '172.31.255.255'],
-  ['private, class C', '192.168.0.1'],
-  ['shared by carriers', '100.64.0.1'],
-  ['link-local', '169.254.1.1'],
   ['metadata', '169.254.169.254'],
   ['metadata, decimal', '2852039166'],
   ['metadata, hexadecimal', '0xa9fea9fe'],
-  ['metadata of another cloud', '168.63.129.16'],
-  ['metadata of another cloud, shared by carriers', '100.100.100.200'],
-  ['protocol assignments', '192.0.0.1'],
-  ['documentation', '192.0.2.1'],
-  ['benchmarks', '198.18.0.1'],
-  ['multicast', '224.0.0.1'],
-  ['reserved', '240.0.0.1'],
-  ['broadcast', '255.255.255.255'],
   ['IPv6 loopback', '[::1]'],
   ['IPv6 loopback at length', '[0000:0000:0000:0000:0000:0000:0000:0001]'],
-  ['IPv6 unspecified', '[::]'],
   ['IPv4-mapped', '[::ffff:127.0.0.1]'],
   ['IPv4-mapped in groups', '[::ffff:7f00:1]'],
-  ['IPv4-mapped metadata', '[::ffff:169.254.169.254]'],
   ['IPv4-compatible', '[::127.0.0.1]'],
   ['IPv4-translated', '[::ffff:0:7f00:1]'],
   ['NAT64', '[64:ff9b::7f00:1]'],
-  ['NAT64 of a private network', '[64:ff9b::10.0.0.1]'],
-  ['local NAT64', '[64:ff9b:1::7f00:1]'],
   ['6to4', '[2002:7f00:1::]'],
-  ['Teredo', '[2001:0:7f00:1::]'],
-  ['ISATAP', '[fe80::5efe:7f00:1]'],
-  ['IPv6 link-local', '[fe80::1]'],
-  ['IPv6 site-local', '[fec0::1]'],
   ['IPv6 unique local', '[fd00::1]'],
   ['IPv6 metadata', '[fd00:ec2::254]'],
-  ['IPv6 multicast', '[ff02::1]'],
-  ['IPv6 documentation', '[2001:db8::1]'],
-  ['IPv6 discard', '[100::1]'],
 ];
 
 test.each(privateHosts)('no connection is made to a private address: %s (%s)', async (_notation, host) => {
@@ -220,23 +196,14 @@ test.each([
 
 test.each([
   ['127.0.0.1'],
-  ['10.1.2.3'],
   ['169.254.169.254'],
-  ['0.0.0.0'],
-  ['100.64.0.1'],
-  ['224.0.0.1'],
-  ['::1'],
-  ['::'],
   ['::ffff:127.0.0.1'],
-  ['64:ff9b::7f00:1'],
-  ['fd00::1'],
-  ['fe80::1'],
   ['8.8.8.8', '127.0.0.1'],
   ['127.0.0.1', '8.8.8.8'],
   ['2001:4860:4860::8888', '::1'],
 ])('no connection is made to a name that resolves to %s %s', async (...addresses) => {
   names.set('inside.example', addresses.filter(Boolean));
-  for (const host of ['inside.example', 'INSIDE.example', 'ⓘnside.example'])
+  for (const host of ['inside.example', 'ⓘnside.example'])
     expect([host, await outcomesOf(`https://${host}:${port}/inside`)]).toEqual([host, all('blocked')]);
   expect(connections).toBe(0);
 });

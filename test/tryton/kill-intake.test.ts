@@ -44,86 +44,91 @@ const parties = 12;
 const editsAtLeast = 30;
 
 describeTryton('an intake of suppliers from Tryton', () => {
-  test(`after ${kills} kills of the bridge, the service and Tryton both sides are equal`, {
-    timeout: 120_000 + kills * faultWaitMs + idleWaitMs,
-  }, async () => {
-    const tryton = await startTestTryton();
-    const database = await tryton.newDatabase();
-    const erpProxy = await startIncidentProxy(tryton.url);
-    const port = await freePort();
-    const baseUrl = `http://127.0.0.1:${port}`;
-    const serviceProxy = await startIncidentProxy(baseUrl);
-    const installation = await createInstallation({ configuration: { sweep_seconds: 1 } });
-    const { dataDir } = installation;
-    const service = superviseProgram('service', () => installation.start(['service', '--port', String(port)]));
-    await service.ready();
-    const { apiKey, userKey } = await createService(dataDir, baseUrl);
-    const client = await openClient(baseUrl, userKey);
-    const desk = createDesk(client, seededRandom(seed + 1));
-    // The service has suppliers already: a person has to agree to the first run.
-    await desk.makeOwn();
-    const bridgeInstallation = await createInstallation({
-      dataDir,
-      configuration: configurationOf({ url: serviceProxy.url, apiKey }, { url: erpProxy.url, name: database.name }),
-    });
-    const bridges = ['first', 'second'].map((which) =>
-      superviseProgram(`${which} bridge`, () => bridgeInstallation.start(['bridge', '--role', 'intake'])),
-    );
-    for (const bridge of bridges) await bridge.ready();
-
-    const erp = await database.logIn('admin');
-    const users = createErpUsers(erp, seededRandom(seed + 2));
-    await users.edit();
-    await agreeToFirstRun(bridgeInstallation);
-    const editors = startEditing([() => users.edit(), () => desk.edit()], seededRandom(seed + 3));
-    const failure = () => service.failure ?? bridges.find((bridge) => bridge.failure)?.failure ?? editors.failure;
-
-    const random = seededRandom(seed);
-    const faults = faultsBetween({ bridges, service, tryton, erpProxy, serviceProxy, random });
-    const injected = await injectFaults(faults, {
-      kills,
-      waitMs: faultWaitMs,
-      failure,
-      report: () => bridges.map(({ program }) => program.report()),
-    });
-    await until('both sides were edited', () => Math.min(users.edits, desk.edits) >= editsAtLeast, failure);
-    await editors.finish();
-
-    await useEmbedded(dataDir, async (url) => {
-      const now = async () => ({
-        differences: differencesOf(await readErp(erp), await readService(client), desk),
-        open: await readRows(url, openSubmissions),
+  // By `npm run test:kills`: the story beside it, and test/faults/public-story.test.ts, are the sample of every run.
+  test.runIf(process.env['FAULTS'])(
+    `after ${kills} kills of the bridge, the service and Tryton both sides are equal`,
+    {
+      timeout: 120_000 + kills * faultWaitMs + idleWaitMs,
+    },
+    async () => {
+      const tryton = await startTestTryton();
+      const database = await tryton.newDatabase();
+      const erpProxy = await startIncidentProxy(tryton.url);
+      const port = await freePort();
+      const baseUrl = `http://127.0.0.1:${port}`;
+      const serviceProxy = await startIncidentProxy(baseUrl);
+      const installation = await createInstallation({ configuration: { sweep_seconds: 1 } });
+      const { dataDir } = installation;
+      const service = superviseProgram('service', () => installation.start(['service', '--port', String(port)]));
+      await service.ready();
+      const { apiKey, userKey } = await createService(dataDir, baseUrl);
+      const client = await openClient(baseUrl, userKey);
+      const desk = createDesk(client, seededRandom(seed + 1));
+      // The service has suppliers already: a person has to agree to the first run.
+      await desk.makeOwn();
+      const bridgeInstallation = await createInstallation({
+        dataDir,
+        configuration: configurationOf({ url: serviceProxy.url, apiKey }, { url: erpProxy.url, name: database.name }),
       });
-      await expect
-        .poll(now, { timeout: idleWaitMs, interval: 250, message: `killed: ${injected.join(', ')}` })
-        .toEqual({ differences: [], open: [] });
-      // A submission that was made twice would be at the service, and unknown to the bridge.
-      const known = await readRows<{ uuid: string }>(
-        url,
-        'select uuid from bridge.intake_submissions where uuid is not null',
+      const bridges = ['first', 'second'].map((which) =>
+        superviseProgram(`${which} bridge`, () => bridgeInstallation.start(['bridge', '--role', 'intake'])),
       );
-      const made = await readRows<{ id: string }>(url, submissionsOfBridge);
-      const unknown = made.filter(({ id }) => !known.some(({ uuid }) => uuid === id));
-      // But for those of which the bridge says so: of the very first ones nothing tells whose they are.
-      const without = await readRows<{ last_error: string | null }>(
-        url,
-        `select id, state, posts, last_error, created, ended from bridge.intake_submissions where uuid is null`,
-      );
-      const perhapsOfOthers = without.filter(({ last_error: why }) => why?.endsWith('may be of others'));
-      // With all that have no id, so that a failure shows them.
-      expect({ unknown: unknown.slice(perhapsOfOthers.length), without }).toEqual({ unknown: [], without });
-      const others = made.filter((each) => !unknown.includes(each));
-      expect(known.map(({ uuid }) => uuid).sort()).toEqual(others.map(({ id }) => id).sort());
-      expect(await readRows(url, deadLetters)).toEqual([]);
-      // oxlint-disable-next-line no-console -- a developer who runs hundreds of kills wants to see them
-      console.log(
-        `Seed ${seed}: ${users.edits} edits in Tryton, ${desk.edits} at the service, ${known.length} submissions; ` +
-          `killed: ${injected.join(', ')}`,
-      );
-    });
-    for (const bridge of bridges) await bridge.end();
-    await service.end();
-  });
+      for (const bridge of bridges) await bridge.ready();
+
+      const erp = await database.logIn('admin');
+      const users = createErpUsers(erp, seededRandom(seed + 2));
+      await users.edit();
+      await agreeToFirstRun(bridgeInstallation);
+      const editors = startEditing([() => users.edit(), () => desk.edit()], seededRandom(seed + 3));
+      const failure = () => service.failure ?? bridges.find((bridge) => bridge.failure)?.failure ?? editors.failure;
+
+      const random = seededRandom(seed);
+      const faults = faultsBetween({ bridges, service, tryton, erpProxy, serviceProxy, random });
+      const injected = await injectFaults(faults, {
+        kills,
+        waitMs: faultWaitMs,
+        failure,
+        report: () => bridges.map(({ program }) => program.report()),
+      });
+      await until('both sides were edited', () => Math.min(users.edits, desk.edits) >= editsAtLeast, failure);
+      await editors.finish();
+
+      await useEmbedded(dataDir, async (url) => {
+        const now = async () => ({
+          differences: differencesOf(await readErp(erp), await readService(client), desk),
+          open: await readRows(url, openSubmissions),
+        });
+        await expect
+          .poll(now, { timeout: idleWaitMs, interval: 250, message: `killed: ${injected.join(', ')}` })
+          .toEqual({ differences: [], open: [] });
+        // A submission that was made twice would be at the service, and unknown to the bridge.
+        const known = await readRows<{ uuid: string }>(
+          url,
+          'select uuid from bridge.intake_submissions where uuid is not null',
+        );
+        const made = await readRows<{ id: string }>(url, submissionsOfBridge);
+        const unknown = made.filter(({ id }) => !known.some(({ uuid }) => uuid === id));
+        // But for those of which the bridge says so: of the very first ones nothing tells whose they are.
+        const without = await readRows<{ last_error: string | null }>(
+          url,
+          `select id, state, posts, last_error, created, ended from bridge.intake_submissions where uuid is null`,
+        );
+        const perhapsOfOthers = without.filter(({ last_error: why }) => why?.endsWith('may be of others'));
+        // With all that have no id, so that a failure shows them.
+        expect({ unknown: unknown.slice(perhapsOfOthers.length), without }).toEqual({ unknown: [], without });
+        const others = made.filter((each) => !unknown.includes(each));
+        expect(known.map(({ uuid }) => uuid).sort()).toEqual(others.map(({ id }) => id).sort());
+        expect(await readRows(url, deadLetters)).toEqual([]);
+        // oxlint-disable-next-line no-console -- a developer who runs hundreds of kills wants to see them
+        console.log(
+          `Seed ${seed}: ${users.edits} edits in Tryton, ${desk.edits} at the service, ${known.length} submissions; ` +
+            `killed: ${injected.join(', ')}`,
+        );
+      });
+      for (const bridge of bridges) await bridge.end();
+      await service.end();
+    },
+  );
 });
 
 const openSubmissions = `select id::text, state, last_error from bridge.intake_submissions

@@ -20,7 +20,7 @@ import { describeTryton, startTestTryton } from './tryton-in-tests.ts';
 import type { TrytonClient } from './tryton-rpc.ts';
 import { type TrytonServer, trytonUsers } from './tryton-server.ts';
 
-const kills = Number(process.env['FAULTS'] ?? 3);
+const kills = Number(process.env['FAULTS'] ?? 1);
 const seed = Number(process.env['FAULT_SEED'] ?? 5);
 const eventsAtLeast = 4;
 /** Upper bounds for a very busy machine: each wait ends as soon as its condition holds. */

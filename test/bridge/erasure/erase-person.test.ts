@@ -272,7 +272,7 @@ test('in any letters, encodings and texts, killed at any statement and with pull
         await world.db.drop();
       },
     ),
-    { numRuns: 12 },
+    { numRuns: 4 },
   );
 }, 120_000);
 

@@ -99,7 +99,7 @@ test('with any quirks, the mirror holds what the watermark has passed, and in th
       expect((await reader.checkpoint())?.failures).toBe(0);
     }),
     // Each run has some hundred requests: a failing run is shown without shrinking it.
-    { numRuns: 10, endOnFailure: true },
+    { numRuns: 5, endOnFailure: true },
   );
 });
 
@@ -129,6 +129,6 @@ test('a feed that declares its order and one that does not end with the same mir
       expect(mirrors[0]).toEqual(mirrors[1]);
       expect(requests[0], 'requests of the feed that declares its order').toBeLessThan(requests[1] ?? 0);
     }),
-    { numRuns: 4, endOnFailure: true },
+    { numRuns: 2, endOnFailure: true },
   );
 });

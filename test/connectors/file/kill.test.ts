@@ -22,7 +22,7 @@ const random = seededRandom(Number(process.env['PROPERTY_SEED'] ?? 1));
 const missing = await whyNoSshd();
 /** The number of kills per writer; FILE_KILLS=50 tries more. Over SFTP the server survives the writer. */
 const { FILE_KILLS: killsWanted } = process.env;
-const killsOf = { local: Number(killsWanted ?? 2), remote: Number(killsWanted ?? 1) };
+const killsOf = { local: Number(killsWanted ?? 1), remote: Number(killsWanted ?? 1) };
 
 /** A folder that the connector may write, and the settings for it. */
 interface Place {

@@ -14,7 +14,7 @@ import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 /** Every other round also kills the database. POSTGRES_KILLS=50 runs more rounds. */
-const rounds = Number(process.env['POSTGRES_KILLS'] ?? 2);
+const rounds = Number(process.env['POSTGRES_KILLS'] ?? 1);
 const random = seededRandom(Number(process.env['PROPERTY_SEED'] ?? 1));
 
 test('after kills of writers and database at random moments, each key has one row with its parts of the same version, and no acknowledged version is lost', async () => {

@@ -271,9 +271,13 @@ describeTryton('requisitions in Tryton', () => {
   });
 
   test.for([
-    ['model.purchase.requisition.line.write', 'draft'],
+    ...(process.env['TRYTON_BACKEND'] === undefined
+      ? []
+      : ([
+          ['model.purchase.requisition.line.write', 'draft'],
+          ['model.purchase.requisition.write', 'processing'],
+        ] as const)),
     ['model.purchase.purchase.confirm', 'quotation'],
-    ['model.purchase.requisition.write', 'processing'],
   ] as const)(
     'a write that was cut off at %s is finished by the next one, and a look-up says so before',
     async ([cut, left]) => {

@@ -329,7 +329,7 @@ test('the feed shows the newest complete bids and the withdrawn ones, with the t
         before = after;
       }
     }),
-    { numRuns: 12 },
+    { numRuns: 4 },
   );
   // Enough steps have changed records, and enough were refused, for the test to prove something.
   expect(Math.min(changes, refusals)).toBeGreaterThan(25);

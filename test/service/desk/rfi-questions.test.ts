@@ -276,7 +276,7 @@ test('any valid list is stored and reads back equal; sent again, it changes noth
       expect(answer.body.map(asInput)).toEqual(JSON.parse(JSON.stringify(list)));
       expect((await put(event, answer.body.map(asInput))).body).toEqual(answer.body);
     }),
-    { numRuns: 25 },
+    { numRuns: 8 },
   );
 });
 

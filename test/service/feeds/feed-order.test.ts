@@ -405,6 +405,6 @@ test('no reader misses anything, whatever writers append, hide and roll back, ho
       );
       expect(counted?.changes).toBe(played.reduce((sum, { changes }) => sum + changes, 0));
     }),
-    { numRuns: 5, endOnFailure: true },
+    { numRuns: 2, endOnFailure: true },
   );
 }, 60_000);

@@ -107,7 +107,7 @@ test.each(withBody.map((endpoint) => [endpoint.name, endpoint] as const))(
           );
         }),
     );
-    await fuzzEndpoint(fixture, cases, runsOf(20));
+    await fuzzEndpoint(fixture, cases, runsOf(8));
   },
 );
 

@@ -14,7 +14,7 @@ import { closeConnections, type RawRequest, requestOfSeed, send } from './send-r
 
 const fixture = await createFuzzFixture();
 afterAll(closeConnections);
-const runs = runsOf(5);
+const runs = runsOf(2);
 const table = testedEndpoints.map((endpoint) => [endpoint.name, endpoint] as const);
 
 /** The valid requests of an endpoint. */

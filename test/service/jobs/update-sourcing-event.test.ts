@@ -467,12 +467,12 @@ test('two updates at once run one after the other, and both take effect', async 
   expect(await readEvent(organisation, id)).toMatchObject({ name: 'New', category: 'C' });
 });
 
-test('twenty thousand lots are created, and one update reverses and changes them', async () => {
+test('five thousand lots are created, and one update reverses and changes them', async () => {
   const organisation = await service.organisation();
-  const names = Array.from({ length: 20_000 }, (_, index) => `Lot ${index}`);
+  const names = Array.from({ length: 5_000 }, (_, index) => `Lot ${index}`);
   const id = await createEvent(organisation, eventPayload({ lots: names }));
   const lots = names.map((name, index) => lotOf(name, String(index + 1))).reverse();
   const event = await updated(organisation, id, { bid_sheet: { lots } });
-  expect(event.lots).toHaveLength(20_000);
-  expect(event.lots[0]).toMatchObject({ name: 'Lot 19999', values: { Volume: '20000' } });
+  expect(event.lots).toHaveLength(5_000);
+  expect(event.lots[0]).toMatchObject({ name: 'Lot 4999', values: { Volume: '5000' } });
 });

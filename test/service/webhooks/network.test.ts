@@ -1,9 +1,9 @@
 /**
- * The addresses that a webhook's URL and its token URL may lead to: every notation of a private address, and names that
- * resolve differently later. The test has its own resolver; behind the refused addresses is a real receiver that must
+ * The addresses that a webhook's URL and its token URL may lead to, also by names that resolve differently later.
+ * test/service/ssrf.test.ts tries every notation. The test has its own resolver; behind the refused addresses is a real receiver that must
  * get no request.
  */
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -73,42 +73,13 @@ async function attemptOf(organisation: Organisation, uuid: string, attempts = 1)
   });
 }
 
-// Loopback, private, link-local and metadata addresses in every notation that a URL accepts.
-const literals = [
-  '127.0.0.1',
-  '127.1',
-  '2130706433',
-  '0x7f000001',
-  '0x7f.0.0.1',
-  '017700000001',
-  '0177.0.0.1',
-  '0',
-  '0.0.0.0',
-  '10.0.0.1',
-  '172.16.5.4',
-  '192.168.1.1',
-  '100.64.0.1',
-  '169.254.169.254',
-  '168.63.129.16',
-  '[::1]',
-  '[::]',
-  '[::ffff:127.0.0.1]',
-  '[::ffff:7f00:1]',
-  '[::127.0.0.1]',
-  '[64:ff9b::7f00:1]',
-  '[2002:7f00:1::]',
-  '[fe80::1]',
-  '[fd00::1]',
-];
-
-describe.each(literals)('%s', (literal) => {
-  const canonical = new URL(`https://${literal}/`).hostname;
-
-  test('as a webhook: refused unless whitelisted, and stopped by the network guard if whitelisted', async () => {
+test.each(['127.0.0.1', '2130706433', '169.254.169.254', '[::1]'])(
+  'as a webhook, %s is refused unless whitelisted, and stopped by the network guard if whitelisted',
+  async (literal) => {
     const stranger = await organisationWith(['localhost', '*.example.com']);
     const refused = await create(stranger, `https://${literal}:${port}/hook`);
     expect([refused.status, refused.body.errors[0].path]).toEqual([400, 'url']);
-    const organisation = await organisationWith([canonical]);
+    const organisation = await organisationWith([new URL(`https://${literal}/`).hostname]);
     const made = await create(organisation, `https://${literal}:${port}/hook`);
     expect(made.status).toBe(201);
     const heard = receiver.received.length;
@@ -118,15 +89,17 @@ describe.each(literals)('%s', (literal) => {
       error: expect.stringMatching(/was refused: /),
     });
     expect(receiver.received.length).toBe(heard);
-  });
+  },
+);
 
-  test('as a token URL: 400, and the answer does not reveal the kind of address', async () => {
-    const organisation = await organisationWith(['localhost']);
+test('as a token URL, a private address is 400, and the answer does not reveal its kind', async () => {
+  const organisation = await organisationWith(['localhost']);
+  for (const literal of ['127.0.0.1', '10.0.0.1', '169.254.169.254', '[fe80::1]']) {
     const answer = await create(organisation, receiver.url, `https://${literal}:${port}/token`);
     expect([answer.status, answer.body.errors[0].path]).toEqual([400, 'authentication.parameters.access_token_url']);
     expect(answer.body.errors[0].message).toMatch(/is not allowed/);
     expect(answer.body.errors[0].message).not.toMatch(/loopback|private|linkLocal|metadata/);
-  });
+  }
 });
 
 test('an address that is whitelisted literally and in an allowed network is reached', async () => {
@@ -134,27 +107,6 @@ test('an address that is whitelisted literally and in an allowed network is reac
   const made = await create(organisation, `https://127.0.0.1:${port}/hook`);
   expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ state: 'delivered' });
 });
-
-test.each([['10.1.2.3'], ['127.0.0.1'], ['169.254.169.254'], ['::1'], ['::ffff:127.0.0.1'], ['64:ff9b::a00:1']])(
-  'no connection is made to a whitelisted name that resolves to %s, for a notification or a token',
-  async (address) => {
-    names.set('hooks.example.com', [address]);
-    const organisation = await organisationWith(['hooks.example.com']);
-    const made = await create(organisation, `https://hooks.example.com:${port}/hook`);
-    expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({
-      state: 'pending',
-      status: null,
-      error: expect.stringMatching(/^hooks\.example\.com was refused: /),
-    });
-    const answer = await create(
-      organisation,
-      `https://hooks.example.com:${port}/hook`,
-      'https://hooks.example.com/token',
-    );
-    expect([answer.status, answer.body.errors[0].path]).toEqual([400, 'authentication.parameters.access_token_url']);
-    expect(JSON.stringify(answer.body)).not.toContain(address);
-  },
-);
 
 test('a name with one private address among public ones is refused', async () => {
   names.set('mixed.example.com', ['8.8.8.8', '127.0.0.1']);
