@@ -177,7 +177,6 @@ export async function release(
     records.map(({ erpKey, change }) => ({
       erpKey,
       outcome: refused ? 'refused' : null,
-      held: undefined,
       archives: mayHaveArrived && change.archived === true,
       message: why,
     })),

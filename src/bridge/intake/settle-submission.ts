@@ -28,7 +28,7 @@ export async function settleSubmission(work: IntakeWork, submission: OpenSubmiss
       if (error !== undefined || ofAll.length > 0) {
         const message = error === undefined ? ofAll.join('; ') : textOf(error);
         refused.push(`${record.key}: ${message}`);
-        return { erpKey, outcome: 'refused', held: undefined, archives: false, message };
+        return { erpKey, outcome: 'refused', message };
       }
       const held = withChange(record.held, change);
       const message = warningOf(record.key, answer.change_warnings ?? []);
