@@ -159,7 +159,7 @@ async function divide(tx: Sql, { intake, source, clock }: IntakeWork, { id, reco
       half.map(({ erpKey }) => erpKey),
     );
   }
-  await endSubmission(tx, id, { state: 'released', refused: 0, error: why, now });
+  await endSubmission(tx, id, { state: 'released', error: why, now });
 }
 
 /** Ends a submission that did not take effect, as far as can be known: its records wait again, or are refused. */
@@ -182,7 +182,7 @@ export async function release(
     })),
     now,
   );
-  await endSubmission(tx, id, { state: 'released', refused: refused ? records.length : 0, error: why, now });
+  await endSubmission(tx, id, { state: 'released', error: why, now });
 }
 
 /** Returns the next submission, its intent written; undefined when nothing is or may be sent. */

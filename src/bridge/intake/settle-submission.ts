@@ -35,7 +35,7 @@ export async function settleSubmission(work: IntakeWork, submission: OpenSubmiss
       return { erpKey, outcome: 'taken', held, archives: change.archived === true, message };
     });
     await settleRecords(tx, { intake: intake.name, submission: submission.id }, settled, now);
-    await endSubmission(tx, submission.id, { state: 'processed', refused: refused.length, error: null, now });
+    await endSubmission(tx, submission.id, { state: 'processed', error: null, now });
     work.count('taken', records.length - refused.length);
     work.count('refused', refused.length);
   });
