@@ -54,30 +54,26 @@ export async function compareStage(work: IntakeWork): Promise<void> {
       }
       const rows = await readToCompare(tx, intake.name, now, batchRecords);
       if (rows.length === 0) return 0;
-      const linked = await linkNew(tx, work, rows);
-      const results = await compareRecords(tx, work, linked.records);
-      await storeCompared(tx, intake.name, linked.dead, now);
-      await storeComparison(tx, work, results);
+      await storeCompared(tx, intake.name, await linkNew(tx, work, rows), now);
+      const linked = rows.every(isLinked) ? rows : await readToCompare(tx, intake.name, now, batchRecords);
+      await storeComparison(tx, work, await compareRecords(tx, work, linked.filter(isLinked)));
       return rows.length;
     });
     if (compared === 0) return;
   }
 }
 
-/** Links records that have no supplier yet. Ambiguous ones, and those of another intake, are dead letters. */
-async function linkNew(
-  tx: Sql,
-  { intake }: IntakeDeps,
-  rows: readonly DueRecord[],
-): Promise<{ records: DueRecord[]; dead: ComparisonResult[] }> {
-  const unlinked = rows.filter(({ key }) => key === null);
-  const records = rows.filter(({ key }) => key !== null);
-  if (unlinked.length === 0) return { records, dead: [] };
+const isLinked = ({ key }: DueRecord) => key !== null;
+
+/** Links records that have no supplier yet. Returns those that are dead letters: ambiguous ones, and another intake's. */
+async function linkNew(tx: Sql, { intake }: IntakeDeps, rows: readonly DueRecord[]): Promise<ComparisonResult[]> {
+  const unlinked = rows.filter((row) => !isLinked(row));
+  if (unlinked.length === 0) return [];
   const dead: ComparisonResult[] = [];
   const links: Link[] = [];
   const ownKey = (row: DueRecord) => intake.prefix + row.erpKey;
   const owners = await readOwners(tx, intake.source, unlinked.map(ownKey));
-  const masters = await readMasters(tx, intake.source, unlinked.map(ownKey));
+  const listed = await readListed(tx, intake.source, unlinked.map(ownKey));
   const rest: DueRecord[] = [];
   for (const row of unlinked) {
     const key = ownKey(row);
@@ -89,26 +85,12 @@ async function linkNew(
         type: 'overlap',
         why: `the supplier ${key} belongs to ${owner.erpKey} of the intake "${owner.intake}"; give one of them a prefix or a filter`,
       });
-    else if (masters.has(key)) links.push({ erpKey: row.erpKey, key, linked: 'id' });
+    else if (listed.has(key)) links.push({ erpKey: row.erpKey, key, linked: 'id' });
     else rest.push(row);
   }
   for (const link of await matchRest(tx, intake, rest, { dead, linked: links.map(({ key }) => key) })) links.push(link);
   await linkRecords(tx, intake.name, links);
-  const keys = new Map(links.map(({ erpKey, key }) => [erpKey, key]));
-  const found = await readMasters(tx, intake.source, [...keys.values()]);
-  for (const row of unlinked) {
-    const key = keys.get(row.erpKey);
-    if (key === undefined) continue;
-    const master = found.get(key);
-    records.push({
-      ...row,
-      key,
-      master: master?.body ?? null,
-      masterHash: master?.content_hash ?? null,
-      observed: master?.observed ?? null,
-    });
-  }
-  return { records, dead };
+  return dead;
 }
 
 async function matchRest(
@@ -119,8 +101,7 @@ async function matchRest(
 ): Promise<Link[]> {
   const asNew = ({ erpKey }: DueRecord): Link => ({ erpKey, key: prefix + erpKey, linked: 'new' });
   if (match.length === 0 || rest.length === 0) return rest.map(asNew);
-  const valuesOf = await readMatchValues(tx, name, rest);
-  const all = [...new Set([...valuesOf.values()].flat())];
+  const all = [...new Set(rest.flatMap(({ matchValues }) => matchValues))];
   const candidates = await readCandidates(tx, source, match, new Set(all));
   const rivals = await countRivals(tx, name, all);
   const keys = [...new Set([...candidates.values()].flat())];
@@ -129,7 +110,7 @@ async function matchRest(
   const taken = new Set([...owners.keys(), ...linked, ...(await readOwnKeys(tx, { intake: name, prefix }, keys))]);
   const matches = rest.map((row) => ({
     row,
-    found: decideMatch(valuesOf.get(row.erpKey) ?? [], candidates, rivals, (key) => taken.has(key)),
+    found: decideMatch(row.matchValues, candidates, rivals, (key) => taken.has(key)),
   }));
   const isOnly = (key: string) => matches.filter(({ found }) => found.is === 'one' && found.key === key).length === 1;
   return matches.flatMap(({ row, found }): Link[] => {
@@ -142,22 +123,13 @@ async function matchRest(
   });
 }
 
-async function readMatchValues(tx: Sql, intake: string, rows: readonly DueRecord[]): Promise<Map<string, string[]>> {
-  const found = await tx.query<{ erpKey: string; values: string[] }>(
-    `select erp_key as "erpKey", match_values as values from bridge.intake_records
-     where intake = $1 and erp_key = any($2)`,
-    [intake, rows.map(({ erpKey }) => erpKey)],
-  );
-  return new Map(found.map(({ erpKey, values }) => [erpKey, values]));
-}
-
-async function readMasters(tx: Sql, source: string, keys: readonly string[]) {
-  const rows = await tx.query<{ id: string; body: string; content_hash: Buffer; observed: string }>(
-    `select id, body, content_hash, observed from bridge.resources
-     where source = $1 and kind = 'supplier-master' and id = any($2)`,
+/** Returns which of these suppliers the source's list has. */
+async function readListed(tx: Sql, source: string, keys: readonly string[]): Promise<Set<string>> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from bridge.resources where source = $1 and kind = 'supplier-master' and id = any($2)`,
     [source, keys],
   );
-  return new Map(rows.map((row) => [row.id, row]));
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** A record with what its comparison came to, and the change where there is one. */

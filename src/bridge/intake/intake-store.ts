@@ -31,7 +31,6 @@ export interface IntakeState {
   readonly nextSend: Timestamp | null;
   readonly sendFailures: number;
   readonly pausedKind: IntakePause | null;
-  readonly archivesAgreed: Timestamp | null;
   /** When the source's supplier list was last read to its end. */
   readonly listPulled: Timestamp | null;
 }
@@ -53,7 +52,7 @@ export async function readIntake(sql: Sql, intake: IntakeSettings): Promise<Inta
     `select i.checkpoint, i.next_read as "nextRead", i.last_read as "lastRead", i.read_failures as "readFailures",
        i.full_began as "fullBegan", i.last_full as "lastFull", i.compared_list as "comparedList", i.begun,
        i.next_send as "nextSend", i.send_failures as "sendFailures", i.paused_kind as "pausedKind",
-       i.archives_agreed as "archivesAgreed", l.last_pull as "listPulled"
+       l.last_pull as "listPulled"
      from bridge.intakes i left join bridge.supplier_lists l on l.source = i.source
      where i.name = $1 and i.configured and i.fingerprint = $2`,
     [intake.name, intakeFingerprint(intake)],

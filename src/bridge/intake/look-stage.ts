@@ -19,6 +19,41 @@ import { type OpenSubmission, readOpenSubmissions, repeatIntent, storeLook } fro
 /** A source keeps an idempotency key for 24 hours. */
 const keyKeptMs = 24 * 60 * 60_000;
 
+/** A submission or a job that is looked after. */
+type Open = Pick<OpenSubmission, 'id' | 'looks'>;
+
+/**
+ * Asks the source for what it has taken. Returns undefined where it cannot be asked now: it is asked again later. A
+ * source that was restored from a copy does not know it any more: `unknown`.
+ */
+export async function askSource<Form extends z.ZodType>(
+  work: IntakeWork,
+  open: Open,
+  { path, form }: { path: string; form: Form },
+): Promise<z.output<Form> | 'unknown' | undefined> {
+  const { client, lease, signal } = work;
+  try {
+    return await lease.during((lost) => client.call({ method: 'GET', path }, form, AbortSignal.any([signal, lost])));
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof AnswerError && error.status === 404) return 'unknown';
+    await lookAfterError(work, open, error);
+    return undefined;
+  }
+}
+
+/** Stores why the outcome is not known yet, and when to look again. */
+export async function lookLater({ lease, clock }: IntakeWork, open: Open, why: string, floorMs = 0): Promise<void> {
+  const waitMs = retryWaitMs(retrySchedules.submissionLook, open.looks, { floorMs });
+  await lease.transaction((tx) => storeLook(tx, open.id, timestampFromMs(clock.nowMs() + waitMs), why));
+}
+
+/** The source could not be asked: it is asked again, when it says so. */
+export async function lookAfterError(work: IntakeWork, open: Open, error: unknown): Promise<void> {
+  work.log.warn({ intake: work.intake.name, submission: open.id }, errorText(error));
+  await lookLater(work, open, errorText(error), askedToWaitMs(error));
+}
+
 /** Looks after those open submissions whose time has come. Rejects with LeaseLost. */
 export async function lookStage(work: IntakeWork): Promise<void> {
   const { intake, lease, clock, signal } = work;
@@ -41,32 +76,18 @@ const submissionForm = z.looseObject({
 });
 
 async function lookAt(work: IntakeWork, submission: OpenSubmission): Promise<void> {
-  const { intake, client, lease, signal, clock, log } = work;
   const path = `${submissionsPath}/${encodeURIComponent(submission.uuid ?? '')}`;
-  const again = (why: string, floorMs: number) => {
-    const waitMs = retryWaitMs(retrySchedules.submissionLook, submission.looks, { floorMs });
-    return lease.transaction((tx) => storeLook(tx, submission.id, timestampFromMs(clock.nowMs() + waitMs), why));
-  };
-  let answer: z.output<typeof submissionForm>['result'];
-  try {
-    const read = await lease.during((lost) =>
-      client.call({ method: 'GET', path }, submissionForm, AbortSignal.any([signal, lost])),
+  const answer = await askSource(work, submission, { path, form: submissionForm });
+  if (answer === undefined) return;
+  if (answer === 'unknown') {
+    // What the source holds is compared anew.
+    await work.lease.transaction((tx) =>
+      release(tx, work, submission.id, { why: 'the service does not know the submission any more', refused: false }),
     );
-    answer = read.result;
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error instanceof AnswerError && error.status === 404) {
-      // A source that was restored from a copy does not know it any more; what it holds is compared anew.
-      await lease.transaction((tx) =>
-        release(tx, work, submission.id, { why: 'the service does not know the submission any more', refused: false }),
-      );
-      return;
-    }
-    log.warn({ intake: intake.name, submission: submission.id }, errorText(error));
-    return again(errorText(error), askedToWaitMs(error));
+    return;
   }
-  if (answer.current_state === 'PROCESSED') await settleSubmission(work, submission, answer);
-  else await again('the service has not processed it yet', 0);
+  if (answer.result.current_state === 'PROCESSED') await settleSubmission(work, submission, answer.result);
+  else await lookLater(work, submission, 'the service has not processed it yet');
 }
 
 /** Returns whether other submissions may be sent. */

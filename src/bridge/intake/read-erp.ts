@@ -61,33 +61,44 @@ export function createErpReader(
   stream: ReadStream,
   { pageMs, redact, listsOpen = false }: { pageMs: number; redact: (text: string) => string; listsOpen?: boolean },
 ): ErpReader {
-  /** The results of `open` until its end; a connector that does not end must not hold the bridge. */
-  async function* resultsOf(open: (signal: AbortSignal) => AsyncIterator<unknown>, signal: AbortSignal) {
+  /** The results of `open` until its end; a connector that does not end must not hold the bridge. Throws ReadFailed. */
+  async function* resultsOf(open: (signal: AbortSignal) => AsyncIterable<unknown>, signal: AbortSignal) {
     const stop = new AbortController();
-    const pages = open(AbortSignal.any([signal, stop.signal]));
+    let pages: AsyncIterator<unknown> | undefined;
     try {
+      pages = open(AbortSignal.any([signal, stop.signal]))[Symbol.asyncIterator]();
       for (;;) {
-        const result = await nextOf(pages, { pageMs, redact, signal });
+        const result = await within(pageMs, pages.next(), signal);
         if (result.done === true) return;
         yield result.value;
       }
+    } catch (error) {
+      throw failureOf(error, redact);
     } finally {
       stop.abort(new Error('the read has ended'));
-      const ended = Promise.resolve(pages.return?.()).catch(() => undefined);
+      const ended = Promise.resolve(pages?.return?.()).catch(() => undefined);
       await within(abortGraceMs, ended).catch(() => undefined);
     }
   }
 
   return {
     async *read(checkpoint, signal) {
-      const open = (given: AbortSignal) => openRead(session, stream, { checkpoint, signal: given, redact });
+      const open = (given: AbortSignal) => {
+        if (!session.read) throw new ReadFailed('config', 'the connector reads nothing');
+        return session.read(stream, checkpoint, given);
+      };
       for await (const value of resultsOf(open, signal)) yield pageOf(value, stream);
     },
     listOpen:
       stream === 'requisition' && listsOpen
         ? async (signal) => {
             const open = new Set<string>();
-            for await (const value of resultsOf((given) => openList(session, { signal: given, redact }), signal)) {
+            const list = (given: AbortSignal) => {
+              if (!session.openRequisitions)
+                throw new ReadFailed('config', 'the connector does not list open requisitions');
+              return session.openRequisitions(given);
+            };
+            for await (const value of resultsOf(list, signal)) {
               const page = openPageForm.safeParse(value);
               if (!page.success || open.size > openMost)
                 throw new ReadFailed(
@@ -102,40 +113,7 @@ export function createErpReader(
   };
 }
 
-function openList(session: Session, { signal, redact }: { signal: AbortSignal; redact: (text: string) => string }) {
-  if (!session.openRequisitions) throw new ReadFailed('config', 'the connector does not list open requisitions');
-  try {
-    return session.openRequisitions(signal)[Symbol.asyncIterator]();
-  } catch (error) {
-    throw failureOf(error, redact);
-  }
-}
-
 const openPageForm = z.array(z.string().max(255)).max(pageRecordsMax);
-
-function openRead(
-  session: Session,
-  stream: ReadStream,
-  given: { checkpoint: string | undefined; signal: AbortSignal; redact: (text: string) => string },
-) {
-  if (!session.read) throw new ReadFailed('config', 'the connector reads nothing');
-  try {
-    return session.read(stream, given.checkpoint, given.signal)[Symbol.asyncIterator]();
-  } catch (error) {
-    throw failureOf(error, given.redact);
-  }
-}
-
-async function nextOf(
-  pages: AsyncIterator<unknown>,
-  { pageMs, redact, signal }: { pageMs: number; redact: (text: string) => string; signal: AbortSignal },
-): Promise<IteratorResult<unknown>> {
-  try {
-    return await within(pageMs, pages.next(), signal);
-  } catch (error) {
-    throw failureOf(error, redact);
-  }
-}
 
 function pageOf(value: unknown, stream: ReadStream): ErpPage {
   const page = pageForm.safeParse(value);

@@ -96,6 +96,8 @@ export interface DueRecord {
   readonly base: string | null;
   readonly held: string | null;
   readonly heldAt: Timestamp | null;
+  /** By what suppliers at the source may be matched. */
+  readonly matchValues: readonly string[];
   readonly taken: number;
   /** The entry of the supplier list; null where the list has none. */
   readonly master: string | null;
@@ -104,7 +106,7 @@ export interface DueRecord {
 }
 
 const dueColumns = `r.erp_key as "erpKey", r.key, r.version, r.body, r.seen, r.base, r.held, r.held_at as "heldAt",
-  r.seen_before as "seenBefore", r.taken, m.body as master, m.content_hash as "masterHash", m.observed`;
+  r.seen_before as "seenBefore", r.match_values as "matchValues", r.taken, m.body as master, m.content_hash as "masterHash", m.observed`;
 const withMaster = `bridge.intake_records r
   left join bridge.resources m on m.source = r.source and m.kind = 'supplier-master' and m.id = r.key`;
 const isFree = 'r.submission is null and r.dead_since is null';
@@ -349,15 +351,17 @@ export async function readSubmitted(
   }));
 }
 
-/** What a submission came to for one of its records. */
+/** What a submission or a job came to for one of its records. */
 export interface SettledRecord {
   readonly erpKey: string;
-  /** Null: it did not take effect, as far as can be known, and waits again. */
+  /** Null: it did not take effect, as far as can be known, and waits again. A refused one is a dead letter of a type. */
   readonly outcome: 'taken' | 'refused' | null;
-  readonly held: SupplierView | undefined;
-  /** It was archived, or may have been. */
-  readonly archives: boolean;
+  readonly errorType?: string;
   readonly message: string | null;
+  /** Of a supplier that was taken: what the source holds now. */
+  readonly held?: SupplierView;
+  /** It was archived, or may have been. */
+  readonly archives?: boolean;
 }
 
 /** Takes the records out of their submission. A refused one is a dead letter, unless it has changed meanwhile. */
@@ -377,7 +381,7 @@ export async function settleRecords(
      set submission = null, change = null, change_base = null,
        base = case when g.outcome = 'taken' then r.change_base else r.base end,
        held = case when g.outcome = 'taken' then g.held else r.held end,
-       held_at = case when g.outcome = 'taken' then $7::timestamptz else r.held_at end,
+       held_at = case when g.outcome = 'taken' and g.held is not null then $7::timestamptz else r.held_at end,
        taken = case when g.outcome = 'taken' and r.due is null then r.taken + 1 else r.taken end,
        submitted = case when g.outcome = 'taken' then $7 else r.submitted end,
        archived_at = case when g.archives and (r.waiting_since <=
@@ -386,10 +390,11 @@ export async function settleRecords(
        due = case when g.outcome = 'released' then coalesce(r.due, $7) else r.due end,
        waiting_since = case when g.outcome = 'released' then coalesce(r.waiting_since, $7)
                             when r.due is null then null else r.waiting_since end,
-       error_type = case when g.outcome = 'refused' and r.due is null then 'data' end,
+       error_type = case when g.outcome = 'refused' and r.due is null then g.type end,
        last_error = case when g.outcome = 'refused' and r.due is null then g.message end,
        dead_since = case when g.outcome = 'refused' and r.due is null then $7::timestamptz end
-     from unnest($3::text[], $4::text[], $5::text[], $6::text[], $8::bool[]) as g (erp_key, outcome, message, held, archives)
+     from unnest($3::text[], $4::text[], $5::text[], $6::text[], $8::bool[], $9::text[])
+       as g (erp_key, outcome, message, held, archives, type)
      where r.intake = $1 and r.submission = $2 and r.erp_key = g.erp_key`,
     [
       intake,
@@ -397,7 +402,8 @@ export async function settleRecords(
       ...columns,
       settled.map(({ held }) => (held === undefined ? null : JSON.stringify(held))),
       now,
-      settled.map(({ archives }) => archives),
+      settled.map(({ archives }) => archives === true),
+      settled.map(({ errorType = 'data' }) => errorType),
     ],
   );
   await tx.query(

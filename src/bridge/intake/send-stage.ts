@@ -159,7 +159,7 @@ async function divide(tx: Sql, { intake, source, clock }: IntakeWork, { id, reco
       half.map(({ erpKey }) => erpKey),
     );
   }
-  await endSubmission(tx, id, { state: 'released', refused: 0, error: why, now });
+  await endSubmission(tx, id, { state: 'released', error: why, now });
 }
 
 /** Ends a submission that did not take effect, as far as can be known: its records wait again, or are refused. */
@@ -177,13 +177,12 @@ export async function release(
     records.map(({ erpKey, change }) => ({
       erpKey,
       outcome: refused ? 'refused' : null,
-      held: undefined,
       archives: mayHaveArrived && change.archived === true,
       message: why,
     })),
     now,
   );
-  await endSubmission(tx, id, { state: 'released', refused: refused ? records.length : 0, error: why, now });
+  await endSubmission(tx, id, { state: 'released', error: why, now });
 }
 
 /** Returns the next submission, its intent written; undefined when nothing is or may be sent. */

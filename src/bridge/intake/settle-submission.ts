@@ -28,14 +28,14 @@ export async function settleSubmission(work: IntakeWork, submission: OpenSubmiss
       if (error !== undefined || ofAll.length > 0) {
         const message = error === undefined ? ofAll.join('; ') : textOf(error);
         refused.push(`${record.key}: ${message}`);
-        return { erpKey, outcome: 'refused', held: undefined, archives: false, message };
+        return { erpKey, outcome: 'refused', message };
       }
       const held = withChange(record.held, change);
       const message = warningOf(record.key, answer.change_warnings ?? []);
       return { erpKey, outcome: 'taken', held, archives: change.archived === true, message };
     });
     await settleRecords(tx, { intake: intake.name, submission: submission.id }, settled, now);
-    await endSubmission(tx, submission.id, { state: 'processed', refused: refused.length, error: null, now });
+    await endSubmission(tx, submission.id, { state: 'processed', error: null, now });
     work.count('taken', records.length - refused.length);
     work.count('refused', refused.length);
   });

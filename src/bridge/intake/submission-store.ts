@@ -7,7 +7,6 @@ export interface OpenSubmission {
   readonly id: string;
   readonly state: 'intent' | 'sent' | 'uncertain';
   readonly created: Timestamp;
-  readonly ends: Timestamp;
   readonly posts: number;
   readonly uuid: string | null;
   readonly looks: number;
@@ -20,13 +19,13 @@ export const isOpen = "s.state in ('intent', 'sent', 'uncertain')";
 /** Returns the submissions of suppliers that have not ended, the oldest first. */
 export async function readOpenSubmissions(sql: Sql, intake: string): Promise<OpenSubmission[]> {
   return sql.query<OpenSubmission>(
-    `select s.id, s.state, s.created, s.ends, s.posts, s.uuid, s.looks, s.next_look as "nextLook"
+    `select s.id, s.state, s.created, s.posts, s.uuid, s.looks, s.next_look as "nextLook"
      from bridge.intake_submissions s where s.intake = $1 and s.event is null and ${isOpen} order by s.created, s.id`,
     [intake],
   );
 }
 
-/** Commits the intent of a submission of suppliers: a POST is about to be made, the one of this number, and ends at `ends` at the latest. */
+/** Commits the intent of a submission of suppliers: this POST of it is about to be made, and ends at `ends` at the latest. */
 export async function insertSubmission(
   tx: Sql,
   intent: {
@@ -93,15 +92,14 @@ export async function endSubmission(
   id: string,
   end: {
     state: 'processed' | 'released' | 'completed' | 'failed' | 'held';
-    refused?: number;
     error: string | null;
     now: Timestamp;
   },
 ): Promise<void> {
   await tx.query(
     `update bridge.intake_submissions
-     set state = $2, refused = $3, last_error = $4, ended = $5, next_look = null where id = $1`,
-    [id, end.state, end.refused ?? null, end.error === null ? null : storableText(end.error), end.now],
+     set state = $2, last_error = $3, ended = $4, next_look = null where id = $1`,
+    [id, end.state, end.error === null ? null : storableText(end.error), end.now],
   );
 }
 

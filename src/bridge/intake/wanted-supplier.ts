@@ -5,7 +5,7 @@ import { FieldFault } from '../documents/compile-field.ts';
 import { compareText } from '../documents/text-order.ts';
 import { byEmail, type SupplierView } from './compare-supplier.ts';
 import type { IntakeSettings } from './intake-settings.ts';
-import { compileRecordField } from './record-mapping.ts';
+import { compileRecordField, isChosen } from './record-mapping.ts';
 
 export type Wanted =
   | { readonly is: 'wanted'; readonly state: SupplierView }
@@ -21,11 +21,8 @@ export function createWanted({ name: intake, only, mapping }: IntakeSettings): (
     if ('fault' in compiled) throw new TypeError(`the field "${name}" of ${intake} was not checked: ${compiled.fault}`);
     return compiled;
   });
-  const onlyFields = Object.entries(only.fields).map(([name, values]) => [name, [values].flat()] as const);
   return (record) => {
-    const beginsRight = only.external_id?.some((start) => record.external_id.startsWith(start)) ?? true;
-    const hasValues = onlyFields.every(([name, values]) => values.includes(valueOf(record.fields, name)));
-    if (!beginsRight || !hasValues) return { is: 'left-out' };
+    if (!isChosen(only, record.external_id, (field) => valueOf(record.fields, field))) return { is: 'left-out' };
     const made: [string, string][] = [];
     try {
       for (const { name, make } of fields ?? []) made.push([name, make(record, undefined) ?? '']);

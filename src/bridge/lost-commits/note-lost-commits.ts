@@ -71,7 +71,7 @@ async function releaseUncertain(tx: Sql, now: Timestamp): Promise<void> {
      where outcome is null and submission in (${uncertain})`,
   );
   await tx.query(
-    `update bridge.intake_submissions set state = 'released', refused = 0, ended = $1, next_look = null,
+    `update bridge.intake_submissions set state = 'released', ended = $1, next_look = null,
        last_error = 'the database has lost commits' where event is null and state in ('intent', 'uncertain')`,
     [now],
   );

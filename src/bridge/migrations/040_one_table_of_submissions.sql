@@ -3,6 +3,8 @@
 -- certainly did not take effect. `held`: it may have taken effect, and a person has to say.
 alter table bridge.intake_submissions rename column suppliers to records;
 alter table bridge.intake_submissions
+  -- The attempts say it.
+  drop column refused,
   -- Of a job: the event that it is for, and what it does: `create`, `update` or `attach`. Null: suppliers.
   add column event uuid references bridge.intake_events on delete cascade,
   add column kind text,

@@ -16,7 +16,6 @@ import { RateLimited } from '#connector/errors.ts';
 import { comparedValuesOf, type ReadBack, type TakenDocument } from '#connector/read-back.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
-import { type SecretBox } from '#platform/secrets.ts';
 import { createConnectorCalls } from '../flows/connector-calls.ts';
 import type { OpenFlow } from '../flows/open-flows.ts';
 import { unknownContent } from '../push/claim/flow-document-store.ts';

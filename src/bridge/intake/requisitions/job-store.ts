@@ -1,11 +1,10 @@
 /**
- * Jobs: the rows of `bridge.intake_submissions` that are for an event, and the requisitions that are in an open one. One
+ * Jobs: the rows of `bridge.intake_submissions` that are for an event. One
  * operation a function. What a job has in common with a submission of suppliers is in `submission-store.ts`.
  */
 
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { storableText } from '#platform/database/storable-text.ts';
 import { isOpen } from '../submission-store.ts';
 import type { LotOrigin } from './event-payload.ts';
 
@@ -94,45 +93,6 @@ export async function storeJobToSearch(tx: Sql, id: string, since: Timestamp, no
     `update bridge.intake_submissions set state = 'uncertain', posts = 0, created = $2, next_look = $3,
        last_error = 'the database has lost commits' where id = $1`,
     [id, since, now],
-  );
-}
-
-/** What becomes of a requisition when its job has ended. A newer version of it is compared in any case. */
-export type FreedRecord =
-  | { readonly is: 'done'; readonly erpKey: string }
-  /** It is compared again. */
-  | { readonly is: 'again'; readonly erpKey: string }
-  /** A person is told: a dead letter. */
-  | { readonly is: 'told'; readonly erpKey: string; readonly type: string; readonly why: string };
-
-/** Takes the requisitions out of their job. */
-export async function freeRecords(
-  tx: Sql,
-  { intake, job }: { intake: string; job: string },
-  records: readonly FreedRecord[],
-  now: Timestamp,
-): Promise<void> {
-  await tx.query(
-    `update bridge.intake_records r
-     set submission = null,
-       submitted = case when g.outcome = 'done' then $6 else r.submitted end,
-       due = case when g.outcome = 'again' then coalesce(r.due, $6) else r.due end,
-       waiting_since = case when g.outcome = 'again' then coalesce(r.waiting_since, $6)
-                            when r.due is null then null else r.waiting_since end,
-       error_type = case when g.outcome = 'told' and r.due is null then g.type end,
-       last_error = case when g.outcome = 'told' and r.due is null then g.why end,
-       dead_since = case when g.outcome = 'told' and r.due is null then $6::timestamptz end
-     from unnest($3::text[], $4::text[], $5::text[], $7::text[]) as g (erp_key, outcome, type, why)
-     where r.intake = $1 and r.submission = $2 and r.erp_key = g.erp_key`,
-    [
-      intake,
-      job,
-      records.map(({ erpKey }) => erpKey),
-      records.map(({ is }) => is),
-      records.map((record) => (record.is === 'told' ? record.type : null)),
-      now,
-      records.map((record) => (record.is === 'told' ? storableText(record.why) : null)),
-    ],
   );
 }
 

@@ -4,21 +4,20 @@
  */
 import { z } from 'zod';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
-import { AnswerError } from '#client/read-answer.ts';
 import { mayUploadLater, uploadFaultText } from '#client/upload-file.ts';
 import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { IntakeWork } from '../intake-deps.ts';
+import { askSource, lookAfterError, lookLater } from '../look-stage.ts';
 import { endsOf } from '../send-stage.ts';
-import { repeatIntent, storeLook, storeSent, storeUncertain } from '../submission-store.ts';
+import { repeatIntent, storeSent, storeUncertain } from '../submission-store.ts';
 import { readClaimed } from './event-store.ts';
 import { findCreated, type Trace } from './find-created.ts';
 import { type OpenJob, readOpenJobs } from './job-store.ts';
 import { readEventStatus } from './read-events.ts';
 import { settleRefusal } from './refused-update.ts';
 import { postJob } from './send-jobs.ts';
-import { holdJob, type JobFault, jobCompleted, jobFailed, releaseJob } from './settle-job.ts';
+import { faultText, holdJob, type JobFault, jobCompleted, jobFailed, releaseJob } from './settle-job.ts';
 
 /** A job that is found nowhere is sent again so often, each time after a search. */
 const postsMost = 3;
@@ -51,22 +50,14 @@ const jobForm = z.looseObject({
 });
 
 async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
-  const { client, lease, clock, log, intake, signal } = work;
+  const { lease, clock, log, intake } = work;
   const path = `/api/jobs/${encodeURIComponent(job.uuid ?? '')}`;
-  let answer: z.output<typeof jobForm>;
-  try {
-    answer = await lease.during((lost) =>
-      client.call({ method: 'GET', path }, jobForm, AbortSignal.any([signal, lost])),
-    );
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error instanceof AnswerError && error.status === 404) {
-      // A source that was restored from a copy does not know it any more; it may know what it has made.
-      const why = 'the service does not know the job any more';
-      await lease.transaction((tx) => storeUncertain(tx, job.id, why, timestampNow(clock)));
-      return;
-    }
-    await lookAgain(work, job, error);
+  const answer = await askSource(work, job, { path, form: jobForm });
+  if (answer === undefined) return;
+  if (answer === 'unknown') {
+    // The source may know what it has made.
+    const why = 'the service does not know the job any more';
+    await lease.transaction((tx) => storeUncertain(tx, job.id, why, timestampNow(clock)));
     return;
   }
   if (answer.status === 'FAILED') {
@@ -81,8 +72,7 @@ async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
     return;
   }
   if (answer.status !== 'COMPLETED') {
-    const next = nextLook(job, clock.nowMs(), 0);
-    await lease.transaction((tx) => storeLook(tx, job.id, next, `the job is ${answer.status}`));
+    await lookLater(work, job, `the job is ${answer.status}`);
     return;
   }
   if (job.kind !== 'create') {
@@ -106,34 +96,24 @@ async function upload(work: IntakeWork, job: OpenJob, shown: Parameters<typeof w
   const { client, lease, clock, log, intake, signal } = work;
   const { files } = JSON.parse(job.payload) as { files: Parameters<typeof client.uploadFiles>[1] };
   const faults = await lease.during((lost) => client.uploadFiles(shown, files, AbortSignal.any([signal, lost])));
-  const nowMs = clock.nowMs();
-  const next = nextLook(job, nowMs, 0);
-  if (faults.length === 0) {
-    await lease.transaction((tx) => storeLook(tx, job.id, next, 'the files are uploaded, and the job has not ended'));
-    return;
-  }
+  if (faults.length === 0) return lookLater(work, job, 'the files are uploaded, and the job has not ended');
   const why = uploadFaultText(faults);
   log.warn({ intake: intake.name, job: job.uuid }, why);
-  await lease.transaction((tx) =>
-    mayUploadLater(faults) || nowMs - msFromTimestamp(job.ends) < namelessMs
-      ? storeLook(tx, job.id, next, why)
-      : jobFailed(tx, work, job.id, why, []),
-  );
+  if (mayUploadLater(faults) || clock.nowMs() - msFromTimestamp(job.ends) < namelessMs)
+    return lookLater(work, job, why);
+  await lease.transaction((tx) => jobFailed(tx, work, job.id, why, []));
 }
 
 /** A repeated update may fail because its first POST took effect. */
 async function refusedBy(work: IntakeWork, job: OpenJob, refusal: { why: string; faults: readonly JobFault[] }) {
-  const { lease, clock, signal } = work;
   let unknown: string | undefined;
   try {
     unknown = await settleRefusal(work, { id: job.id, mayBeDone: job.kind === 'update' && job.posts > 1 }, refusal);
   } catch (error) {
-    signal.throwIfAborted();
-    await lookAgain(work, job, error);
-    return;
+    work.signal.throwIfAborted();
+    return lookAfterError(work, job, error);
   }
-  if (unknown !== undefined)
-    await lease.transaction((tx) => storeLook(tx, job.id, nextLook(job, clock.nowMs(), 0), unknown));
+  if (unknown !== undefined) await lookLater(work, job, unknown);
 }
 
 /** An event that another row has already is not this one: then a person has to look. */
@@ -160,8 +140,7 @@ async function search(work: IntakeWork, job: OpenJob): Promise<void> {
     });
   } catch (error) {
     signal.throwIfAborted();
-    await lookAgain(work, job, error);
-    return;
+    return lookAfterError(work, job, error);
   }
   const nowMs = clock.nowMs();
   if (trace.is === 'entity') return created(work, job, trace.entity);
@@ -176,10 +155,7 @@ async function search(work: IntakeWork, job: OpenJob): Promise<void> {
   // A job that was never sent is as old as the backup: there the looks are counted.
   const mayBecomeClear =
     job.posts === 0 ? job.looks < looksOfUnsentMost : nowMs - msFromTimestamp(job.ends) < namelessMs;
-  if (trace.is === 'perhaps' && mayBecomeClear) {
-    await lease.transaction((tx) => storeLook(tx, job.id, nextLook(job, nowMs, 0), trace.why));
-    return;
-  }
+  if (trace.is === 'perhaps' && mayBecomeClear) return lookLater(work, job, trace.why);
   if (trace.is === 'none' && (job.posts < postsMost || job.kind === 'update')) {
     await lease.transaction((tx) => repeatIntent(tx, job.id, endsOf(nowMs, work.source.timeout_seconds)));
     // That nothing was made is certain of other kinds.
@@ -212,17 +188,6 @@ async function releaseLater(tx: Parameters<typeof releaseJob>[0], work: IntakeWo
   ]);
 }
 
-async function lookAgain({ lease, clock, log, intake }: IntakeWork, job: OpenJob, error: unknown): Promise<void> {
-  log.warn({ intake: intake.name, job: job.id }, errorText(error));
-  await lease.transaction((tx) =>
-    storeLook(tx, job.id, nextLook(job, clock.nowMs(), askedToWaitMs(error)), errorText(error)),
-  );
-}
-
-function nextLook({ looks }: OpenJob, nowMs: number, floorMs: number) {
-  return timestampFromMs(nowMs + retryWaitMs(retrySchedules.submissionLook, looks, { floorMs }));
-}
-
 const faultForm = z.union([
   z.looseObject({ path: z.string().optional(), message: z.string() }),
   z
@@ -238,11 +203,4 @@ function faultsOf(errors: unknown): JobFault[] {
     const read = faultForm.safeParse(error);
     return read.success ? read.data : { message: JSON.stringify(error).slice(0, 500) };
   });
-}
-
-function faultText(faults: readonly JobFault[]): string {
-  return faults
-    .slice(0, 10)
-    .map(({ path, message }) => (path === undefined ? message : `${path}: ${message}`))
-    .join('; ');
 }

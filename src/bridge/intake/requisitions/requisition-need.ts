@@ -5,8 +5,8 @@ import type { Dialect } from '#client/dialect.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { sha256 } from '#platform/sha256.ts';
 import type { IntakeSettings } from '../intake-settings.ts';
+import { compileRequisitionField, isChosen } from '../record-mapping.ts';
 import { defaultColumns } from './default-bid-sheet.ts';
-import { compileRequisitionField } from './requisition-fields.ts';
 
 /** What one line of a requisition asks for. */
 export interface NeededLot {
@@ -105,7 +105,8 @@ export function createWishOf(
 
   return (record) => {
     if (!record.open) return { is: 'withdrawn', why: 'it is not open in the ERP any more' };
-    if (!isTaken(record, only)) return { is: 'withdrawn', why: 'the settings of the intake leave it out' };
+    if (!isChosen(only, record.reference_id, (field) => choiceOf(record, field)))
+      return { is: 'withdrawn', why: 'the settings of the intake leave it out' };
     if (record.items.length === 0 && make !== 'request') return { is: 'withdrawn', why: 'it has no lines' };
     try {
       const need = needOf(record);
@@ -121,11 +122,9 @@ export function createWishOf(
   };
 }
 
-function isTaken(record: RequisitionRecord, only: IntakeSettings['only']): boolean {
-  const beginsRight = only.external_id?.some((start) => record.reference_id.startsWith(start)) ?? true;
-  const valueOf = (name: string) =>
-    record.tags.find((tag) => tag.name === name)?.value ?? (name === 'category' ? (record.category ?? '') : '');
-  return beginsRight && Object.entries(only.fields).every(([name, values]) => [values].flat().includes(valueOf(name)));
+/** The value by which the settings choose: of a tag, or the category. */
+function choiceOf({ tags, category = '' }: RequisitionRecord, field: string): string {
+  return tags.find((tag) => tag.name === field)?.value ?? (field === 'category' ? category : '');
 }
 
 function compiled(intake: string, rule: MappingRule, inLine: boolean): CompiledField {

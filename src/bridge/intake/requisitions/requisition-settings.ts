@@ -1,7 +1,7 @@
 /** The settings of an intake of requisitions: what is made of them at the service, and how they are grouped. */
 import { z } from 'zod';
 import { type MappingRule, mappingRule } from '#bridge/documents/mapping-rule.ts';
-import { compileRequisitionField } from './requisition-fields.ts';
+import { compileRequisitionField } from '../record-mapping.ts';
 
 const rules = z.record(z.string().min(1), mappingRule);
 

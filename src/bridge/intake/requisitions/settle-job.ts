@@ -5,6 +5,7 @@ import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';
 import type { IntakeDeps } from '../intake-deps.ts';
+import { type SettledRecord, settleRecords } from '../record-store.ts';
 import { endSubmission } from '../submission-store.ts';
 import { withdrawnHash } from './compare-requisitions.ts';
 import {
@@ -18,7 +19,7 @@ import {
   storeTold,
 } from './event-store.ts';
 import { intakeEventText } from './event-texts.ts';
-import { type FreedRecord, freeRecords, type JobKind, type MadeOf } from './job-store.ts';
+import type { JobKind, MadeOf } from './job-store.ts';
 import { markAwards } from './mark-awards.ts';
 
 type Deps = Pick<IntakeDeps, 'intake' | 'clock' | 'source' | 'count'>;
@@ -57,18 +58,18 @@ export async function jobCompleted(
     );
     await storeLots(tx, event, made.lots);
     await markAwards(tx, event, now);
-    await freeRecords(tx, { intake: intake.name, job }, all(made, 'done'), now);
+    await settleRecords(tx, { intake: intake.name, submission: job }, made.members.map(taken), now);
     deps.count('taken', made.members.length);
     return;
   }
   const about = (await readIntakeEvent(tx, event)) ?? { name: made.name, entity: null, make: 'event' };
   if (kind === 'attach') {
-    const freed = made.members.map(({ erpKey, why }): FreedRecord => {
-      const reasons = [textOf(faults), why ?? ''].filter((text) => text !== '');
-      if (reasons.length === 0) return { is: 'done', erpKey };
-      return { is: 'told', erpKey, type: 'files', why: filesText(intake, about, reasons.join('; ')) };
+    const freed = made.members.map(({ erpKey, why }) => {
+      const reasons = [faultText(faults), why ?? ''].filter((text) => text !== '');
+      if (reasons.length === 0) return taken({ erpKey });
+      return told(erpKey, 'files', filesText(intake, about, reasons.join('; ')));
     });
-    await freeRecords(tx, { intake: intake.name, job }, freed, now);
+    await settleRecords(tx, { intake: intake.name, submission: job }, freed, now);
     return;
   }
   await tx.query('update bridge.intake_events set name = $2 where id = $1', [event, made.name]);
@@ -86,12 +87,12 @@ export async function jobCompleted(
     gone.map(({ erpKey }) => erpKey),
   );
   const what = intakeEventText(intake, { ...about, name: made.name });
-  const freed = made.members.map(({ erpKey, hash, why }): FreedRecord => {
-    if (hash !== null) return { is: 'done', erpKey };
+  const freed = made.members.map(({ erpKey, hash, why }) => {
+    if (hash !== null) return taken({ erpKey });
     const text = `it was withdrawn (${why ?? ''}), and its lots were taken out of ${what}, which is a draft`;
-    return { is: 'told', erpKey, type: 'withdrawn', why: text };
+    return told(erpKey, 'withdrawn', text);
   });
-  await freeRecords(tx, { intake: intake.name, job }, freed, now);
+  await settleRecords(tx, { intake: intake.name, submission: job }, freed, now);
 }
 
 function filesText(intake: Deps['intake'], event: Parameters<typeof intakeEventText>[1], why: string): string {
@@ -135,7 +136,12 @@ export async function jobFailed(
     const text = `the service refused ${doing} ${what}: ${why}`;
     const type = kind === 'update' ? 'changed' : 'files';
     // Not stored as told: what a person was told of is put away by a replay, and what was refused is tried again.
-    await freeRecords(tx, { intake: intake.name, job }, all(made, { type, why: text }), now);
+    await settleRecords(
+      tx,
+      { intake: intake.name, submission: job },
+      made.members.map(({ erpKey }) => told(erpKey, type, text)),
+      now,
+    );
     return;
   }
   const keys = made.members.map(({ erpKey }) => erpKey);
@@ -150,12 +156,10 @@ export async function jobFailed(
   const parts = refused.length > 0 ? [rest] : halves(rest);
   for (const part of parts)
     if (part.length > 0) await regather(tx, { event, part, intake: intake.name, source: source.name, now });
-  await freeRecords(
+  await settleRecords(
     tx,
-    { intake: intake.name, job },
-    keys.map((erpKey) =>
-      refused.includes(erpKey) ? { is: 'told', erpKey, type: 'data', why } : { is: 'done', erpKey },
-    ),
+    { intake: intake.name, submission: job },
+    keys.map((erpKey) => (refused.includes(erpKey) ? told(erpKey, 'data', why) : taken({ erpKey }))),
     now,
   );
   await toSend(tx, intake.name, rest, 'create', now);
@@ -168,7 +172,7 @@ export async function releaseJob(tx: Sql, { intake, clock }: Deps, job: string, 
   const { event, kind, made } = await readEnded(tx, job);
   await endSubmission(tx, job, { state: 'released', error: why, now });
   const keys = made.members.map(({ erpKey }) => erpKey);
-  await freeRecords(tx, { intake: intake.name, job }, all(made, 'done'), now);
+  await settleRecords(tx, { intake: intake.name, submission: job }, made.members.map(taken), now);
   if (kind === 'create')
     await tx.query(`update bridge.intake_events set state = 'gathering', ready = least(ready, $2) where id = $1`, [
       event,
@@ -200,7 +204,12 @@ export async function holdJob(tx: Sql, { intake, clock }: Deps, job: string, why
       event,
       storableText(text),
     ]);
-  await freeRecords(tx, { intake: intake.name, job }, all(made, { type: 'uncertain', why: text }), now);
+  await settleRecords(
+    tx,
+    { intake: intake.name, submission: job },
+    made.members.map(({ erpKey }) => told(erpKey, 'uncertain', text)),
+    now,
+  );
   if (kind !== 'update') return;
   await keepCertainLots(tx, event, made.lots);
   await markAwards(tx, event, now);
@@ -234,8 +243,11 @@ async function readEnded(tx: Sql, job: string): Promise<Ended> {
   return { event: row.event, kind: row.kind, made: JSON.parse(row.madeOf) as MadeOf };
 }
 
-function all({ members }: MadeOf, is: 'done' | { type: string; why: string }): FreedRecord[] {
-  return members.map(({ erpKey }) => (is === 'done' ? { is, erpKey } : { is: 'told', erpKey, ...is }));
+const taken = ({ erpKey }: { erpKey: string }): SettledRecord => ({ erpKey, outcome: 'taken', message: null });
+
+/** A dead letter: a person has to look. */
+function told(erpKey: string, errorType: string, message: string): SettledRecord {
+  return { erpKey, outcome: 'refused', errorType, message };
 }
 
 /** Those whose lots the faults name: `bid_sheet.lots[3].values[0].value`. */
@@ -292,6 +304,9 @@ async function toSend(tx: Sql, intake: string, keys: readonly string[], action: 
   );
 }
 
-function textOf(faults: readonly JobFault[]): string {
-  return faults.map(({ path, message }) => (path === undefined ? message : `${path}: ${message}`)).join('; ');
+export function faultText(faults: readonly JobFault[]): string {
+  return faults
+    .slice(0, 10)
+    .map(({ path, message }) => (path === undefined ? message : `${path}: ${message}`))
+    .join('; ');
 }

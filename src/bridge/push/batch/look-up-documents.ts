@@ -2,10 +2,11 @@
  * Finds out what the ERP holds before a document is written again: after an interrupted call, when the ERP's state is
  * uncertain, and for a replay. This is what keeps a repeated create from making a second object.
  */
+
+import type { CallLimit, ConnectorCalls } from '#bridge/flows/connector-calls.ts';
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import type { Connector, Found } from '#connector/connector.ts';
 import { errorText } from '#platform/errors.ts';
-import type { CallLimit, ConnectorCalls } from '../../flows/connector-calls.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import { unknownContent } from '../claim/flow-document-store.ts';
 import type { Settled } from '../settle/settle-outcomes.ts';

@@ -2,6 +2,8 @@
  * Pushes one batch, from its claim to the settled outcomes. Each step runs under the lease and commits what it has
  * found out before the ERP is called. Only marking documents as uncertain needs no lease.
  */
+
+import { abortGraceMs, type ConnectorCalls } from '#bridge/flows/connector-calls.ts';
 import { readSendingFlow } from '#bridge/flows/flow-state.ts';
 import type { SecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { logAttempts } from '#bridge/history/log-attempts.ts';
@@ -17,7 +19,6 @@ import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
-import { abortGraceMs, type ConnectorCalls } from '../../flows/connector-calls.ts';
 import { type Claimed, commitIntents } from '../claim/claim-documents.ts';
 import { isUntried } from '../claim/decide-operation.ts';
 import { forgetUntried, markFound, markUncertain } from '../claim/flow-document-store.ts';

@@ -3,6 +3,7 @@
  * pusher does, and asks the ERP what it holds, but writes nothing and takes no lease: a daemon may push meanwhile.
  */
 import { type DocumentsMade, makeDocuments } from '#bridge/assemble/make-documents.ts';
+import { createConnectorCalls } from '#bridge/flows/connector-calls.ts';
 import type { OpenFlow } from '#bridge/flows/open-flows.ts';
 import { createProcessIdentity, type ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import type { Operation } from '#connector/connector.ts';
@@ -11,7 +12,6 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
-import { createConnectorCalls } from '../../flows/connector-calls.ts';
 import { lookUpDocuments } from '../batch/look-up-documents.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import { mustLookUp, operationFor } from '../claim/decide-operation.ts';
