@@ -1,6 +1,6 @@
 /** The names of sources, flows and intakes, what refers to them, and who owns which suppliers. */
 import { throwIssues } from '#platform/errors.ts';
-import type { BridgeSettings } from './settings.ts';
+import type { BridgeSettings } from './settings/settings.ts';
 
 type Named = Pick<BridgeSettings, 'sources' | 'flows'> & Partial<Pick<BridgeSettings, 'intakes'>>;
 

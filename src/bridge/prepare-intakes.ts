@@ -1,10 +1,10 @@
 /** What a command needs to work intakes without a daemon: the same parts, called directly. */
 import type { Signals, Work } from '#platform/queue.ts';
-import { type BridgeDeps, lanes } from './bridge-deps.ts';
 import { prepareBridge } from './create-bridge.ts';
 import { intakeDepsOf } from './intake/start-intake.ts';
+import { createSourceClients } from './mirror/source/source-clients.ts';
 import { startSupplierLists } from './pull/suppliers/start-supplier-lists.ts';
-import { createSourceClients } from './source-clients.ts';
+import { type BridgeDeps, lanes } from './settings/bridge-deps.ts';
 
 /**
  * Prepares the configured intakes as the start of a process with the role `intake` does. `lists` reads the supplier list

@@ -9,16 +9,16 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Signals, Work } from '#platform/queue.ts';
-import { channelsOf } from './alerts/alert-settings.ts';
-import { startAlerts } from './alerts/start-alerts.ts';
-import { type BridgeDeps, lanes, type WorkingPart } from './bridge-deps.ts';
 import { prepareBridge } from './create-bridge.ts';
 import { readIntakeNow } from './intake/control-intakes.ts';
 import { startIntake } from './intake/start-intake.ts';
+import { startAlerts } from './operate/alerts/start-alerts.ts';
+import { type IntakeStatus, isThrough, progressText } from './operate/status/intake-status.ts';
+import { type BridgeStatus, readStatus } from './operate/status/status.ts';
 import { startPull } from './pull/start-pull.ts';
 import { startPush } from './push/start-push.ts';
-import { type IntakeStatus, isThrough, progressText } from './status/intake-status.ts';
-import { type BridgeStatus, readStatus } from './status/status.ts';
+import { channelsOf } from './settings/alert-settings.ts';
+import { type BridgeDeps, lanes, type WorkingPart } from './settings/bridge-deps.ts';
 
 export interface RunProgress {
   readonly stage: 'pull' | 'push' | 'intake';

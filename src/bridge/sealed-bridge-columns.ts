@@ -1,5 +1,5 @@
 /** The secrets of the bridge that are sealed under the master key. */
 import type { SealedColumn } from '#platform/sealed-columns.ts';
-import { webhookSecretColumn } from './webhooks/webhook-store.ts';
+import { webhookSecretColumn } from './receive/webhook-store.ts';
 
 export const bridgeSealedColumns: readonly SealedColumn[] = [webhookSecretColumn];

@@ -5,10 +5,10 @@
  */
 
 import { checkNames } from '#bridge/check-names.ts';
-import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
-import type { BridgeSettings, FlowSettings, SourceSettings } from '#bridge/settings.ts';
-import { type ClientUse, createSourceClients } from '#bridge/source-clients.ts';
+import { type ClientUse, createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import type { BridgeSettings, FlowSettings, SourceSettings } from '#bridge/settings/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { type ActionSubject, machineOrigin, performAction } from '#platform/audit-log.ts';

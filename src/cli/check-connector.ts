@@ -1,5 +1,5 @@
 /** The connector's own checks of a flow's ERP, and of the ERP of an intake, for `bridge check` and `bridge doctor`. */
-import { openFlows } from '#bridge/flows/open-flows.ts';
+import { openFlows } from '#bridge/connectors/open-flows.ts';
 import { openIntakes } from '#bridge/intake/open-intakes.ts';
 import type { CheckResult } from '#connector/connector.ts';
 import type { BridgeCommand } from './bridge-command.ts';

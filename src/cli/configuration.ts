@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
-import { bridgeSettings, network } from '#bridge/settings.ts';
+import { bridgeSettings, network } from '#bridge/settings/settings.ts';
 import { loadConfiguration, type Path } from '#platform/configuration.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { connectionLimitsDefault } from '#platform/http/connections.ts';

@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { connectorsDir } from '#bridge/flows/load-connector.ts';
+import { connectorsDir } from '#bridge/connectors/load-connector.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { ownManifest, packageDir, runsFromRepository } from '#platform/own-package.ts';

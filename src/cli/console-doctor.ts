@@ -1,6 +1,7 @@
 /** The doctor for the console: what `bridge doctor` finds in the installation that runs. */
-import type { BridgeSettings } from '#bridge/settings.ts';
-import { createSourceClients } from '#bridge/source-clients.ts';
+
+import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import { Registry } from '#platform/metrics.ts';
 import type { DoctorFinding } from './doctor/finding.ts';
 import type { Installation } from './installation.ts';

@@ -1,7 +1,7 @@
 /** Why each feed is behind, in words for people. */
 
 import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
-import type { AuditStatus } from '#bridge/status/part-statuses.ts';
+import type { AuditStatus } from '#bridge/operate/status/part-statuses.ts';
 import { shortTime } from './output.ts';
 
 /**

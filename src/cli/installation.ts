@@ -6,9 +6,9 @@
 import { chmod, mkdir, mkdtemp, rmdir, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import type { Bridge } from '#bridge/create-bridge.ts';
-import type { BridgeSettings } from '#bridge/settings.ts';
+import type { BridgeRole } from '#bridge/settings/bridge-deps.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { ConsoleDeps } from '#console/api/console-call.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { loadAdminToken, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
@@ -281,7 +281,7 @@ export async function startInstalledBridge(
 ): Promise<Bridge> {
   const { startBridge } = await import('#bridge/create-bridge.ts');
   const { createConsoleAccess } = await import('#console/access/console-access.ts');
-  const { createSourceClients } = await import('#bridge/source-clients.ts');
+  const { createSourceClients } = await import('#bridge/mirror/source/source-clients.ts');
   const { configuration, open, clock, outgoing, log, dataDir, secrets } = installation;
   const registry = createRegistry();
   const { database } = open;

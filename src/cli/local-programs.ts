@@ -1,6 +1,6 @@
 /** The service and the bridge of one installation in one process, set up for each other. */
 import type { Bridge } from '#bridge/create-bridge.ts';
-import type { BridgeSettings } from '#bridge/settings.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Service } from '#service/create-service.ts';
 import type { ProfileName } from '#service/profile/profile.ts';
 import { createConsoleDoctor } from './console-doctor.ts';

@@ -1,7 +1,7 @@
 /** The settings that `npm start` adds to the bridge's, for itself and for the commands that run beside it. */
 
 import { resolve } from 'node:path';
-import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
 import { AppError } from '#platform/errors.ts';
 import { startCommand } from '#platform/own-package.ts';
 import { type Configuration, readConfiguration } from './configuration.ts';

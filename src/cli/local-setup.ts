@@ -6,8 +6,8 @@
 
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { SourceSettings } from '#bridge/settings.ts';
-import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
+import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
 import { AppError } from '#platform/errors.ts';

@@ -4,9 +4,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import { resumeIntake } from '#bridge/intake/control-intakes.ts';
-import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
-import { isThrough } from '#bridge/status/intake-status.ts';
-import { readStatus } from '#bridge/status/status.ts';
+import { isThrough } from '#bridge/operate/status/intake-status.ts';
+import { readStatus } from '#bridge/operate/status/status.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

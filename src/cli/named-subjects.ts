@@ -1,7 +1,7 @@
 /** What an operator names on the command line: events and suppliers by name, reference or id; documents by all of these. */
-import type { ShownDocument } from '#bridge/history/document-rows.ts';
-import { findDocuments, findSubjects } from '#bridge/history/find-documents.ts';
-import type { NamedSubject } from '#bridge/history/subjects.ts';
+import type { ShownDocument } from '#bridge/ledger/attempts/document-rows.ts';
+import type { NamedSubject } from '#bridge/mirror/subjects.ts';
+import { findDocuments, findSubjects } from '#bridge/operate/history/find-documents.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

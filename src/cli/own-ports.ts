@@ -1,5 +1,5 @@
 /** Two settings of one process that name the same port: the second server could not listen. */
-import type { BridgeSettings } from '#bridge/settings.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import { AppError } from '#platform/errors.ts';
 
 export interface OwnPort {

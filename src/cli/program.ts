@@ -4,7 +4,7 @@
  */
 
 import { Argument, Command, CommanderError, Option } from 'commander';
-import { bridgeRoles } from '#bridge/bridge-deps.ts';
+import { bridgeRoles } from '#bridge/settings/bridge-deps.ts';
 import { viewerRoles } from '#console/access/viewer.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { commandLine } from '#platform/own-package.ts';

@@ -2,7 +2,7 @@
  * The status for any number of viewers: requests during a read, or soon after it, get the same status. Who has changed
  * something sees it at once: after `forget`, no status is returned whose read began before.
  */
-import type { BridgeStatus } from '#bridge/status/status.ts';
+import type { BridgeStatus } from '#bridge/operate/status/status.ts';
 import type { Clock } from '#platform/clock.ts';
 
 const freshMs = 500;

@@ -1,5 +1,5 @@
 /** `/status.json` alone. */
-import { readStatus } from '#bridge/status/status.ts';
+import { readStatus } from '#bridge/operate/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Application } from '#platform/http/application.ts';
 import type { ConsoleDeps } from './api/console-call.ts';

@@ -1,6 +1,6 @@
 /**
  * The heartbeat of a process: a row of its own that it commits every few seconds, with the database's time. It tells two
- * things. To others, that this process lives: see `bridge/leases/liveness.ts`. To `/readyz`, that the database takes what
+ * things. To others, that this process lives: see `bridge/ledger/leases/liveness.ts`. To `/readyz`, that the database takes what
  * is written: a statement that only reads would also succeed on a database that is read-only, whose disk is full, or
  * whose commits hang because a synchronous standby is away.
  */
@@ -41,7 +41,7 @@ export async function startHeartbeat(deps: {
   database: Database;
   /** The program's: the row stands in its table `processes`. */
   schema: 'service' | 'bridge';
-  /** By which others see that this process has ended (`bridge/leases/process-identity.ts`). */
+  /** By which others see that this process has ended (`bridge/settings/process-identity.ts`). */
   identity?: string;
   log: Logger;
   beatEveryMs?: number;

@@ -1,7 +1,7 @@
 /** A source that asks for a wait of a day in one answer: by mistake, or because somebody answers in its name. */
 import { expect, test } from 'vitest';
-import { readQuotasLeft } from '#bridge/quota/quotas-left.ts';
-import { createSourceClients } from '#bridge/source-clients.ts';
+import { readQuotasLeft } from '#bridge/mirror/source/quotas-left.ts';
+import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
 import { rateLimitsRequest } from '#contract/limits.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { AppError } from '#platform/errors.ts';

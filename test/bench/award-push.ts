@@ -1,13 +1,13 @@
 /** Awards of five lines in the mirror, and a pusher that writes them into the tables of the postgres connector. */
-import { type OpenFlow, openFlows } from '#bridge/flows/open-flows.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { createLeases } from '#bridge/leases/lease.ts';
-import { startLiveness } from '#bridge/leases/liveness.ts';
-import { createProcessIdentity } from '#bridge/leases/process-identity.ts';
+import { type OpenFlow, openFlows } from '#bridge/connectors/open-flows.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
+import { createLeases } from '#bridge/ledger/leases/lease.ts';
+import { startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
-import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import { createProcessIdentity } from '#bridge/settings/process-identity.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
 import type { Installation } from '#cli/installation.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';

@@ -5,8 +5,8 @@
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import type { BridgeSettings } from '#bridge/settings.ts';
-import { createSourceClients } from '#bridge/source-clients.ts';
+import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Installation } from '#cli/installation.ts';
 import { mountConsole } from '#console/mount-console.ts';
 import { systemClock } from '#platform/clock.ts';

@@ -7,9 +7,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readIntakeNow, resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { createIntakeRun } from '#bridge/intake/run-intake.ts';
+import { isThrough, readIntakeStatuses } from '#bridge/operate/status/intake-status.ts';
 import { prepareIntakes } from '#bridge/prepare-intakes.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
-import { isThrough, readIntakeStatuses } from '#bridge/status/intake-status.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { certificateFor, type Installation } from '#cli/installation.ts';
 import { startLocalPrograms } from '#cli/local-programs.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';

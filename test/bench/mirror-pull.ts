@@ -1,12 +1,12 @@
 /** The bridge's own pull of one feed over pages that are served, with what a process of the bridge gives it. */
 
-import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { createLeases } from '#bridge/leases/lease.ts';
-import { startLiveness } from '#bridge/leases/liveness.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
+import { createLeases } from '#bridge/ledger/leases/lease.ts';
+import { startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import type { Installation } from '#cli/installation.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';

@@ -5,11 +5,11 @@
  * BENCH_DOCUMENTS: how many instead of 8,000; BENCH_FLOW: how many documents the long flow has instead of 100,000.
  */
 import { Client } from 'pg';
-import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
+import { createSecretRedactor } from '#bridge/connectors/secret-redactor.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
-import { reconcileFlow } from '#bridge/reconcile/reconcile-flow.ts';
-import { beginReconciliation } from '#bridge/reconcile/reconciliation-store.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { reconcileFlow } from '#bridge/operate/reconcile/reconcile-flow.ts';
+import { beginReconciliation } from '#bridge/operate/reconcile/reconciliation-store.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import type { Installation } from '#cli/installation.ts';
 import type { Operation } from '#connector/connector.ts';
 import { testContext } from '#connector/testing/test-context.ts';

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { BridgeRole } from '#bridge/bridge-deps.ts';
+import type { BridgeRole } from '#bridge/settings/bridge-deps.ts';
 import type { Installation } from '#cli/installation.ts';
 
 export interface RoleProcess {

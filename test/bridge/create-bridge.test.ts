@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { startBridge } from '#bridge/create-bridge.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { systemClock } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';

@@ -1,9 +1,14 @@
 /** Parts of a bridge for tests: a clock that stands still until a test moves it, processes on one database, records. */
 import { randomUUID } from 'node:crypto';
 import { onTestFinished } from 'vitest';
-import { createLeases } from '#bridge/leases/lease.ts';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
-import { type BridgeSettings, bridgeSettings, type FlowSettings, type SourceSettings } from '#bridge/settings.ts';
+import { createLeases } from '#bridge/ledger/leases/lease.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
+import {
+  type BridgeSettings,
+  bridgeSettings,
+  type FlowSettings,
+  type SourceSettings,
+} from '#bridge/settings/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { bridgeSettings } from '#bridge/settings.ts';
-import { webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
+import { webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 
 const urlFor = (host: string) => webhookUrlOf(bridgeSettings.parse({ public_host: host, port: 8443 }), 'main');
 

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { readStatus } from '#bridge/status/status.ts';
+import { readStatus } from '#bridge/operate/status/status.ts';
 import { signBody } from '#contract/signature.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { anyNetwork } from '#platform/network-guard.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { makeConnector } from '#cli/connector-template.ts';
 import { errorOfStatus } from '#connector/http.ts';
 import { conformanceChecks } from '#connector/testing/conformance.ts';

@@ -3,8 +3,8 @@
  * shows it. A member that nothing fills, or that no connector shows, fails here under its name.
  */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { makeDocuments } from '#bridge/assemble/make-documents.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
+import { makeDocuments } from '#bridge/mirror/assemble/make-documents.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { storeResources } from '#bridge/mirror/store-resources.ts';
 import { type Document, type DocumentKind, documentKinds } from '#connector/documents.ts';

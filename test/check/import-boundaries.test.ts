@@ -57,6 +57,32 @@ const relativeAcrossFolders = folders.flatMap((folder) =>
     ]),
 );
 
+/** The rooms of the bridge: each imports only rooms before it, and the four verbs do not know each other. */
+const before = ['documents', 'settings', 'mirror', 'ledger', 'connectors'];
+const verbs = ['receive', 'pull', 'push', 'intake'];
+const mayImportRoom = new Map([
+  ...before.map((room, index): [string, readonly string[]] => [room, before.slice(0, index)]),
+  ...verbs.map((room): [string, readonly string[]] => [room, before]),
+  ['operate', [...before, ...verbs]],
+]);
+const rooms = [...mayImportRoom.keys()];
+
+const acrossRooms = rooms.flatMap((room) =>
+  rooms.map((target) => ({
+    allowed: target === room || (mayImportRoom.get(room) ?? []).includes(target),
+    plants: [
+      importing(`src/bridge/${room}`, `#bridge/${target}/x.ts`),
+      importing(`src/bridge/${room}/deep`, `#bridge/${target}/deep/x.ts`),
+    ],
+  })),
+);
+
+/** A room imports no file that wires rooms, and no room by a relative path. */
+const aroundRooms = rooms.flatMap((room) => [
+  importing(`src/bridge/${room}`, '#bridge/create-bridge.ts'),
+  ...rooms.filter((target) => target !== room).map((target) => importing(`src/bridge/${room}`, `../${target}/x.ts`)),
+]);
+
 const outOfSource = folders.flatMap((folder) => [
   importing(`src/${folder}`, '../../connectors/file/index.ts'),
   importing(`src/${folder}`, '/somewhere/src/service/x.ts'),
@@ -144,6 +170,8 @@ const boundaries = {
   refused: [
     ...acrossFolders.flatMap(({ allowed, plants }) => (allowed ? [] : plants)),
     ...relativeAcrossFolders,
+    ...acrossRooms.flatMap(({ allowed, plants }) => (allowed ? [] : plants)),
+    ...aroundRooms,
     ...outOfSource,
     ...everyKindOfImport,
     ...pureFolders.flatMap(({ refused }) => refused),
@@ -151,6 +179,7 @@ const boundaries = {
   ],
   allowed: [
     ...acrossFolders.flatMap(({ allowed, plants }) => (allowed ? plants : [])),
+    ...acrossRooms.flatMap(({ allowed, plants }) => (allowed ? plants : [])),
     ...pureFolders.flatMap(({ allowed }) => allowed),
     ...connectorAllowed,
     importing('src/service/desk', '../unit-of-work.ts'),

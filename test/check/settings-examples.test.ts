@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { loadConnector } from '#bridge/flows/load-connector.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
+import { loadConnector } from '#bridge/connectors/load-connector.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import { readConfiguration } from '#cli/configuration.ts';
 import { errorText } from '#platform/errors.ts';
 

@@ -5,11 +5,11 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { pauseFlow, resumeFlow } from '#bridge/flows/control-flows.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
-import { createLeases } from '#bridge/leases/lease.ts';
-import { startLiveness } from '#bridge/leases/liveness.ts';
+import { createSecretRedactor } from '#bridge/connectors/secret-redactor.ts';
+import { pauseFlow, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
+import { createLeases } from '#bridge/ledger/leases/lease.ts';
+import { startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
 import type { FeedName } from '#contract/feed.ts';

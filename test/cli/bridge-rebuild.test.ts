@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { type OpenLoss, readOpenLoss } from '#bridge/lost-commits/open-loss.ts';
+import { type OpenLoss, readOpenLoss } from '#bridge/ledger/lost-commits/open-loss.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { type MemoryErp, startMemoryErp } from '../../connectors/memory/memory-erp.ts';

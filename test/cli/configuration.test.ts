@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkNames } from '#bridge/check-names.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { configuration, readConfiguration } from '#cli/configuration.ts';
 import { readCommandConfiguration } from '#cli/local-settings.ts';
 import { configurationJsonSchema } from '#platform/configuration.ts';

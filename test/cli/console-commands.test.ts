@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { findConsole } from '#cli/doctor/console-findings.ts';
 import { hashPassword, isPassword } from '#console/access/passwords.ts';
 import { findUser } from '#console/access/users.ts';

@@ -9,7 +9,7 @@ import { validate as lintDockerfile } from 'dockerfile-utils';
 import { Redis } from 'ioredis';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { bridgeRoles } from '#bridge/bridge-deps.ts';
+import { bridgeRoles } from '#bridge/settings/bridge-deps.ts';
 import { readConfiguration } from '#cli/configuration.ts';
 import { eventually } from '../harness/eventually.ts';
 import { freePort } from '../harness/free-port.ts';

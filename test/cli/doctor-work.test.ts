@@ -1,9 +1,9 @@
 /** The doctor's findings about feeds and flows: they name the part that is behind. */
 import { expect, test } from 'vitest';
-import { findConditions } from '#bridge/status/conditions.ts';
-import type { FlowStatus } from '#bridge/status/part-statuses.ts';
+import { findConditions } from '#bridge/operate/status/conditions.ts';
+import type { FlowStatus } from '#bridge/operate/status/part-statuses.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
-import { feedInStep, flowInStep, noStatus } from '../bridge/status/statuses.ts';
+import { feedInStep, flowInStep, noStatus } from '../bridge/operate/status/statuses.ts';
 
 function of(change: Partial<FlowStatus>) {
   const status = { ...noStatus, feeds: [feedInStep], flows: [{ ...flowInStep, ...change }] };

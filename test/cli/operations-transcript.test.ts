@@ -9,13 +9,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openFlows } from '#bridge/flows/open-flows.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { createLeases } from '#bridge/leases/lease.ts';
-import { startLiveness } from '#bridge/leases/liveness.ts';
+import { openFlows } from '#bridge/connectors/open-flows.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
+import { createLeases } from '#bridge/ledger/leases/lease.ts';
+import { startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { readBody } from '#platform/http/body.ts';

@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { bridgeRoles } from '#bridge/bridge-deps.ts';
+import { bridgeRoles } from '#bridge/settings/bridge-deps.ts';
 import { packageManifest } from '../../docker/package/manifest.ts';
 
 const root = join(import.meta.dirname, '..', '..');

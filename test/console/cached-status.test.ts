@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { cacheStatus } from '#console/cached-status.ts';
+import { noStatus as nothing } from '../bridge/operate/status/statuses.ts';
 import { testClock } from '../bridge/parts.ts';
-import { noStatus as nothing } from '../bridge/status/statuses.ts';
 
 describe('the status', () => {
   test('is read once for all viewers, and again when it is no longer fresh', async () => {

@@ -2,9 +2,13 @@
 import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { ReportContent } from '#bridge/reconcile/read-report.ts';
-import { beginReconciliation, endReconciliation, storeComparedPage } from '#bridge/reconcile/reconciliation-store.ts';
-import { isReportSigned, reportPublicKey } from '#bridge/reconcile/report-files.ts';
+import type { ReportContent } from '#bridge/operate/reconcile/read-report.ts';
+import {
+  beginReconciliation,
+  endReconciliation,
+  storeComparedPage,
+} from '#bridge/operate/reconcile/reconciliation-store.ts';
+import { isReportSigned, reportPublicKey } from '#bridge/operate/reconcile/report-files.ts';
 import { readActions } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createSecretBox } from '#platform/secrets.ts';

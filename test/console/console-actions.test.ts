@@ -4,7 +4,7 @@
  */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { advanceReplays } from '#bridge/flows/replay-set.ts';
+import { advanceReplays } from '#bridge/ledger/flows/replay-set.ts';
 import { readActions } from '#platform/audit-log.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';

@@ -1,7 +1,7 @@
 /** The console alone, on its own database, for tests: the application, its API and its pages, with a viewer of choice. */
 import { join } from 'node:path';
-import type { BridgeSettings } from '#bridge/settings.ts';
-import { createSourceClients } from '#bridge/source-clients.ts';
+import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Viewer } from '#console/access/viewer.ts';
 import type { ConsoleStory } from '#console/api/console-call.ts';
 import { mountConsole } from '#console/mount-console.ts';

@@ -1,6 +1,6 @@
 /** An intake of requisitions in the console, in a real browser: what became of each, and its life. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { readActions } from '#platform/audit-log.ts';

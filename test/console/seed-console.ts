@@ -4,10 +4,10 @@
  * directly, because a state such as "refused a week ago" would need a week.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { documentHash } from '#bridge/assemble/make-documents.ts';
-import { noteSubjects } from '#bridge/history/subjects.ts';
-import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
-import { writeSample } from '#bridge/status/samples.ts';
+import { documentHash } from '#bridge/mirror/assemble/make-documents.ts';
+import { noteSubjects } from '#bridge/mirror/subjects.ts';
+import { writeSample } from '#bridge/operate/status/samples.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
 import type { AwardDocument } from '#connector/documents.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';

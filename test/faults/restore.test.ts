@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs';
 import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readOpenLoss } from '#bridge/lost-commits/open-loss.ts';
+import { readOpenLoss } from '#bridge/ledger/lost-commits/open-loss.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { freePort } from '../harness/free-port.ts';

@@ -9,7 +9,7 @@ export const longest = [
   'test/cli/programs.test.ts',
   'test/platform/database/embedded-postgres.test.ts',
   'test/connectors/tryton/conformance.test.ts',
-  'test/bridge/reconcile/planted.test.ts',
+  'test/bridge/operate/reconcile/planted.test.ts',
   'test/connectors/sap-s4hana/conformance.test.ts',
   'test/console/console.test.ts',
   'test/cli/bridge-commands.test.ts',

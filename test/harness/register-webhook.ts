@@ -1,6 +1,7 @@
 /** Registers webhooks for a test bridge, as `bridge webhooks register` does. */
-import { bridgeSettings, type SourceSettings } from '#bridge/settings.ts';
-import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
+
+import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
+import { bridgeSettings, type SourceSettings } from '#bridge/settings/settings.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import { systemClock } from '#platform/clock.ts';
 import { createSecretBox } from '#platform/secrets.ts';

@@ -1,7 +1,8 @@
 /** The real bridge for tests, on its own database and free ports, closed after the test file. */
-import type { BridgeRole } from '#bridge/bridge-deps.ts';
+
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
-import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import type { BridgeRole } from '#bridge/settings/bridge-deps.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';

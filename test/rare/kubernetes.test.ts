@@ -16,7 +16,7 @@ import { PodDisruptionBudget } from 'kubernetes-models/policy/v1';
 import { ConfigMap, Namespace, PersistentVolumeClaim, Service } from 'kubernetes-models/v1';
 import { describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import { bridgeRoles } from '../../src/bridge/bridge-deps.ts';
+import { bridgeRoles } from '../../src/bridge/settings/bridge-deps.ts';
 import { readConfiguration } from '../../src/cli/configuration.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 

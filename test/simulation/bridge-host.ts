@@ -1,6 +1,6 @@
 /** A host on which a process of the bridge runs: it is started, killed or stopped, and started again. */
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
-import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
+import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';

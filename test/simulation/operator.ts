@@ -2,7 +2,7 @@
  * Operators: one who resumes paused flows and replays dead letters every half minute, once the faults have stopped; and
  * one who requests backfills and audits, cancels them, and sets checkpoints back during the chaos.
  */
-import { replayDocuments, resumeFlow } from '#bridge/flows/control-flows.ts';
+import { replayDocuments, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
 import {
   cancelBackfill,
   readBackfills,
@@ -10,7 +10,7 @@ import {
   resetFeed,
   setCheckpoint,
   startBackfill,
-} from '#bridge/pull/control-feeds.ts';
+} from '#bridge/operate/control-feeds.ts';
 import { addMicros, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';

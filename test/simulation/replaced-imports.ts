@@ -6,7 +6,7 @@
 import type { RequestListener } from 'node:http';
 import type * as Pg from 'pg';
 import { vi } from 'vitest';
-import type * as LoadConnector from '#bridge/flows/load-connector.ts';
+import type * as LoadConnector from '#bridge/connectors/load-connector.ts';
 import type { Connector } from '#connector/connector.ts';
 import type * as Migrations from '#platform/database/migrations.ts';
 
@@ -35,7 +35,7 @@ vi.mock('#platform/http/server.ts', async () => {
   return { listen: async (listener: RequestListener, options: { tls?: object }) => listenIn(listener, options) };
 });
 
-vi.mock('#bridge/flows/load-connector.ts', async (importOriginal) => {
+vi.mock('#bridge/connectors/load-connector.ts', async (importOriginal) => {
   const actual = await importOriginal<typeof LoadConnector>();
   const { connectorOf } = await import('./simulated-network.ts');
   return { ...actual, loadConnector: async (name: string): Promise<Connector> => connectorOf(name) };

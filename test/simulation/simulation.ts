@@ -1,7 +1,7 @@
 /** Everything that belongs to the world of one seed, and the settings of its bridge. */
 import type { Client } from 'pg';
 import { partsNaming } from '#bridge/documents/document-keys.ts';
-import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { HostileSource } from './hostile-source.ts';
 import { readSeed, type Scenario, scenarioOf } from './scenario.ts';

@@ -5,7 +5,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { ReportContent } from '#bridge/reconcile/read-report.ts';
+import type { ReportContent } from '#bridge/operate/reconcile/read-report.ts';
 import { startFeedSource } from '../bridge/feed-source.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
 import { runHere } from '../cli/command-line.ts';

@@ -14,8 +14,9 @@
  *
  * So a change travels one way once, and two sides that are both edited cannot exchange their values for ever.
  */
+
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
-import type { IntakeSettings } from './intake-settings.ts';
 
 /** A supplier as either side has it, or as the intake wants it. */
 export interface SupplierView {

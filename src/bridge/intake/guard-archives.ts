@@ -1,6 +1,6 @@
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import type { IntakeSettings } from './intake-settings.ts';
 
 /** SQL: the record `r` waits to be archived, and no person has agreed to it in `bridge.intakes i`. */
 const isWaiting = `r.action = 'archive' and r.submission is null and r.dead_since is null

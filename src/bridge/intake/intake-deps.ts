@@ -1,11 +1,12 @@
 /** What the parts of one intake's work share. */
+
+import type { Lease } from '#bridge/ledger/leases/lease.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
-import type { Lease } from '../leases/lease.ts';
-import type { SourceSettings } from '../settings.ts';
-import type { IntakeSettings } from './intake-settings.ts';
 import type { ErpReader } from './read-erp.ts';
 import type { WishOf } from './requisitions/requisition-need.ts';
 import type { ErpTeller } from './tell-erp.ts';

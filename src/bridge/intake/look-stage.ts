@@ -4,11 +4,11 @@
  * source that does not know the key any more, the same state is stored twice.
  */
 import { z } from 'zod';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import { AnswerError } from '#client/read-answer.ts';
 import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { askedToWaitMs, errorText } from '#platform/errors.ts';
-import { retrySchedules, retryWaitMs } from '../retry-schedules.ts';
 import type { IntakeWork } from './intake-deps.ts';
 import { submissionsPath } from './post-submission.ts';
 import { readSubmitted } from './record-store.ts';

@@ -1,10 +1,10 @@
 /** Opens the connectors of the configured intakes, and what is made of their settings. */
 import { resolve } from 'node:path';
+import { openConnector } from '#bridge/connectors/open-flows.ts';
+import type { BridgeDeps } from '#bridge/settings/bridge-deps.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { Connector } from '#connector/connector.ts';
 import { AppError } from '#platform/errors.ts';
-import type { BridgeDeps } from '../bridge-deps.ts';
-import { openConnector } from '../flows/open-flows.ts';
-import type { IntakeSettings } from './intake-settings.ts';
 import { createErpReader, type ErpReader } from './read-erp.ts';
 import { createWishOf, type WishOf } from './requisitions/requisition-need.ts';
 import { createErpTeller, type ErpTeller } from './tell-erp.ts';

@@ -1,7 +1,8 @@
 /** What an intake would send now, for a person; changes nothing. */
+
+import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import { timestampNow } from '#platform/clock.ts';
-import type { AcquireLease } from '../leases/lease.ts';
 import { compareRecords, compareStage } from './compare-stage.ts';
 import type { IntakeDeps, IntakeWork } from './intake-deps.ts';
 import { readIntake } from './intake-store.ts';

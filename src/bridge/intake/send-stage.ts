@@ -17,12 +17,12 @@
  *     S1 is refused as a whole    S3 and S4 carry one half of its suppliers each, until a single one is refused
  */
 import { randomUUID } from 'node:crypto';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';
-import { retrySchedules, retryWaitMs } from '../retry-schedules.ts';
 import { compareRecords, storeComparison } from './compare-stage.ts';
 import { guardArchives } from './guard-archives.ts';
 import type { IntakeWork } from './intake-deps.ts';

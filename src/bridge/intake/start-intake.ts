@@ -1,10 +1,10 @@
 /** The part of a process that works the intakes (role `intake`). */
 
+import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
+import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
-import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
-import type { AcquireLease } from '../leases/lease.ts';
-import { createSourceClients } from '../source-clients.ts';
 import type { IntakeDeps } from './intake-deps.ts';
 import { intakesWithDue } from './intake-store.ts';
 import type { OpenIntake } from './open-intakes.ts';

@@ -1,8 +1,9 @@
 /** Tells an ERP what became of its requisitions, by a connector that may come from anyone. */
+
+import { createConnectorCalls } from '#bridge/connectors/connector-calls.ts';
+import type { SecretRedactor } from '#bridge/connectors/secret-redactor.ts';
 import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Connector, Outcome, Session } from '#connector/connector.ts';
-import { createConnectorCalls } from '../flows/connector-calls.ts';
-import type { SecretRedactor } from '../flows/secret-redactor.ts';
 
 export interface ErpTeller {
   /** Returns one outcome for each, within `timeoutMs`. Never rejects: when anything goes wrong, they are `unknown`. */

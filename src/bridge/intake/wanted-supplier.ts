@@ -1,11 +1,12 @@
 /** Makes of an ERP's record what the intake wants the service to hold. Pure. */
+
+import { FieldFault } from '#bridge/documents/compile-field.ts';
+import { compareText } from '#bridge/documents/text-order.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import { compileRecordField, isChosen } from '#bridge/settings/record-mapping.ts';
 import type { SupplierRecord } from '#connector/records.ts';
 import { type SupplierChange, supplierChangeRequest } from '#contract/supplier.ts';
-import { FieldFault } from '../documents/compile-field.ts';
-import { compareText } from '../documents/text-order.ts';
 import { byEmail, type SupplierView } from './compare-supplier.ts';
-import type { IntakeSettings } from './intake-settings.ts';
-import { compileRecordField, isChosen } from './record-mapping.ts';
 
 export type Wanted =
   | { readonly is: 'wanted'; readonly state: SupplierView }

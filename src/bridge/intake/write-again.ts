@@ -9,10 +9,11 @@
  *
  * For the flow nothing has changed since 12:00, and the ERP would keep "Acme Ltd".
  */
+
+import { lockSources } from '#bridge/mirror/due/source-lock.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { lockSources } from '../due/source-lock.ts';
 import type { IntakeDeps } from './intake-deps.ts';
 
 /** A supplier that differs on both sides although nothing is to be sent: a flow is expected to take it to the ERP. */

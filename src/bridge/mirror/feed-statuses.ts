@@ -1,7 +1,8 @@
 /** How far the mirror of each feed is complete, read from the checkpoints. */
+
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import type { BridgeSettings } from '../settings.ts';
 import { type FeedProgress, isStalled, type Lag, lagOfFeed, stillSeconds } from './feed-lag.ts';
 
 export interface FeedStatus extends FeedProgress {

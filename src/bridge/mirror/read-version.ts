@@ -5,13 +5,13 @@
  * proves that both return the same.
  */
 import { z } from 'zod';
+import { plainKey, recordId, supplierOfRecord } from '#bridge/documents/document-keys.ts';
 import { type FeedName, feeds } from '#contract/feed.ts';
 import { timestamp } from '#contract/scalars.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { isStorable } from '#platform/database/storable-text.ts';
 import { parseInput } from '#platform/input.ts';
 import { sha256 } from '#platform/sha256.ts';
-import { plainKey, recordId, supplierOfRecord } from '../documents/document-keys.ts';
 
 /** The stamp of a record that has none: older than any other. */
 export const withoutTime: Timestamp = '1970-01-01T00:00:00.000000Z';

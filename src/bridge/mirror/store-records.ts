@@ -2,15 +2,16 @@
  * The mirror: the newest version of every record, and the versions before it. Storing a page marks the documents of its
  * changed records as due in the same transaction, so a record is never in the mirror without its documents being due.
  */
+
+import { documentKeysOf, namesAny } from '#bridge/documents/document-keys.ts';
 import { type FeedName, feeds } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { documentKeysOf, namesAny } from '../documents/document-keys.ts';
-import { markDocuments, markDocumentsOfEvents, readWantedKinds } from '../due/mark-documents.ts';
-import { lockSources } from '../due/source-lock.ts';
-import { noteSubjects, subjectsOfEvent } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
+import { markDocuments, markDocumentsOfEvents, readWantedKinds } from './due/mark-documents.ts';
+import { lockSources } from './due/source-lock.ts';
 import { type Version, versionsOf, withoutTime } from './read-version.ts';
+import { noteSubjects, subjectsOfEvent } from './subjects.ts';
 
 /** A version that a page showed, although the mirror holds a newer one. */
 export interface OlderVersion {

@@ -5,15 +5,15 @@
  * The documents that depend on a changed object are marked as due in the same transaction.
  */
 import { z } from 'zod';
+import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '#bridge/documents/document-keys.ts';
 import type { IncludeName } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { isStorable } from '#platform/database/storable-text.ts';
 import { sha256 } from '#platform/sha256.ts';
-import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
-import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
-import { lockSources } from '../due/source-lock.ts';
-import { type NamedSubject, noteSubjects, subjectsOfEvent, subjectsOfSupplier } from '../history/subjects.ts';
+import { markDocuments, markDocumentsOfEvents } from './due/mark-documents.ts';
+import { lockSources } from './due/source-lock.ts';
+import { type NamedSubject, noteSubjects, subjectsOfEvent, subjectsOfSupplier } from './subjects.ts';
 
 /** The kind of each object that a page can include, by its name; null: the mirror does not store it. */
 export const includedKinds: Readonly<Record<IncludeName, ResourceKind | null>> = {

@@ -12,10 +12,11 @@
  * A feed that shows fewer than two records proves nothing yet, and is read as any other feed. One that refuses its own
  * next page twice cannot be followed.
  */
+
+import { readVersionKey, type VersionKey, withoutTime } from '#bridge/mirror/read-version.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
-import { readVersionKey, type VersionKey, withoutTime } from '../mirror/read-version.ts';
 import type { FeedReader, PulledPage, ReadPosition } from './feed/feed-reader.ts';
 import type { Bounds } from './feed/time-range.ts';
 import { isRefusal } from './windows/scan-types.ts';

@@ -2,10 +2,11 @@
  * The live read of a feed: from the newest record on, page by page, so that new records arrive soon. In a feed whose
  * order of commits is proved it begins at the watermark, which advances with each page.
  */
+
+import { withoutTime } from '#bridge/mirror/read-version.ts';
 import type { ClockDifference } from '#client/read-feed.ts';
 import { addMicros, laterOf, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { withoutTime } from '../mirror/read-version.ts';
 import { disorderIn, OrderBroken, placeIn, proveOrder } from './commit-order.ts';
 import { markScanned, saveFollowed, saveOrderProved } from './feed/checkpoint-store.ts';
 import type { PulledPage } from './feed/feed-reader.ts';

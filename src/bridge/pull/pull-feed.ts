@@ -13,14 +13,14 @@
  * `modified`.
  */
 import { z } from 'zod';
+import { type Lease, LeaseLost, unlessLost } from '#bridge/ledger/leases/lease.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestamp } from '#contract/scalars.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
-import { type Lease, LeaseLost, unlessLost } from '../leases/lease.ts';
-import { retrySchedules, retryWaitMs } from '../retry-schedules.ts';
 import { OrderBroken } from './commit-order.ts';
 import {
   CheckpointMoved,

@@ -1,13 +1,13 @@
 /** The pulling part of a process: the workers that read the sources' feeds, backfills and supplier lists. */
+
+import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
+import { createHistoryPruning } from '#bridge/mirror/prune-history.ts';
+import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createClockWatch } from '#platform/clock-watch.ts';
 import { Counter } from '#platform/metrics.ts';
-import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
-import type { AcquireLease } from '../leases/lease.ts';
-import { createHistoryPruning } from '../mirror/prune-history.ts';
-import { createSourceClients } from '../source-clients.ts';
-import { createFeedWatch } from '../status/watch-feeds.ts';
 import { openDueAudits } from './backfill/audit-store.ts';
 import { readFeedsToBackfill } from './backfill/backfill-store.ts';
 import { createBackfillWorker } from './backfill/run-backfills.ts';
@@ -15,6 +15,7 @@ import { type FeedId, makeWaitingFeedsDue, readDueFeeds } from './feed/checkpoin
 import { createFeedPull } from './pull-feed.ts';
 import { startSupplierLists } from './suppliers/start-supplier-lists.ts';
 import { createNotificationThrottle } from './throttle-notifications.ts';
+import { createFeedWatch } from './watch-feeds.ts';
 
 /** So many feeds are read at once by a process, and so many backfills. */
 const workersMax = 500;

@@ -1,10 +1,11 @@
 /** Throttles the pulls that notifications ask for, while little is left of the source's quota. */
+
+import { readQuotasLeft } from '#bridge/mirror/source/quotas-left.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { effectiveLimit } from '#contract/limits.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { readQuotasLeft } from '../quota/quotas-left.ts';
-import type { SourceSettings } from '../settings.ts';
 
 /**
  * Returns a function that says how long a feed's next notification waits after a pull, in milliseconds. It is 0 while

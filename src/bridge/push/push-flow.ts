@@ -34,13 +34,14 @@
  * uncertain, so that the ERP is asked.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { abortGraceMs, type ConnectorCalls, createConnectorCalls } from '#bridge/connectors/connector-calls.ts';
+import { logAttempts } from '#bridge/ledger/attempts/log-attempts.ts';
+import type { InFlight } from '#bridge/ledger/flows/flow-document-store.ts';
+import { hasDue } from '#bridge/ledger/flows/flow-state.ts';
+import { type AcquireLease, type Lease, LeaseLost } from '#bridge/ledger/leases/lease.ts';
 import type { Session } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { abortGraceMs, type ConnectorCalls, createConnectorCalls } from '../flows/connector-calls.ts';
-import { hasDue } from '../flows/flow-state.ts';
-import { logAttempts } from '../history/log-attempts.ts';
-import { type AcquireLease, type Lease, LeaseLost } from '../leases/lease.ts';
 import { needsFile } from './batch/attach-files.ts';
 import { type Batch, type BatchDeps, createBatchPush } from './batch/push-batch.ts';
 import {
@@ -53,7 +54,6 @@ import {
   startClaim,
 } from './claim/claim-documents.ts';
 import { mustLookUp } from './claim/decide-operation.ts';
-import type { InFlight } from './claim/flow-document-store.ts';
 
 export interface PushDeps extends BatchDeps {
   session: Session;

@@ -1,22 +1,23 @@
 /** The pushing part of a process: one worker for each flow, which brings the flow's ERP in step. */
+
+import { abortGraceMs } from '#bridge/connectors/connector-calls.ts';
+import type { OpenFlow } from '#bridge/connectors/open-flows.ts';
+import { createAttemptPruning } from '#bridge/ledger/attempts/prune-attempts.ts';
+import { bringForwardDocuments } from '#bridge/ledger/flows/bring-forward.ts';
+import { flowsConfiguredElsewhere, flowsWithDue } from '#bridge/ledger/flows/flow-state.ts';
+import { advanceReplays, pruneReplays } from '#bridge/ledger/flows/replay-set.ts';
+import { resumeOnSettingsChange } from '#bridge/ledger/flows/resume-on-settings-change.ts';
+import { createFlowWatch } from '#bridge/ledger/flows/watch-flows.ts';
+import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
+import { catchUp } from '#bridge/ledger/lost-commits/catch-up.ts';
+import type { LossWatch } from '#bridge/ledger/lost-commits/watch-loss.ts';
+import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
+import { createProcessIdentity } from '#bridge/settings/process-identity.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
-import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
-import { bringForwardDocuments } from '../due/bring-forward.ts';
-import { abortGraceMs } from '../flows/connector-calls.ts';
-import { flowsConfiguredElsewhere, flowsWithDue } from '../flows/flow-state.ts';
-import type { OpenFlow } from '../flows/open-flows.ts';
-import { advanceReplays, pruneReplays } from '../flows/replay-set.ts';
-import { resumeOnSettingsChange } from '../flows/resume-on-settings-change.ts';
-import { createFlowWatch } from '../flows/watch-flows.ts';
-import { createAttemptPruning } from '../history/prune-attempts.ts';
-import type { AcquireLease } from '../leases/lease.ts';
-import { createProcessIdentity } from '../leases/process-identity.ts';
-import { catchUp } from '../lost-commits/catch-up.ts';
-import type { LossWatch } from '../lost-commits/watch-loss.ts';
-import type { FlowSettings } from '../settings.ts';
-import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
 import { createFlowPush } from './push-flow.ts';
 

@@ -8,7 +8,7 @@ import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { openKey, readAcceptedKeys, type SealedKey } from '../webhooks/webhook-store.ts';
+import { openKey, readAcceptedKeys, type SealedKey } from './webhook-store.ts';
 
 export interface SigningKeys {
   /** Returns the known keys; none for a source that is not configured. */

@@ -1,16 +1,17 @@
 /** The receiving part of a process: the webhook endpoint, on HTTPS. */
+
+import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { createUnverifiedBytes } from '#platform/http/unverified-bytes.ts';
-import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
-import { pruneWebhooks } from '../webhooks/webhook-store.ts';
 import { createBearerCheck } from './bearer/bearer-check.ts';
 import { createRefusals } from './refusals.ts';
 import { createSigningKeys } from './signing-keys.ts';
 import { pruneInbox } from './store-notifications.ts';
 import { createWebhookEndpoint, type ReceivedSource } from './webhook-endpoint.ts';
+import { pruneWebhooks } from './webhook-store.ts';
 
 const pruneEveryMs = 60 * 60 * 1000;
 /** As for the other secrets in the settings. It is a warning only: the service may have chosen the key. */

@@ -2,8 +2,9 @@
  * `bridge alerts test`: whether the messages about conditions arrive. Exit codes: 0 taken by every receiver, 1 not taken,
  * 2 wrong usage or settings.
  */
-import { type AlertChannel, type AlertSettings, channelsOf } from '#bridge/alerts/alert-settings.ts';
-import { sendMessage } from '#bridge/alerts/send-message.ts';
+
+import { sendMessage } from '#bridge/operate/alerts/send-message.ts';
+import { type AlertChannel, type AlertSettings, channelsOf } from '#bridge/settings/alert-settings.ts';
 import { isLackingText } from '#platform/configuration.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';

@@ -1,5 +1,5 @@
 /** `bridge audit`: requests a full audit, which reads a whole feed again and counts late arrivals. */
-import { requestAudit } from '#bridge/pull/control-feeds.ts';
+import { requestAudit } from '#bridge/operate/control-feeds.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { print } from '../output.ts';

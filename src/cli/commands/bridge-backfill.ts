@@ -1,5 +1,5 @@
 /** `bridge backfill`: reads a range of time again, beside the live pull and without touching its checkpoint. */
-import { type Backfill, cancelBackfill, readBackfills, startBackfill } from '#bridge/pull/control-feeds.ts';
+import { type Backfill, cancelBackfill, readBackfills, startBackfill } from '#bridge/operate/control-feeds.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

@@ -6,9 +6,9 @@
  */
 
 import { z } from 'zod';
-import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { type ProbeResult, probeSource } from '#bridge/pull/probe/probe-source.ts';
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { AnswerError } from '#client/read-answer.ts';
 import { errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';

@@ -1,6 +1,6 @@
 /** `bridge checkpoint get|set|reset`: shows how far each feed has been read, and reads a feed from another time. */
-import { resetFeed, setCheckpoint } from '#bridge/pull/control-feeds.ts';
-import { readStatus } from '#bridge/status/status.ts';
+import { resetFeed, setCheckpoint } from '#bridge/operate/control-feeds.ts';
+import { readStatus } from '#bridge/operate/status/status.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

@@ -2,9 +2,10 @@
  * `bridge dead-letters`: the documents that an ERP refused, and the suppliers of intakes that a service refused, with
  * the message.
  */
-import { type DeadLetter, readDeadLetters } from '#bridge/flows/control-flows.ts';
-import { createObjectUrls } from '#bridge/flows/object-urls.ts';
+
+import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
 import { readIntakeDeadLetters } from '#bridge/intake/control-intakes.ts';
+import { type DeadLetter, readDeadLetters } from '#bridge/ledger/flows/control-flows.ts';
 import { type BridgeCommand, type BridgeCommandOptions, isIntake, withBridge } from '../bridge-command.ts';
 import { type SubjectOptions, subjectIds } from '../named-subjects.ts';
 import { print, shortTime, tableOf } from '../output.ts';

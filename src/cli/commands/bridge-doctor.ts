@@ -3,7 +3,7 @@
  * to do. It changes nothing, and continues when a part is not available. Exit code 1 when a line fails.
  */
 import { checkNames } from '#bridge/check-names.ts';
-import { readStatus } from '#bridge/status/status.ts';
+import { readStatus } from '#bridge/operate/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';

@@ -1,7 +1,7 @@
 /** `bridge find`: where the documents are that a person knows by a name, a reference or an id. */
-import { createObjectUrls } from '#bridge/flows/object-urls.ts';
-import type { ShownDocument } from '#bridge/history/document-rows.ts';
+import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
 import { type FoundIntakeRecord, findIntakeRecords } from '#bridge/intake/intake-history.ts';
+import type { ShownDocument } from '#bridge/ledger/attempts/document-rows.ts';
 import { isIntake, withBridge } from '../bridge-command.ts';
 import { eventText, type FindCommandOptions, findForCommand, nothingFound, supplierText } from '../named-subjects.ts';
 import { print, shortTime, tableOf } from '../output.ts';

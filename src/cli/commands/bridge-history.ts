@@ -1,11 +1,12 @@
 /** `bridge history`: the timeline of one document, from the change at the service to the ERP's answer. */
-import type { RecordVersion } from '#bridge/assemble/made-of.ts';
-import { makeDocuments } from '#bridge/assemble/make-documents.ts';
-import { createObjectUrls } from '#bridge/flows/object-urls.ts';
-import type { ShownDocument } from '#bridge/history/document-rows.ts';
-import { readLatestAttempts } from '#bridge/history/read-attempts.ts';
-import { readTimeline } from '#bridge/history/read-timeline.ts';
+
+import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
 import { type FoundIntakeRecord, findIntakeRecords, readIntakeHistory } from '#bridge/intake/intake-history.ts';
+import type { ShownDocument } from '#bridge/ledger/attempts/document-rows.ts';
+import type { RecordVersion } from '#bridge/mirror/assemble/made-of.ts';
+import { makeDocuments } from '#bridge/mirror/assemble/make-documents.ts';
+import { readLatestAttempts } from '#bridge/operate/history/read-attempts.ts';
+import { readTimeline } from '#bridge/operate/history/read-timeline.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommand, findFlow, isIntake, withBridge } from '../bridge-command.ts';

@@ -1,13 +1,11 @@
 /** `bridge intake`: what an intake would send, one run of it, what it is doing, and which supplier a record is. */
 
 import { linkIntakeRecord, readIntakeNow } from '#bridge/intake/control-intakes.ts';
-import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { changeText, planIntake, refreshIntake } from '#bridge/intake/plan-intake.ts';
 import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
 import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
 import { createIntakeRun } from '#bridge/intake/run-intake.ts';
-import { prepareIntakes } from '#bridge/prepare-intakes.ts';
-import { readQuotasLeft } from '#bridge/quota/quotas-left.ts';
+import { readQuotasLeft } from '#bridge/mirror/source/quotas-left.ts';
 import {
   backlogText,
   type IntakeStatus,
@@ -15,7 +13,9 @@ import {
   isThrough,
   progressText,
   readIntakeStatuses,
-} from '#bridge/status/intake-status.ts';
+} from '#bridge/operate/status/intake-status.ts';
+import { prepareIntakes } from '#bridge/prepare-intakes.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import {

@@ -1,5 +1,5 @@
 /** `bridge lag`: how far behind every feed, flow and intake is, in seconds, and why. Exit code 1 beyond `--max`. */
-import { readStatus } from '#bridge/status/status.ts';
+import { readStatus } from '#bridge/operate/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { whysOf } from '../feed-words.ts';

@@ -1,5 +1,5 @@
 /** `bridge mapping try`: the documents of a flow as its mapping makes them from the mirror; nothing is written. */
-import { type TriedDocument, tryMapping } from '#bridge/assemble/try-mapping.ts';
+import { type TriedDocument, tryMapping } from '#bridge/operate/plan/try-mapping.ts';
 import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
 import { subjectIds } from '../named-subjects.ts';
 import { oneLine, print } from '../output.ts';

@@ -1,6 +1,7 @@
 /** `bridge pause` and `bridge resume`: an operator stops a flow or an intake, and lets it go on. */
-import { pauseFlow, resumeFlow } from '#bridge/flows/control-flows.ts';
+
 import { pauseIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
+import { pauseFlow, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, isIntake, withBridge } from '../bridge-command.ts';
 import { print } from '../output.ts';

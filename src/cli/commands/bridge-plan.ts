@@ -1,7 +1,8 @@
 /** `bridge plan`: what would be written to each ERP now; changes nothing. */
-import { registeredFlows } from '#bridge/flows/flow-state.ts';
-import { openFlows } from '#bridge/flows/open-flows.ts';
-import { countPlanned, planFlow } from '#bridge/push/plan/plan-flow.ts';
+
+import { openFlows } from '#bridge/connectors/open-flows.ts';
+import { registeredFlows } from '#bridge/ledger/flows/flow-state.ts';
+import { countPlanned, planFlow } from '#bridge/operate/plan/plan-flow.ts';
 import { type BridgeCommandOptions, findFlow, requireSource, withBridge } from '../bridge-command.ts';
 import { type SubjectOptions, subjectIds } from '../named-subjects.ts';
 import { oneLine, print, shortTime, tableOf } from '../output.ts';

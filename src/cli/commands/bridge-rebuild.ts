@@ -2,8 +2,8 @@
  * `bridge rebuild`: gives an empty or restored database its ledger back from what the sources and the ERPs hold, and then
  * delivers what really differs. A run that was killed goes on where it was.
  */
-import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
-import { readOpenLoss } from '#bridge/lost-commits/open-loss.ts';
+import { noteLostCommits } from '#bridge/ledger/lost-commits/note-lost-commits.ts';
+import { readOpenLoss } from '#bridge/ledger/lost-commits/open-loss.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';

@@ -2,10 +2,10 @@
 import { mkdir } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { openFlows } from '#bridge/flows/open-flows.ts';
-import type { FindingName } from '#bridge/reconcile/finding-names.ts';
-import { readReport } from '#bridge/reconcile/read-report.ts';
-import { reconcileFlow } from '#bridge/reconcile/reconcile-flow.ts';
+import { openFlows } from '#bridge/connectors/open-flows.ts';
+import type { FindingName } from '#bridge/operate/reconcile/finding-names.ts';
+import { readReport } from '#bridge/operate/reconcile/read-report.ts';
+import { reconcileFlow } from '#bridge/operate/reconcile/reconcile-flow.ts';
 import {
   beginReconciliation,
   countFindings,
@@ -13,9 +13,9 @@ import {
   type Reconciliation,
   readFindings,
   readFoundKeys,
-} from '#bridge/reconcile/reconciliation-store.ts';
-import { repairedFindings, repairRun } from '#bridge/reconcile/repair-run.ts';
-import { reportFiles, reportPublicKey } from '#bridge/reconcile/report-files.ts';
+} from '#bridge/operate/reconcile/reconciliation-store.ts';
+import { repairedFindings, repairRun } from '#bridge/operate/reconcile/repair-run.ts';
+import { reportFiles, reportPublicKey } from '#bridge/operate/reconcile/report-files.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { replaceFile } from '#platform/durable-file.ts';
 import { AppError, errorText } from '#platform/errors.ts';

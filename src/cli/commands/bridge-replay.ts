@@ -1,6 +1,7 @@
 /** `bridge replay`: writes documents again: one, those that match a filter, or all of a flow. */
-import { replayDocuments } from '#bridge/flows/control-flows.ts';
+
 import { replayIntake } from '#bridge/intake/control-intakes.ts';
+import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

@@ -2,7 +2,7 @@
  * `bridge restored`: tells the bridge that its database, on a server, was restored from a backup by the server's own
  * tools. `restore` does the same for the embedded database.
  */
-import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
+import { noteLostCommits } from '#bridge/ledger/lost-commits/note-lost-commits.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

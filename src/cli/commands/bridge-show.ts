@@ -1,9 +1,9 @@
 /** `bridge show`: one document, as it is now or as it was sent, and what differs from another version of it. */
-import { createObjectUrls } from '#bridge/flows/object-urls.ts';
-import { documentNow } from '#bridge/history/document-now.ts';
-import type { ShownDocument } from '#bridge/history/document-rows.ts';
-import { readVersions, type SentVersion } from '#bridge/history/document-versions.ts';
-import { documentDifferences } from '#bridge/push/plan/document-differences.ts';
+import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
+import type { ShownDocument } from '#bridge/ledger/attempts/document-rows.ts';
+import { readVersions, type SentVersion } from '#bridge/ledger/attempts/document-versions.ts';
+import { documentNow } from '#bridge/operate/history/document-now.ts';
+import { documentDifferences } from '#bridge/operate/plan/document-differences.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommand, withBridge } from '../bridge-command.ts';
 import { type FindCommandOptions, findOne } from '../named-subjects.ts';

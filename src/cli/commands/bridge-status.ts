@@ -1,8 +1,8 @@
 /** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs an operator. */
-import { createObjectUrls } from '#bridge/flows/object-urls.ts';
-import { readProcesses } from '#bridge/leases/liveness.ts';
-import { lossText } from '#bridge/status/flow-lag.ts';
-import { type BridgeStatus, readStatus } from '#bridge/status/status.ts';
+import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
+import { readProcesses } from '#bridge/ledger/leases/liveness.ts';
+import { lossText } from '#bridge/operate/status/flow-lag.ts';
+import { type BridgeStatus, readStatus } from '#bridge/operate/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';

@@ -2,13 +2,13 @@
  * `bridge webhooks`: the webhooks that a source's service sends to this bridge. Exit codes: 0 done, 1 failed (a test
  * did not arrive) or not done in full (the service refuses the trigger of a feed), 2 wrong usage or settings.
  */
-import { deleteWebhooks } from '#bridge/webhooks/delete-webhooks.ts';
-import { type ListedWebhook, listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
-import type { MadeWebhook } from '#bridge/webhooks/make-webhook.ts';
-import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
-import { rotateWebhooks } from '#bridge/webhooks/rotate-webhooks.ts';
-import { type TestedWebhook, testWebhooks } from '#bridge/webhooks/test-webhook.ts';
-import { type WebhookDeps, webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
+import { deleteWebhooks } from '#bridge/operate/webhooks/delete-webhooks.ts';
+import { type ListedWebhook, listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
+import type { MadeWebhook } from '#bridge/operate/webhooks/make-webhook.ts';
+import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
+import { rotateWebhooks } from '#bridge/operate/webhooks/rotate-webhooks.ts';
+import { type TestedWebhook, testWebhooks } from '#bridge/operate/webhooks/test-webhook.ts';
+import { type WebhookDeps, webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, findSource, withBridge } from '../bridge-command.ts';
 import { print, tableOf } from '../output.ts';

@@ -1,5 +1,5 @@
 /** `bridge`: the bridge alone, with the sources and flows of its configuration, in all roles or one. */
-import type { BridgeRole } from '#bridge/bridge-deps.ts';
+import type { BridgeRole } from '#bridge/settings/bridge-deps.ts';
 import { AppError } from '#platform/errors.ts';
 import { readConfiguration } from '../configuration.ts';
 import { createConsoleDoctor } from '../console-doctor.ts';

@@ -1,6 +1,6 @@
 /** `connector list`: the connectors of this program, and what each can do. */
 import { readdirSync } from 'node:fs';
-import { connectorsDir, loadConnector, ownConnectorFile } from '#bridge/flows/load-connector.ts';
+import { connectorsDir, loadConnector, ownConnectorFile } from '#bridge/connectors/load-connector.ts';
 import { errorText } from '#platform/errors.ts';
 import { type OutputOptions, print, tableOf } from '../output.ts';
 

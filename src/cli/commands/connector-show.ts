@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { connectorFolder, loadConnector } from '#bridge/flows/load-connector.ts';
+import { connectorFolder, loadConnector } from '#bridge/connectors/load-connector.ts';
 import type { Connector } from '#connector/connector.ts';
 import { type OutputOptions, oneLine, print, type TableCell, tableOf } from '../output.ts';
 import { type SettingsSchema, settingsRows } from '../settings-rows.ts';

@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { openFlows } from '#bridge/flows/open-flows.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
+import { openFlows } from '#bridge/connectors/open-flows.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { runAcceptance } from '#connector/testing/acceptance.ts';
 import { type AcceptanceSample, acceptanceSample } from '#connector/testing/acceptance-documents.ts';

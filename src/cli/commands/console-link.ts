@@ -1,6 +1,6 @@
 /** `console link`: prints a link that logs in to the console once, where it listens on this machine alone. */
 
-import type { BridgeSettings } from '#bridge/settings.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import { createLoginLink, linkMs } from '#console/access/login-links.ts';
 import { isLoopback } from '#console/access/loopback.ts';
 import type { ViewerRole } from '#console/access/viewer.ts';

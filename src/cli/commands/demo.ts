@@ -4,7 +4,7 @@
  * are compared. Exit code 0 when both are equal, else 1.
  */
 import { join } from 'node:path';
-import { isIdle, readStatus } from '#bridge/status/status.ts';
+import { isIdle, readStatus } from '#bridge/operate/status/status.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

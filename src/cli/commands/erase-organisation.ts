@@ -1,5 +1,5 @@
 /** `erase organisation` (service) and `erase source` (bridge): all of it, for good. Both may be run again and go on. */
-import { eraseSource, isKnownSource } from '#bridge/erasure/erase-source.ts';
+import { eraseSource, isKnownSource } from '#bridge/operate/erasure/erase-source.ts';
 import { uuid } from '#contract/scalars.ts';
 import { findAuditLogs, machineOrigin, performAction, recordAction } from '#platform/audit-log.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';

@@ -4,8 +4,8 @@
  */
 import { randomBytes, scryptSync } from 'node:crypto';
 import { once } from 'node:events';
-import { erasePersonFromBridge, type NamedDelivery } from '#bridge/erasure/erase-person.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
+import { erasePersonFromBridge, type NamedDelivery } from '#bridge/operate/erasure/erase-person.ts';
 import {
   type ActionSubject,
   type AuditedProgram,

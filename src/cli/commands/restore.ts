@@ -9,7 +9,7 @@
 import { randomBytes } from 'node:crypto';
 import { chown, mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
+import { noteLostCommits } from '#bridge/ledger/lost-commits/note-lost-commits.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { createFolderCopy, readSums } from '#platform/copied-files.ts';

@@ -1,7 +1,7 @@
 /** `verify-report`: checks a signed report from its files alone, without a bridge, a database or a configuration. */
 import { readFile } from 'node:fs/promises';
-import { type ReportContent, statementOf } from '#bridge/reconcile/read-report.ts';
-import { isReportSigned } from '#bridge/reconcile/report-files.ts';
+import { type ReportContent, statementOf } from '#bridge/operate/reconcile/read-report.ts';
+import { isReportSigned } from '#bridge/operate/reconcile/report-files.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 
 export interface VerifyReportOptions {

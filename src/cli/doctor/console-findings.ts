@@ -1,5 +1,5 @@
 /** What the doctor finds on the access to the console: whether people can log in, and whether that is safe. */
-import type { BridgeSettings } from '#bridge/settings.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import { isLoopback } from '#console/access/loopback.ts';
 import { hasUsers } from '#console/access/users.ts';
 import type { Sql } from '#platform/database/sql.ts';

@@ -2,10 +2,10 @@
  * What the doctor finds in the database: the server, the tables, the sealed keys, the live processes and the leases.
  */
 
-import { type LiveProcess, readProcesses } from '#bridge/leases/liveness.ts';
+import { type LiveProcess, readProcesses } from '#bridge/ledger/leases/liveness.ts';
 import { pendingBridgeMigrations } from '#bridge/migrate-bridge.ts';
-import type { BridgeSettings } from '#bridge/settings.ts';
-import { openKey } from '#bridge/webhooks/webhook-store.ts';
+import { openKey } from '#bridge/receive/webhook-store.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';

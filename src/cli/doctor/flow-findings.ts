@@ -1,7 +1,7 @@
 /** What the doctor finds when it tries the parts of a flow: the connector's checks of its ERP, and the mapping. */
-import { type TriedDocument, tryMapping } from '#bridge/assemble/try-mapping.ts';
-import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
+import { type TriedDocument, tryMapping } from '#bridge/operate/plan/try-mapping.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import type { CheckResult } from '#connector/connector.ts';
 import { errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';

@@ -1,7 +1,8 @@
 /** What the doctor finds about a source: whether it answers, how far its clock is off, and whether it notifies. */
+
+import type { BridgeStatus } from '#bridge/operate/status/status.ts';
 import { type RefusalReason, readRefusals } from '#bridge/receive/refusals.ts';
-import type { SourceSettings } from '#bridge/settings.ts';
-import type { BridgeStatus } from '#bridge/status/status.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { durationOf } from '#console/duration.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';

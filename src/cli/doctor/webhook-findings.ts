@@ -1,8 +1,9 @@
 /** What the doctor and `bridge check` find about a source's webhook at its service. */
-import type { SourceSettings } from '#bridge/settings.ts';
-import { type ListedWebhook, listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
-import { announcedFeeds } from '#bridge/webhooks/webhook-api.ts';
-import { webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
+
+import { type ListedWebhook, listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
+import { announcedFeeds } from '#bridge/operate/webhooks/webhook-api.ts';
+import { webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';

@@ -1,9 +1,9 @@
 /** What the doctor finds about the work itself: the conditions, and a line for each feed, flow and intake without one. */
 
 import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
-import type { Condition, ConditionKind } from '#bridge/status/conditions.ts';
-import type { FlowStatus } from '#bridge/status/part-statuses.ts';
-import type { BridgeStatus } from '#bridge/status/status.ts';
+import type { Condition, ConditionKind } from '#bridge/operate/status/conditions.ts';
+import type { FlowStatus } from '#bridge/operate/status/part-statuses.ts';
+import type { BridgeStatus } from '#bridge/operate/status/status.ts';
 import { warningsOf, whysOf } from '../feed-words.ts';
 import { lagText } from '../output.ts';
 import { type DoctorFinding, ok, warn } from './finding.ts';

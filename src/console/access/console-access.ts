@@ -10,7 +10,7 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import express, { type ErrorRequestHandler, type Request, type RequestHandler, type Response } from 'express';
-import type { BridgeSettings } from '#bridge/settings.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';

@@ -4,7 +4,7 @@
  * The provider is asked for its metadata at the first login, so a provider that is away does not delay the start.
  */
 import * as openid from 'openid-client';
-import type { BridgeSettings } from '#bridge/settings.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { SecretBox } from '#platform/secrets.ts';

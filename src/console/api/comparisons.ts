@@ -1,11 +1,11 @@
 /** Comparisons of what was delivered with what the ERPs hold: their reports, their differences, and the repair of these. */
 import { z } from 'zod';
-import { findingNames } from '#bridge/reconcile/finding-names.ts';
-import { listRuns, readDifferingDocuments } from '#bridge/reconcile/list-runs.ts';
-import { readReport } from '#bridge/reconcile/read-report.ts';
-import { countFindings, readFoundKeys } from '#bridge/reconcile/reconciliation-store.ts';
-import { repairedFindings, repairRun } from '#bridge/reconcile/repair-run.ts';
-import { reportFiles } from '#bridge/reconcile/report-files.ts';
+import { findingNames } from '#bridge/operate/reconcile/finding-names.ts';
+import { listRuns, readDifferingDocuments } from '#bridge/operate/reconcile/list-runs.ts';
+import { readReport } from '#bridge/operate/reconcile/read-report.ts';
+import { countFindings, readFoundKeys } from '#bridge/operate/reconcile/reconciliation-store.ts';
+import { repairedFindings, repairRun } from '#bridge/operate/reconcile/repair-run.ts';
+import { reportFiles } from '#bridge/operate/reconcile/report-files.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { maySeeFlow, type Viewer } from '../access/viewer.ts';

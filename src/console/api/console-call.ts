@@ -4,10 +4,10 @@
  */
 import type { Request } from 'express';
 import { z } from 'zod';
-import type { BridgeRole } from '#bridge/bridge-deps.ts';
-import type { ObjectUrls } from '#bridge/flows/object-urls.ts';
-import type { BridgeSettings } from '#bridge/settings.ts';
-import type { BridgeStatus } from '#bridge/status/status.ts';
+import type { ObjectUrls } from '#bridge/connectors/object-urls.ts';
+import type { BridgeStatus } from '#bridge/operate/status/status.ts';
+import type { BridgeRole } from '#bridge/settings/bridge-deps.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { timestamp } from '#contract/scalars.ts';

@@ -2,8 +2,8 @@
  * The calls of the console, and what surrounds each of them: the audit log, and the prices that a viewer may not see. The
  * browser makes them by HTTP, an assistant by its tools.
  */
-import { createObjectUrls } from '#bridge/flows/object-urls.ts';
-import { type BridgeStatus, readStatus } from '#bridge/status/status.ts';
+import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
+import { type BridgeStatus, readStatus } from '#bridge/operate/status/status.ts';
 import { type ActionOutcome, type ActionSubject, recordAction } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';

@@ -1,8 +1,8 @@
 /** Dead letters in groups, and the replays of one, of a group, or of all that match. */
 import { z } from 'zod';
-import { replayDocuments } from '#bridge/flows/control-flows.ts';
-import { readRefusalGroups } from '#bridge/flows/dead-letter-reasons.ts';
-import { advanceReplays, readReplays, startReplay, stopReplay } from '#bridge/flows/replay-set.ts';
+import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
+import { readRefusalGroups } from '#bridge/ledger/flows/dead-letter-reasons.ts';
+import { advanceReplays, readReplays, startReplay, stopReplay } from '#bridge/ledger/flows/replay-set.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import {

@@ -1,6 +1,6 @@
 /** Feeds: how far they are read and why not further; backfill, audit, read now. */
 import { z } from 'zod';
-import { cancelBackfill, readBackfills, requestAudit, startBackfill } from '#bridge/pull/control-feeds.ts';
+import { cancelBackfill, readBackfills, requestAudit, startBackfill } from '#bridge/operate/control-feeds.ts';
 import { feedNames } from '#contract/feed.ts';
 import { timestamp } from '#contract/scalars.ts';
 import { timestampNow } from '#platform/clock.ts';

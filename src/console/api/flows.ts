@@ -1,10 +1,10 @@
 /** Flows: their state, pause and resume, and a mapping tried on real documents before it is put in force. */
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { tryMapping } from '#bridge/assemble/try-mapping.ts';
 import { mappingSettings } from '#bridge/documents/mapping-settings.ts';
-import { pauseFlow, resumeFlow } from '#bridge/flows/control-flows.ts';
-import { documentDifferences } from '#bridge/push/plan/document-differences.ts';
+import { pauseFlow, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
+import { documentDifferences } from '#bridge/operate/plan/document-differences.ts';
+import { tryMapping } from '#bridge/operate/plan/try-mapping.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';

@@ -9,13 +9,13 @@ import {
   resumeIntake,
 } from '#bridge/intake/control-intakes.ts';
 import { readIntakeHistory } from '#bridge/intake/intake-history.ts';
-import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { changeText, planIntake } from '#bridge/intake/plan-intake.ts';
 import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
 import { listRequisitions } from '#bridge/intake/requisitions/list-requisitions.ts';
 import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
 import { createWishOf } from '#bridge/intake/requisitions/requisition-need.ts';
 import { createWanted } from '#bridge/intake/wanted-supplier.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Viewer } from '../access/viewer.ts';

@@ -1,6 +1,6 @@
 /** The list of documents, with its filters. */
 import { z } from 'zod';
-import { listDocuments, listedStates } from '#bridge/history/list-documents.ts';
+import { listDocuments, listedStates } from '#bridge/operate/history/list-documents.ts';
 import { decimalText, timestampInQuery } from '#contract/scalars.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

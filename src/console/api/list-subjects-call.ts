@@ -1,6 +1,6 @@
 /** The lists of events and of suppliers. */
 import { z } from 'zod';
-import { findEventPage, findSupplierPage } from '#bridge/history/list-subjects.ts';
+import { findEventPage, findSupplierPage } from '#bridge/operate/history/list-subjects.ts';
 import { timestamp } from '#contract/scalars.ts';
 import type { Viewer } from '../access/viewer.ts';
 import {

@@ -4,7 +4,7 @@
  * no data of the bridge but a number: what has changed each page asks for itself, with its own rights.
  */
 import type { Request, Response } from 'express';
-import type { BridgeStatus } from '#bridge/status/status.ts';
+import type { BridgeStatus } from '#bridge/operate/status/status.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 

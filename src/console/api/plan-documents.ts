@@ -1,7 +1,7 @@
 /** What the pusher would do now: with one document ("would it go through now?"), or with all of a flow. */
 import { z } from 'zod';
-import { type OpenFlow, openFlows } from '#bridge/flows/open-flows.ts';
-import { countPlanned, planFlow } from '#bridge/push/plan/plan-flow.ts';
+import { type OpenFlow, openFlows } from '#bridge/connectors/open-flows.ts';
+import { countPlanned, planFlow } from '#bridge/operate/plan/plan-flow.ts';
 import { AppError } from '#platform/errors.ts';
 import { actionCall, type ConsoleApiDeps, documentKind, flowName, requireFlow } from './console-call.ts';
 

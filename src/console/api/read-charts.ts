@@ -1,6 +1,6 @@
 /** The samples behind the charts of the overview. */
 import { z } from 'zod';
-import { readSamples, type SampleRange, sampleRanges } from '#bridge/status/samples.ts';
+import { readSamples, type SampleRange, sampleRanges } from '#bridge/operate/status/samples.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { maySeeFlow } from '../access/viewer.ts';
 import { type ConsoleApiDeps, readCall } from './console-call.ts';

@@ -1,9 +1,9 @@
 /** One document: its state, its timeline, what it is now, and the versions that were sent. */
 import { z } from 'zod';
-import { documentNow } from '#bridge/history/document-now.ts';
-import { type DocumentPlace, readDocuments } from '#bridge/history/document-rows.ts';
-import { readVersions } from '#bridge/history/document-versions.ts';
-import { readTimeline } from '#bridge/history/read-timeline.ts';
+import { type DocumentPlace, readDocuments } from '#bridge/ledger/attempts/document-rows.ts';
+import { readVersions } from '#bridge/ledger/attempts/document-versions.ts';
+import { documentNow } from '#bridge/operate/history/document-now.ts';
+import { readTimeline } from '#bridge/operate/history/read-timeline.ts';
 import { uuid } from '#contract/scalars.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

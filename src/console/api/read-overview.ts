@@ -1,7 +1,7 @@
 /** The first page: is all well, the way through with the state of each part, and what happened last. */
 
-import { listDocuments } from '#bridge/history/list-documents.ts';
-import type { BridgeStatus } from '#bridge/status/status.ts';
+import { listDocuments } from '#bridge/operate/history/list-documents.ts';
+import type { BridgeStatus } from '#bridge/operate/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { maySeeFlow, type Viewer } from '../access/viewer.ts';
 import { type ConsoleApiDeps, flowsFor, noQuery, readCall, sourcesFor } from './console-call.ts';

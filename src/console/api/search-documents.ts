@@ -1,6 +1,6 @@
 /** The search from everywhere: documents, events and suppliers that fit the words. */
 import { z } from 'zod';
-import { findDocuments } from '#bridge/history/find-documents.ts';
+import { findDocuments } from '#bridge/operate/history/find-documents.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type ConsoleApiDeps, flowsFor, readCall } from './console-call.ts';
 import { withUrls } from './read-overview.ts';

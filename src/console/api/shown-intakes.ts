@@ -1,7 +1,7 @@
 /** Intakes as the pages show them. */
 
-import type { BridgeSettings } from '#bridge/settings.ts';
-import { type IntakeStatus, intakeNeedsLook } from '#bridge/status/intake-status.ts';
+import { type IntakeStatus, intakeNeedsLook } from '#bridge/operate/status/intake-status.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 
 export interface ShownIntake extends IntakeStatus {
   readonly needsLook: boolean;

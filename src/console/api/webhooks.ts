@@ -1,12 +1,12 @@
 /** Webhooks: what came in, what was refused and why, what it led to; register, test, rotate. */
 import { z } from 'zod';
+import { listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
+import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
+import { rotateWebhooks } from '#bridge/operate/webhooks/rotate-webhooks.ts';
+import { testWebhooks } from '#bridge/operate/webhooks/test-webhook.ts';
+import { type WebhookDeps, webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
 import { countMadeDue, readNotifications } from '#bridge/receive/read-notifications.ts';
 import { readRefusals } from '#bridge/receive/refusals.ts';
-import { listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
-import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
-import { rotateWebhooks } from '#bridge/webhooks/rotate-webhooks.ts';
-import { testWebhooks } from '#bridge/webhooks/test-webhook.ts';
-import { type WebhookDeps, webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
 import { httpsUrl, uuid } from '#contract/scalars.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

@@ -3,8 +3,8 @@
  * what the person could see and do there, and nothing else. What an answer leaves out, its `more` says.
  */
 import { z } from 'zod';
-import type { BridgeSettings } from '#bridge/settings.ts';
-import type { IntakeStatus } from '#bridge/status/intake-status.ts';
+import type { IntakeStatus } from '#bridge/operate/status/intake-status.ts';
+import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import { AppError } from '#platform/errors.ts';
 import { documentKind, flowName } from '../api/console-call.ts';
 import type { DeadLettersAnswer } from '../api/dead-letters.ts';

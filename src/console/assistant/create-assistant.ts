@@ -4,7 +4,7 @@
  * something are refused unless they were allowed; both are in the audit log. An error is one sentence.
  */
 import type { McpServer } from '@modelcontextprotocol/server';
-import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
+import { createSecretRedactor } from '#bridge/connectors/secret-redactor.ts';
 import { AppError } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
 import { loadOptional } from '#platform/optional-package.ts';

@@ -2,7 +2,7 @@
 import { type EventInFlow, type EventSources, parseEvent } from '#bridge/documents/event-parts.ts';
 import { flowFilter } from '#bridge/documents/flow-filter.ts';
 import type { MadeDocument, NotMade } from '#bridge/documents/made-document.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import { flowOf, nextModified, type TestRecord } from '../parts.ts';
 
 export function inFlow(sources: EventSources, flow: Partial<FlowSettings> = {}): EventInFlow | NotMade {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { sourceLimit } from '#bridge/quota/source-limit.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { sourceLimit } from '#bridge/mirror/source/source-limit.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 
 const inPublic = { dialect: 'public', user_email: 'buyer@example.com' };
 

@@ -6,15 +6,15 @@
  */
 
 import type { z } from 'zod';
-import type { IntakeSettings } from '#bridge/intake/intake-settings.ts';
 import { createErpReader } from '#bridge/intake/read-erp.ts';
 import { registerIntakes } from '#bridge/intake/register-intakes.ts';
 import { createWishOf } from '#bridge/intake/requisitions/requisition-need.ts';
 import { createIntakeRun } from '#bridge/intake/run-intake.ts';
 import { createWanted } from '#bridge/intake/wanted-supplier.ts';
-import { createLeases } from '#bridge/leases/lease.ts';
+import { createLeases } from '#bridge/ledger/leases/lease.ts';
 import { storeResources } from '#bridge/mirror/store-resources.ts';
-import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
 import { AnswerError } from '#client/read-answer.ts';
 import type { Session } from '#connector/connector.ts';
 import { TransientError } from '#connector/errors.ts';

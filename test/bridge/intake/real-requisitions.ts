@@ -1,15 +1,16 @@
 /** An intake of requisitions between a real ERP (the one of the memory connector) and the real service. */
-import { registerFlows } from '#bridge/flows/register-flows.ts';
+
 import { readIntakeDeadLetters, resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { createErpReader } from '#bridge/intake/read-erp.ts';
 import { registerIntakes } from '#bridge/intake/register-intakes.ts';
 import { createWishOf } from '#bridge/intake/requisitions/requisition-need.ts';
 import { createIntakeRun } from '#bridge/intake/run-intake.ts';
 import { createWanted } from '#bridge/intake/wanted-supplier.ts';
-import { createLeases } from '#bridge/leases/lease.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
-import { dialectOf } from '#bridge/source-clients.ts';
-import { readIntakeStatuses } from '#bridge/status/intake-status.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
+import { createLeases } from '#bridge/ledger/leases/lease.ts';
+import { dialectOf } from '#bridge/mirror/source/source-clients.ts';
+import { readIntakeStatuses } from '#bridge/operate/status/intake-status.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';

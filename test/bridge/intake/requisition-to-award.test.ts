@@ -1,8 +1,8 @@
 /** A requisition of a real ERP (the one of the memory connector) at the real service: its event, and the award of it. */
 import { expect, test } from 'vitest';
-import { documentHash, makeDocuments } from '#bridge/assemble/make-documents.ts';
 import { findIntakeRecords, readIntakeHistory } from '#bridge/intake/intake-history.ts';
 import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
+import { documentHash, makeDocuments } from '#bridge/mirror/assemble/make-documents.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { fetchErrorOf } from '#platform/guarded-fetch/fetch-error.ts';
 import { eventually } from '../../harness/eventually.ts';

@@ -1,8 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readIntakeDeadLetters, replayIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
-import { noteLostCommits } from '#bridge/lost-commits/note-lost-commits.ts';
-import { isThrough, readIntakeStatuses } from '#bridge/status/intake-status.ts';
+import { noteLostCommits } from '#bridge/ledger/lost-commits/note-lost-commits.ts';
+import { isThrough, readIntakeStatuses } from '#bridge/operate/status/intake-status.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';

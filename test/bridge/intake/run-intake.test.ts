@@ -7,7 +7,7 @@ import {
   resumeIntake,
 } from '#bridge/intake/control-intakes.ts';
 import { findIntakeRecords, readIntakeHistory } from '#bridge/intake/intake-history.ts';
-import { backlogText, readIntakeStatuses } from '#bridge/status/intake-status.ts';
+import { backlogText, readIntakeStatuses } from '#bridge/operate/status/intake-status.ts';
 import type { SupplierRecord } from '#connector/records.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';

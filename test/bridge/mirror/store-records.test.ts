@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { noteSubjects, subjectsOfEvent } from '#bridge/history/subjects.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
 import { type RecordsToStore, storeRecords } from '#bridge/mirror/store-records.ts';
+import { noteSubjects, subjectsOfEvent } from '#bridge/mirror/subjects.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { eventRecord, flowOf, idOf, lotAwardRecord } from '../parts.ts';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ResourceKind } from '#bridge/documents/document-keys.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
 import { storeResources } from '#bridge/mirror/store-resources.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { flowOf, idOf } from '../parts.ts';

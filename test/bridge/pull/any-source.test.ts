@@ -1,7 +1,7 @@
 /** The pull of one feed, with its SQL, against sources with every combination of quirks, while rows are written. */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { testClock } from '../parts.ts';

@@ -1,9 +1,9 @@
 /** The pull of one feed against the service as it is publicly documented, in every variant of what is not known of it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';
+import { createSqlQuotas } from '#bridge/mirror/source/sql-quotas.ts';
 import { probeSource } from '#bridge/pull/probe/probe-source.ts';
-import { createSqlQuotas } from '#bridge/quota/sql-quotas.ts';
 import { addMicros, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';

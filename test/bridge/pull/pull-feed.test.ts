@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
 import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
 import { createSourceClient } from '#client/source-client.ts';

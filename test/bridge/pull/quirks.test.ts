@@ -3,7 +3,7 @@
  * kills: the promise of the watermark holds after each pull, and in the end the mirror holds what the source does.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { silentLogger } from '#platform/log.ts';
 import { readMisbehaviour } from '#service/misbehave/misbehaviour.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';

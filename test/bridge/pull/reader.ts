@@ -1,11 +1,11 @@
 /** Reads one feed, `awards`, of a source in memory, as a bridge does: pulls, backfills and audits, with their SQL. */
-import { createLeases } from '#bridge/leases/lease.ts';
-import type { Liveness } from '#bridge/leases/liveness.ts';
+import { createLeases } from '#bridge/ledger/leases/lease.ts';
+import type { Liveness } from '#bridge/ledger/leases/liveness.ts';
 import { openDueAudits } from '#bridge/pull/backfill/audit-store.ts';
 import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
 import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';

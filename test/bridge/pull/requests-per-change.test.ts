@@ -3,7 +3,7 @@
  * changes a minute, a pull every twenty seconds. `npm run docs:requests` prints the table of `docs/checkpoints.md`.
  */
 import { expect, test } from 'vitest';
-import { startLiveness } from '#bridge/leases/liveness.ts';
+import { startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { silentLogger } from '#platform/log.ts';
 import { readMisbehaviour } from '#service/misbehave/misbehaviour.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';

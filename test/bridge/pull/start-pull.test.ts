@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { lanes } from '#bridge/bridge-deps.ts';
 import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { startPull } from '#bridge/pull/start-pull.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { lanes } from '#bridge/settings/bridge-deps.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';

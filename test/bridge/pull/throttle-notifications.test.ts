@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { createSqlQuotas } from '#bridge/mirror/source/sql-quotas.ts';
 import { createNotificationThrottle } from '#bridge/pull/throttle-notifications.ts';
-import { createSqlQuotas } from '#bridge/quota/sql-quotas.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
 import { settingsOf, testClock } from '../parts.ts';
 

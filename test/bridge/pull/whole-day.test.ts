@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test } from 'vitest';
-import { startLiveness } from '#bridge/leases/liveness.ts';
+import { startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { silentLogger } from '#platform/log.ts';
 import { type FeedQuirks, plainFeed } from '#service/misbehave/feed-quirks.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';

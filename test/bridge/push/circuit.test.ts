@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { resumeFlow } from '#bridge/flows/control-flows.ts';
+import { resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
 import type { Outcome } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { replayDocuments } from '#bridge/flows/control-flows.ts';
+import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { eventRecord, idOf, lotAwardRecord, startProcess } from '../parts.ts';
 import { createFakeErp, type FakeErp } from './fake-erp.ts';

@@ -3,13 +3,13 @@
  * in some order and ask what documents they make.
  */
 import * as fc from 'fast-check';
-import { makeDocuments } from '#bridge/assemble/make-documents.ts';
 import type { ResourceKind } from '#bridge/documents/document-keys.ts';
-import { markEverything } from '#bridge/due/mark-everything.ts';
-import { lockSources } from '#bridge/due/source-lock.ts';
+import { makeDocuments } from '#bridge/mirror/assemble/make-documents.ts';
+import { markEverything } from '#bridge/mirror/due/mark-everything.ts';
+import { lockSources } from '#bridge/mirror/due/source-lock.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { storeResources } from '#bridge/mirror/store-resources.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';

@@ -1,7 +1,7 @@
 /** When the ERP is asked what it holds: not before the effect of every earlier call is visible in it. */
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { replayDocuments } from '#bridge/flows/control-flows.ts';
-import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
+import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
+import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { startProcess } from '../parts.ts';

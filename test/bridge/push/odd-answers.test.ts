@@ -1,7 +1,7 @@
 /** Wrong and unusual answers of a connector, and what must not happen after them. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
-import { planFlow } from '#bridge/push/plan/plan-flow.ts';
+import { createSecretRedactor } from '#bridge/connectors/secret-redactor.ts';
+import { planFlow } from '#bridge/operate/plan/plan-flow.ts';
 import type { Found, Outcome } from '#connector/connector.ts';
 import { createLogger } from '#platform/log.ts';
 import { createFakeErp, type FakeErp } from './fake-erp.ts';

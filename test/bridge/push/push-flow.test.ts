@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { readDeadLetters, resumeFlow } from '#bridge/flows/control-flows.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { readDeadLetters, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
 import type { Outcome, OutcomeError } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { eventRecord, idOf, lotAwardRecord, startProcess } from '../parts.ts';

@@ -1,15 +1,15 @@
 /** The set-up of the push tests: a flow with a fake ERP, on a database of its own. */
 
 import { onTestFinished } from 'vitest';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
-import { createLeases } from '#bridge/leases/lease.ts';
-import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
-import type { NewestAttempt } from '#bridge/lost-commits/watch-loss.ts';
+import { createSecretRedactor } from '#bridge/connectors/secret-redactor.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
+import { createLeases } from '#bridge/ledger/leases/lease.ts';
+import type { NewestAttempt } from '#bridge/ledger/lost-commits/watch-loss.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import type { LoadFiles } from '#bridge/push/batch/attach-files.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
+import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { pauseFlow, replayDocuments, resumeFlow } from '#bridge/flows/control-flows.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { pauseFlow, replayDocuments, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
+import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
 import type { Found, Operation, Outcome } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import { timestampNow } from '#platform/clock.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createSigningKeys } from '#bridge/receive/signing-keys.ts';
-import { insertIntent, retire, storeKey } from '#bridge/webhooks/webhook-store.ts';
+import { insertIntent, retire, storeKey } from '#bridge/receive/webhook-store.ts';
 import { signBody } from '#contract/signature.ts';
 import { type Clock, systemClock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import type { Request } from 'express';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { type ConsoleAccess, createConsoleAccess } from '#console/access/console-access.ts';
 import { consoleHeader } from '#console/access/refuse-forgery.ts';
 import { actionOriginOf, operatorOf, viewerOf } from '#console/access/viewer.ts';

@@ -1,7 +1,7 @@
 /** An assistant over HTTP, with the console's real access check, asked by the client of the protocol's own SDK. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, expect, test } from 'vitest';
-import { createSourceClients } from '#bridge/source-clients.ts';
+import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
 import { createConsoleAccess } from '#console/access/console-access.ts';
 import { consoleHeader } from '#console/access/refuse-forgery.ts';
 import { beginSession } from '#console/access/sessions.ts';

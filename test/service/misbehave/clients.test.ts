@@ -3,7 +3,7 @@
  * records under each of these quirks, and the bridge's own reading with its SQL, which loses none.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { silentLogger } from '#platform/log.ts';

@@ -11,14 +11,15 @@
  *     killed between the intent and the outcome   once the call can no longer take effect, it is made again under its key
  *     killed, and there are newer news by then    these are told, after the same wait: so the older never come last
  */
-import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
+
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Outcome } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { IntakeWork } from '../intake-deps.ts';
-import type { IntakeSettings } from '../intake-settings.ts';
 import { readIntake } from '../intake-store.ts';
 import {
   beginTelling,

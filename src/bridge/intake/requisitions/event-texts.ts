@@ -1,5 +1,5 @@
 /** An event of an intake in words, with where a person sees it. */
-import type { IntakeSettings } from '../intake-settings.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 
 /** Where a person sees the event; undefined where the settings do not say. */
 export function eventLink({ event_url: form }: Pick<IntakeSettings, 'event_url'>, entity: string | null) {

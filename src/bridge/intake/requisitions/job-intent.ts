@@ -1,6 +1,6 @@
 /** The intent of a job: whether one may be submitted now, and the row that is committed before its POST. */
 import { randomUUID } from 'node:crypto';
-import { isTimelineNoted } from '#bridge/flows/flow-state.ts';
+import { isTimelineNoted } from '#bridge/ledger/flows/flow-state.ts';
 import type { JobType } from '#contract/job.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';

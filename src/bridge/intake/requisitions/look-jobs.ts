@@ -3,7 +3,7 @@
  * is not known whether it has. Nothing is sent again before that, and what stays uncertain is held for a person.
  */
 import { z } from 'zod';
-import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import { mayUploadLater, uploadFaultText } from '#client/upload-file.ts';
 import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';

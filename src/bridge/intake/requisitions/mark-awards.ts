@@ -3,9 +3,10 @@
  * while the bridge still finds out whether its job has made it: the award's document names no requisition then, and is
  * made again once it can.
  */
-import { markDocumentsOfEvents } from '#bridge/due/mark-documents.ts';
-import { lockSources } from '#bridge/due/source-lock.ts';
+
 import { bodyJson } from '#bridge/mirror/body-json.ts';
+import { markDocumentsOfEvents } from '#bridge/mirror/due/mark-documents.ts';
+import { lockSources } from '#bridge/mirror/due/source-lock.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 

@@ -9,10 +9,11 @@
  *
  * Many at once are rather a filter or a right that has changed: then the intake pauses until a person agrees.
  */
+
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import type { IntakeSettings } from '../intake-settings.ts';
 import { pauseIntakeFor } from '../intake-store.ts';
 import { storePage } from '../record-store.ts';
 

@@ -1,12 +1,12 @@
 /** Makes of a requisition what the intake wants of the service for it. Pure. */
 import { type CompiledField, FieldFault } from '#bridge/documents/compile-field.ts';
 import type { MappingRule } from '#bridge/documents/mapping-rule.ts';
+import { defaultColumns } from '#bridge/settings/default-bid-sheet.ts';
+import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import { compileRequisitionField, isChosen } from '#bridge/settings/record-mapping.ts';
 import type { Dialect } from '#client/dialect.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { sha256 } from '#platform/sha256.ts';
-import type { IntakeSettings } from '../intake-settings.ts';
-import { compileRequisitionField, isChosen } from '../record-mapping.ts';
-import { defaultColumns } from './default-bid-sheet.ts';
 
 /** What one line of a requisition asks for. */
 export interface NeededLot {

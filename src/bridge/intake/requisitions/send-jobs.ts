@@ -14,7 +14,7 @@
  *     killed after the id         the next process looks at 7c..
  *     restored from a backup      what may have been made since is searched for before its first POST
  */
-import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import { type RequisitionRecord, recordSchemas } from '#connector/records.ts';
 import { attachedFile, filesPerAttachMax } from '#contract/file.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';

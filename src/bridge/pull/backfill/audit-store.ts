@@ -5,7 +5,7 @@
  * counts late arrivals; `full` reads the whole feed again and also finds records that have vanished.
  */
 
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';

@@ -5,10 +5,10 @@
  * allows in a minute to the live pull.
  */
 
-import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
+import { type Lease, LeaseLost } from '#bridge/ledger/leases/lease.ts';
 import { withoutTime } from '#bridge/mirror/read-version.ts';
-import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
-import type { SourceSettings } from '#bridge/settings.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { limits } from '#contract/limits.ts';
 import { addMicros, type Timestamp, timestampFromMicros, timestampFromMs } from '#contract/timestamp.ts';

@@ -5,8 +5,8 @@
  */
 
 import { documentKeysOf } from '#bridge/documents/document-keys.ts';
-import { markDocuments, markDocumentsOfEvents } from '#bridge/due/mark-documents.ts';
-import { lockSources } from '#bridge/due/source-lock.ts';
+import { markDocuments, markDocumentsOfEvents } from '#bridge/mirror/due/mark-documents.ts';
+import { lockSources } from '#bridge/mirror/due/source-lock.ts';
 import { withoutTime } from '#bridge/mirror/read-version.ts';
 import { type FeedName, feeds, missingMeansDeleted } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';

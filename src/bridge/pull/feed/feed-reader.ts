@@ -3,8 +3,8 @@
  * asked for them, and in pages so small that an answer fits into memory.
  */
 
+import { waitForRateLimit } from '#bridge/mirror/source/wait-for-rate-limit.ts';
 import { includedKinds } from '#bridge/mirror/store-resources.ts';
-import { waitForRateLimit } from '#bridge/quota/wait-for-rate-limit.ts';
 import type { FeedPage, SourceClient } from '#client/source-client.ts';
 import { type FeedName, feeds } from '#contract/feed.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';

@@ -1,7 +1,7 @@
 /** What reading a feed into the mirror needs: the live pull reads with it, and so do backfills and audits. */
 
-import type { AcquireLease } from '#bridge/leases/lease.ts';
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';

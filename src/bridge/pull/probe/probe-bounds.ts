@@ -1,6 +1,6 @@
 /** Whether a source keeps the bounds of a request, whether they are inclusive, and how fine they are. */
 
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { FeedWindow } from '#client/source-client.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { SourceProfile } from '../feed/source-profile.ts';

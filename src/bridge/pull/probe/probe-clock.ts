@@ -1,5 +1,5 @@
 /** How far the source's clock differs from ours, and whether the lateness bound covers that. */
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { ProbedPage, Report } from './probe-reader.ts';
 
 /** A source's `Date` counts whole seconds, and was written at any time between the request and the answer. */

@@ -1,6 +1,6 @@
 /** Whether the service shows related objects when it is asked for them. */
 
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { AppError } from '#platform/errors.ts';
 import { keptIncludes } from '../feed/feed-reader.ts';

@@ -6,7 +6,7 @@
  */
 
 import { withoutTime } from '#bridge/mirror/read-version.ts';
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';

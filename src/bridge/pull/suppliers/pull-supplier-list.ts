@@ -6,11 +6,12 @@
  * A lease keeps two processes from pulling the same list at once.
  */
 
-import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '#bridge/leases/lease.ts';
+import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '#bridge/ledger/leases/lease.ts';
+import { waitForRateLimit } from '#bridge/mirror/source/wait-for-rate-limit.ts';
 import { storeResources } from '#bridge/mirror/store-resources.ts';
-import { waitForRateLimit } from '#bridge/quota/wait-for-rate-limit.ts';
-import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
-import type { SourceSettings } from '#bridge/settings.ts';
+import { failListPull, finishListPull, isListDue, readListFailures } from '#bridge/mirror/supplier-list-store.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { readPages } from '#client/list-page.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { supplierQuery } from '#client/supplier-calls.ts';
@@ -19,7 +20,6 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
-import { failListPull, finishListPull, isListDue, readListFailures } from './supplier-list-store.ts';
 
 export interface SupplierListDeps {
   source: SourceSettings;

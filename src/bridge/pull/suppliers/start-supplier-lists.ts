@@ -1,14 +1,14 @@
 /** The workers that pull the supplier lists, of the sources whose settings ask for it and of those with an intake. */
 
-import { type BridgeDeps, lanes } from '#bridge/bridge-deps.ts';
-import type { AcquireLease } from '#bridge/leases/lease.ts';
-import type { createSourceClients } from '#bridge/source-clients.ts';
+import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
+import type { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import { openSupplierList, readDueSupplierLists } from '#bridge/mirror/supplier-list-store.ts';
+import { type BridgeDeps, lanes } from '#bridge/settings/bridge-deps.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createClockWatch } from '#platform/clock-watch.ts';
 import type { SweptLane } from '#platform/sweep.ts';
 import { createSupplierListPull } from './pull-supplier-list.ts';
-import { openSupplierList, readDueSupplierLists } from './supplier-list-store.ts';
 
 /** How often the list of a source with an intake is read, where its settings do not ask for it. */
 const intakeListSeconds = 24 * 60 * 60;

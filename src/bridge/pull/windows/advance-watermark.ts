@@ -15,7 +15,7 @@
  */
 
 import { withoutTime } from '#bridge/mirror/read-version.ts';
-import { retrySchedules, retryWaitMostMs, retryWaitMs } from '#bridge/retry-schedules.ts';
+import { retrySchedules, retryWaitMostMs, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import type { ClockDifference } from '#client/read-feed.ts';
 import { addMicros, laterOf, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';

@@ -4,7 +4,7 @@
  */
 
 import { readVersionKey } from '#bridge/mirror/read-version.ts';
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';

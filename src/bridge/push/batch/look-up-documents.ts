@@ -3,12 +3,12 @@
  * uncertain, and for a replay. This is what keeps a repeated create from making a second object.
  */
 
-import type { CallLimit, ConnectorCalls } from '#bridge/flows/connector-calls.ts';
-import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
+import type { CallLimit, ConnectorCalls } from '#bridge/connectors/connector-calls.ts';
+import { unknownContent } from '#bridge/ledger/flows/flow-document-store.ts';
+import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
 import type { Connector, Found } from '#connector/connector.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
-import { unknownContent } from '../claim/flow-document-store.ts';
 import type { Settled } from '../settle/settle-outcomes.ts';
 import { waitForEffect } from './wait-for-effect.ts';
 

@@ -3,15 +3,16 @@
  * found out before the ERP is called. Only marking documents as uncertain needs no lease.
  */
 
-import { abortGraceMs, type ConnectorCalls } from '#bridge/flows/connector-calls.ts';
-import { readSendingFlow } from '#bridge/flows/flow-state.ts';
-import type { SecretRedactor } from '#bridge/flows/secret-redactor.ts';
-import { logAttempts } from '#bridge/history/log-attempts.ts';
-import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
-import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
-import type { NewestAttempt } from '#bridge/lost-commits/watch-loss.ts';
-import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
+import { abortGraceMs, type ConnectorCalls } from '#bridge/connectors/connector-calls.ts';
+import type { SecretRedactor } from '#bridge/connectors/secret-redactor.ts';
+import { logAttempts } from '#bridge/ledger/attempts/log-attempts.ts';
+import { forgetUntried, markFound, markUncertain } from '#bridge/ledger/flows/flow-document-store.ts';
+import { readSendingFlow } from '#bridge/ledger/flows/flow-state.ts';
+import { type Lease, LeaseLost } from '#bridge/ledger/leases/lease.ts';
+import type { NewestAttempt } from '#bridge/ledger/lost-commits/watch-loss.ts';
+import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import type { Connector, Operation, Outcome } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -21,7 +22,6 @@ import type { Counter } from '#platform/metrics.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
 import { type Claimed, commitIntents } from '../claim/claim-documents.ts';
 import { isUntried } from '../claim/decide-operation.ts';
-import { forgetUntried, markFound, markUncertain } from '../claim/flow-document-store.ts';
 import { type Settled, settleOutcomes } from '../settle/settle-outcomes.ts';
 import { attachFiles, type LoadFiles } from './attach-files.ts';
 import { lookUpDocuments } from './look-up-documents.ts';

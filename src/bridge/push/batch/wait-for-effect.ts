@@ -28,10 +28,11 @@
  * A dead process also ends what it had not sent yet: bytes that its machine still holds are part of `lateEffectMs`, as
  * for a call that was aborted.
  */
-import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
+
+import type { CallEnd, FlowDocument } from '#bridge/ledger/flows/flow-document-store.ts';
+import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
 import type { Capabilities } from '#connector/connector.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
-import type { CallEnd, FlowDocument } from '../claim/flow-document-store.ts';
 
 /** The clocks of the bridge's machines agree to within this (docs/bridge.md). */
 const clockDifferenceMs = 2_000;

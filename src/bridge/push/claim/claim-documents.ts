@@ -2,18 +2,9 @@
  * Claims due documents for the next calls. A claim runs in one transaction of the flow's lease: it makes the documents
  * from the mirror, compares them with what was delivered, writes down those that need no call, and returns the others.
  */
-import type { RecordVersion } from '#bridge/assemble/made-of.ts';
-import { type DocumentsMade, makeDocuments } from '#bridge/assemble/make-documents.ts';
-import { type FlowState, readSendingFlow, setPaused } from '#bridge/flows/flow-state.ts';
-import type { Attempt } from '#bridge/history/attempt.ts';
-import { type UnmadeDocument, writeUnmadeAttempts } from '#bridge/history/unmade-attempts.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
-import type { Operation } from '#connector/connector.ts';
-import type { DocumentKind } from '#connector/documents.ts';
-import { timestampFromMs } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/sql.ts';
-import { AppError, errorText } from '#platform/errors.ts';
-import { isWithdrawal, operationFor } from './decide-operation.ts';
+
+import type { Attempt } from '#bridge/ledger/attempts/attempt.ts';
+import { type UnmadeDocument, writeUnmadeAttempts } from '#bridge/ledger/attempts/unmade-attempts.ts';
 import {
   type DueOfKind,
   type FlowDocument,
@@ -28,7 +19,17 @@ import {
   postpone,
   readFirstDue,
   writeIntents,
-} from './flow-document-store.ts';
+} from '#bridge/ledger/flows/flow-document-store.ts';
+import { type FlowState, readSendingFlow, setPaused } from '#bridge/ledger/flows/flow-state.ts';
+import type { RecordVersion } from '#bridge/mirror/assemble/made-of.ts';
+import { type DocumentsMade, makeDocuments } from '#bridge/mirror/assemble/make-documents.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
+import type { Operation } from '#connector/connector.ts';
+import type { DocumentKind } from '#connector/documents.ts';
+import { timestampFromMs } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import { AppError, errorText } from '#platform/errors.ts';
+import { isWithdrawal, operationFor } from './decide-operation.ts';
 import { guardWithdrawals } from './guard-withdrawals.ts';
 
 /** A document that needs a call, and that call. */

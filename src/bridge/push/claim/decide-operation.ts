@@ -10,11 +10,12 @@
  * | content 9c, and a replay    | look up 4711 first, then amend it if the ERP differs   |
  * | content 9c, an open intent  | look up first: the interrupted call may have been made |
  */
-import { documentHash } from '#bridge/assemble/make-documents.ts';
+
+import type { FlowDocument } from '#bridge/ledger/flows/flow-document-store.ts';
+import { documentHash } from '#bridge/mirror/assemble/make-documents.ts';
 import type { Operation } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
-import type { FlowDocument } from './flow-document-store.ts';
 
 /**
  * Whether the ERP must be asked what it holds before a call: an earlier call was interrupted, the ERP's state is

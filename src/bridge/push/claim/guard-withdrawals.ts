@@ -1,4 +1,4 @@
-import type { FlowSettings } from '#bridge/settings.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 

@@ -2,7 +2,7 @@
  * Settles the outcomes of operations: writes down what became of each document, and what that says of the ERP as a
  * whole.
  */
-import { noteErpHealth, setPaused } from '#bridge/flows/flow-state.ts';
+
 import {
   type Attempt,
   type AttemptOutcome,
@@ -10,16 +10,17 @@ import {
   amountOf,
   subjectOf,
   versionOf,
-} from '#bridge/history/attempt.ts';
-import { writeAttempts, writeVersions } from '#bridge/history/attempt-store.ts';
-import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
+} from '#bridge/ledger/attempts/attempt.ts';
+import { writeAttempts, writeVersions } from '#bridge/ledger/attempts/attempt-store.ts';
+import { type CallEnd, markDelivered, postpone } from '#bridge/ledger/flows/flow-document-store.ts';
+import { noteErpHealth, setPaused } from '#bridge/ledger/flows/flow-state.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import type { Operation, Outcome, OutcomeError } from '#connector/connector.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
-import { type CallEnd, markDelivered, postpone } from '../claim/flow-document-store.ts';
 
 /** A claimed document with its outcome. */
 export interface Settled extends Claimed {

@@ -3,7 +3,7 @@
  * document, "Authentication" 4; the header by RFC 6750, 2.1.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { BearerCheck, BearerDeps } from './bearer-deps.ts';
 import { createJwtCheck } from './jwt-check.ts';
 

@@ -4,7 +4,7 @@
  * names a key that is not among them, so that the server can rotate its keys.
  */
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose';
-import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { acceptEncoding, readJsonAnswer } from '#platform/foreign-answer.ts';
 import { anyNetwork } from '#platform/network-guard.ts';

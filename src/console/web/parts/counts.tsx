@@ -1,5 +1,5 @@
 /** How many documents there are, and how many of them wait or were refused; each number leads to its list. */
-import type { DocumentCounts } from '#bridge/history/list-subjects.ts';
+import type { DocumentCounts } from '#bridge/operate/history/list-subjects.ts';
 import { documentsPath } from './paths.ts';
 
 const countedMost = 1_000;

@@ -1,7 +1,7 @@
 /** What differs between two states of a document: by field, or in the raw JSON. */
 import { diffLines } from 'diff';
 import { useState } from 'preact/hooks';
-import { documentDifferences } from '#bridge/push/plan/document-differences.ts';
+import { documentDifferences } from '#bridge/operate/plan/document-differences.ts';
 import { Empty, Tabs } from './basics.tsx';
 
 export function Differences({ before, after }: { before: unknown; after: unknown }) {

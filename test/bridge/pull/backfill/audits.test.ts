@@ -1,9 +1,9 @@
 /** An audit says how far it has really read, counts all that it finds, and does not count as made before its end. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
-import { requestAudit, setCheckpoint } from '#bridge/pull/control-feeds.ts';
-import type { SourceSettings } from '#bridge/settings.ts';
-import { readStatus } from '#bridge/status/status.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
+import { requestAudit, setCheckpoint } from '#bridge/operate/control-feeds.ts';
+import { readStatus } from '#bridge/operate/status/status.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
+import { cancelBackfill, readBackfills, requestAudit, startBackfill } from '#bridge/operate/control-feeds.ts';
 import { openDueAudits } from '#bridge/pull/backfill/audit-store.ts';
 import { failBackfill } from '#bridge/pull/backfill/backfill-store.ts';
-import { cancelBackfill, readBackfills, requestAudit, startBackfill } from '#bridge/pull/control-feeds.ts';
 import { addMicros, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

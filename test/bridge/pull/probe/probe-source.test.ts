@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { probeSource } from '#bridge/pull/probe/probe-source.ts';
 import type { FeedPage } from '#client/source-client.ts';
 import { addMicros, microsFromTimestamp, timestampFromMicros } from '#contract/timestamp.ts';

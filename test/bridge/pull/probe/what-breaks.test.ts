@@ -1,6 +1,6 @@
 /** What `bridge check` says of sources that break what a reader relies on. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { probeSource } from '#bridge/pull/probe/probe-source.ts';
 import type { FeedPage } from '#client/source-client.ts';
 import { AppError } from '#platform/errors.ts';

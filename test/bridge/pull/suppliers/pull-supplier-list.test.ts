@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { openSupplierList, readDueSupplierLists } from '#bridge/mirror/supplier-list-store.ts';
 import { createSupplierListPull, type SupplierListDeps } from '#bridge/pull/suppliers/pull-supplier-list.ts';
-import { openSupplierList, readDueSupplierLists } from '#bridge/pull/suppliers/supplier-list-store.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

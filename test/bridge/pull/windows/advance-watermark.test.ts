@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
-import { resetFeed, setCheckpoint } from '#bridge/pull/control-feeds.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
+import { resetFeed, setCheckpoint } from '#bridge/operate/control-feeds.ts';
 import { makeWaitingFeedsDue } from '#bridge/pull/feed/checkpoint-store.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';

@@ -1,6 +1,6 @@
 /** The table of `docs/checkpoints.md`: a record that is committed after a newer one was read. */
 import { expect, test } from 'vitest';
-import { startLiveness } from '#bridge/leases/liveness.ts';
+import { startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import type { FeedPage } from '#client/source-client.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase } from '../../../harness/test-database.ts';

@@ -1,7 +1,7 @@
 /** A source whose `Date` is wrong, or whose clocks all are: how soon late commits come, and that none is lost. */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Liveness, startLiveness } from '#bridge/leases/liveness.ts';
+import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { msFromTimestamp } from '#contract/timestamp.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';

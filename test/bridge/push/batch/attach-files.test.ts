@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { replayDocuments } from '#bridge/flows/control-flows.ts';
+import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
 import type { LoadFiles } from '#bridge/push/batch/attach-files.ts';
 import type { FileContent } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';

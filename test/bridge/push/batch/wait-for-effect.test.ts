@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import { waitForEffect } from '#bridge/push/batch/wait-for-effect.ts';
+import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 
 const at = (time: string): Timestamp => `2026-11-22T${time}.000000Z`;

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { pauseFlow, resumeFlow } from '#bridge/flows/control-flows.ts';
+import { pauseFlow, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { idOf, lotAwardRecord } from '../../parts.ts';
 import { createFakeErp, type FakeErp } from '../fake-erp.ts';

@@ -1,7 +1,7 @@
 /** The check of bearer tokens against the one configured token. */
 import { describe, expect, test } from 'vitest';
 import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
-import { bridgeSettings } from '#bridge/settings.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { testOutgoing } from '../../../harness/test-certificates.ts';
 import { testClock } from '../../parts.ts';
 

@@ -1,0 +1,319 @@
+/**
+ * The conditions: what needs a person now. This is the one list that `status`, `doctor`, `/metrics`, the console and the
+ * alerts read. Pure; docs/operations.md names each kind.
+ */
+import { X509Certificate } from 'node:crypto';
+import { agreementText } from '#bridge/ledger/flows/agreements.ts';
+import { type FeedStatus } from '#bridge/mirror/feed-statuses.ts';
+import { type RefusalsInARow } from '#bridge/receive/refusals.ts';
+import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { type ComparisonStatus } from '../reconcile/reconcile-status.ts';
+import { countText, type IntakeStatus } from './intake-status.ts';
+import { type AuditStatus, type FlowStatus } from './part-statuses.ts';
+
+export const conditionKinds = [
+  'feed-behind',
+  'feed-stalled',
+  'feed-unfiltered',
+  'audit-failing',
+  'signatures-refused',
+  'flow-paused',
+  'circuit-open',
+  'documents-stuck',
+  'erp-behind',
+  'dead-letters',
+  'erp-differs',
+  'comparison-late',
+  'intake-paused',
+  'intake-behind',
+  'certificate',
+  'alerts-not-sent',
+] as const;
+export type ConditionKind = (typeof conditionKinds)[number];
+
+/** No two of a list have the same kind and subject. */
+export interface Condition {
+  readonly kind: ConditionKind;
+  /** What it is about: `flow sap`, `intake vendors`, `feed main/awards`, `source main`, `certificate`, `alerts webhook`. */
+  readonly subject: string;
+  /** Since when; null: not known. */
+  readonly since: Timestamp | null;
+  /** One sentence for a person, without secrets. */
+  readonly summary: string;
+  /** What to do about it. */
+  readonly action: string;
+  /** `warn`: the work goes on all the same. */
+  readonly level: 'fail' | 'warn';
+}
+
+/** These usually pass by themselves: people are told when they have lasted. */
+export const passingKinds: readonly ConditionKind[] = ['feed-behind', 'erp-behind', 'intake-behind', 'alerts-not-sent'];
+
+/** What the bridge knows of itself now. */
+export interface Observed {
+  readonly feeds: readonly FeedStatus[];
+  readonly flows: readonly FlowStatus[];
+  readonly intakes: readonly IntakeStatus[];
+  readonly audits: readonly AuditStatus[];
+  readonly comparisons: readonly ComparisonStatus[];
+  readonly refusals: readonly RefusalsInARow[];
+  readonly unsent: readonly UnsentAlerts[];
+  /** PEM of the webhook endpoint's certificate; undefined: it is not looked at here. */
+  readonly certificatePem?: string | undefined;
+}
+
+/** A channel whose message was not taken. */
+export interface UnsentAlerts {
+  readonly channel: string;
+  readonly since: Timestamp;
+  readonly error: string;
+}
+
+/** So many refusals in a row are no chance. */
+const refusalsMany = 10;
+/** From so many failures in a row on an audit needs a look: about three minutes. */
+const auditFailuresMany = 5;
+const certificateDays = 14;
+const dayMs = 86_400_000;
+const textMax = 300;
+
+/** Returns everything that needs a person at `now`. What is further behind than `behindMinutes` is late. */
+export function findConditions(
+  found: Observed,
+  { now, behindMinutes }: { now: Timestamp; behindMinutes: number },
+): Condition[] {
+  const nowMs = msFromTimestamp(now);
+  const lateBefore = timestampFromMs(nowMs - behindMinutes * 60_000);
+  return [
+    ...found.feeds.flatMap((feed) => ofFeed(feed, nowMs, behindMinutes)),
+    ...found.audits.filter(isAuditFailing).map(ofAudit),
+    ...found.refusals.filter(({ count }) => count >= refusalsMany).map(ofRefusals),
+    ...found.flows.flatMap((flow) => ofFlow(flow, lateBefore)),
+    ...found.comparisons.flatMap(ofComparison),
+    ...found.intakes.flatMap((intake) => ofIntake(intake, lateBefore)),
+    ...(found.certificatePem === undefined ? [] : ofCertificate(found.certificatePem, nowMs)),
+    ...found.unsent.map(ofUnsent),
+  ];
+}
+
+function ofFeed(feed: FeedStatus, nowMs: number, behindMinutes: number): Condition[] {
+  const name = `${feed.source}/${feed.feed}`;
+  const subject = `feed ${name}`;
+  const conditions: Condition[] = [];
+  const { seconds } = feed.lag;
+  if (feed.stalled)
+    conditions.push({
+      kind: 'feed-stalled',
+      subject,
+      since: feed.stalledSince,
+      level: 'fail',
+      summary: `The watermark of ${name} stands still since ${toMinute(feed.stalledSince)}: ${short(feed.stalledWhy)}`,
+      action:
+        'New records are delivered, late ones are not found. `bridge check` tests it; tell the source’s operator.',
+    });
+  else if (feed.failures > 0 || (seconds !== null && seconds > behindMinutes * 60 + feed.pollSeconds))
+    conditions.push({
+      kind: 'feed-behind',
+      subject,
+      since: seconds === null ? null : timestampFromMs(nowMs - Math.round(seconds * 1000)),
+      level: 'fail',
+      summary: `The feed ${name} is read up to ${toMinute(feed.watermark)}: ${short(feed.lag.why)}`,
+      action: '`bridge check` tests the source. The puller tries again by itself; nothing is lost.',
+    });
+  if (feed.unfilteredWhy !== null)
+    conditions.push({
+      kind: 'feed-unfiltered',
+      subject,
+      since: null,
+      level: 'warn',
+      summary: `Records of ${name} without a time may be missing: its pages break off (${short(feed.unfilteredWhy)})`,
+      action: 'It is read again by itself; tell the source’s operator.',
+    });
+  return conditions;
+}
+
+/** Whether the audit is not finished and has failed for minutes. */
+function isAuditFailing({ finished, cancelled, failures }: AuditStatus): boolean {
+  return finished === null && cancelled === null && failures >= auditFailuresMany;
+}
+
+function ofAudit({ source, feed, position, to, failures, lastError }: AuditStatus): Condition {
+  const read = position === null ? 'has proved nothing yet' : `has read up to ${toMinute(position)}`;
+  return {
+    kind: 'audit-failing',
+    subject: `feed ${source}/${feed}`,
+    since: null,
+    level: 'fail',
+    summary: `The audit of ${source}/${feed} ${read}, not to ${toMinute(to)}; it failed ${failures} times: ${short(lastError)}`,
+    action: 'Records that appear late are found only up to there. It goes on by itself; tell the source’s operator.',
+  };
+}
+
+function ofRefusals({ source, count, first }: RefusalsInARow): Condition {
+  return {
+    kind: 'signatures-refused',
+    subject: `source ${source}`,
+    since: first,
+    level: 'fail',
+    summary: `${count} notifications of ${source} were refused since ${toMinute(first)}, and none was accepted`,
+    action: `The key differs on the two sides: bridge webhooks rotate --source ${source}. The feeds are read on schedule.`,
+  };
+}
+
+function ofFlow(flow: FlowStatus, lateBefore: Timestamp): Condition[] {
+  const { flow: name, oldestWaiting, deadLetters } = flow;
+  const base = { subject: `flow ${name}`, level: 'fail' } as const;
+  const conditions: Condition[] = [];
+  if (flow.pausedReason !== null)
+    conditions.push({
+      ...base,
+      kind: 'flow-paused',
+      since: flow.pausedAt,
+      summary: `Flow ${name} is paused; ${flow.due} documents wait: ${short(flow.pausedReason)}`,
+      action: `Fix the cause, then: bridge resume ${name}${agreementText(flow.pausedKind)}`,
+    });
+  else if (flow.circuitUntil !== null)
+    conditions.push({
+      ...base,
+      kind: 'circuit-open',
+      since: oldestWaiting,
+      summary: `Flow ${name}: the ERP fails or refuses everything: ${short(flow.lastError ?? flow.lag.why)}`,
+      action: 'Fix what the message names. One document is tried from time to time; the others follow by themselves.',
+    });
+  else if (flow.stuck > 0)
+    conditions.push({
+      ...base,
+      kind: 'documents-stuck',
+      since: oldestWaiting,
+      summary: `Flow ${name}: ${flow.stuck} documents were tried many times: ${short(flow.lastError ?? flow.lag.why)}`,
+      action:
+        'Fix what the message names, in the ERP or by the connector’s README. They are tried again by themselves.',
+    });
+  else if (oldestWaiting !== null && oldestWaiting < lateBefore)
+    conditions.push({
+      ...base,
+      kind: 'erp-behind',
+      since: oldestWaiting,
+      summary: `Flow ${name}: documents have waited for the ERP since ${toMinute(oldestWaiting)}: ${short(flow.lag.why)}`,
+      action: 'See which: bridge lag, bridge find. They are tried again by themselves; fix what the message names.',
+    });
+  if (deadLetters > 0)
+    conditions.push({
+      ...base,
+      kind: 'dead-letters',
+      since: flow.deadSince,
+      summary: `Flow ${name}: ${countText(deadLetters, 'document')} refused, the latest: ${short(flow.deadWhy)}`,
+      action: replayText(name),
+    });
+  return conditions;
+}
+
+function replayText(name: string): string {
+  return `See why: bridge dead-letters --flow ${name}. When the cause is fixed: bridge replay --flow ${name} --dead`;
+}
+
+function ofComparison(comparison: ComparisonStatus): Condition[] {
+  const { flow, differing, documents, run, overdue, lastError, ended, open, everyHours } = comparison;
+  const subject = `flow ${flow}`;
+  const conditions: Condition[] = [];
+  if (differing > 0)
+    conditions.push({
+      kind: 'erp-differs',
+      subject,
+      since: ended,
+      level: 'warn',
+      summary: `Flow ${flow}: ${differing} differences in the comparison of ${documents} documents with the ERP (comparison ${run})`,
+      action: `See them: bridge reconcile ${flow}. Then: bridge reconcile ${flow} --repair, or accept what people have changed.`,
+    });
+  if (overdue)
+    conditions.push({
+      kind: 'comparison-late',
+      subject,
+      since: ended ?? open,
+      level: 'fail',
+      summary: `Flow ${flow}: its comparison with the ERP, every ${everyHours} h, has not ended since ${toMinute(ended)}: ${short(lastError ?? 'it takes longer, or no process runs it')}`,
+      action: '`bridge check` tests the ERP; a process with the role push must run. It goes on by itself where it was.',
+    });
+  return conditions;
+}
+
+function ofIntake(intake: IntakeStatus, lateBefore: Timestamp): Condition[] {
+  const { intake: name, stream, backlog, deadLetters } = intake;
+  const base = { subject: `intake ${name}`, level: 'fail' } as const;
+  const conditions: Condition[] = [];
+  if (intake.pausedReason !== null) {
+    const waiting = `${countText(backlog.suppliers, stream)} ${backlog.suppliers === 1 ? 'waits' : 'wait'}`;
+    conditions.push({
+      ...base,
+      kind: 'intake-paused',
+      since: intake.pausedAt,
+      summary: `Intake ${name} is paused; ${waiting}: ${short(intake.pausedReason)}`,
+      action: `Look at it: bridge intake plan ${name}. Then: bridge resume ${name}${agreementText(intake.pausedKind)}`,
+    });
+  } else if (intake.readFailures > 0 || intake.stuck || isBefore(intake.oldestWaiting, lateBefore))
+    conditions.push({
+      ...base,
+      kind: 'intake-behind',
+      since: intake.readFailures > 0 ? intake.lastRead : (intake.oldestSubmission ?? intake.oldestWaiting),
+      summary: `Intake ${name} is behind: ${short(intake.lag.why)}`,
+      action: `See bridge intake status ${name} and bridge check. It tries again by itself; nothing is lost.`,
+    });
+  if (deadLetters > 0)
+    conditions.push({
+      ...base,
+      kind: 'dead-letters',
+      since: intake.deadSince,
+      // A person is also told of requisitions that were changed or withdrawn too late.
+      summary: `Intake ${name}: ${countText(deadLetters, stream)} ${stream === 'supplier' ? 'refused' : 'to be looked at'}, the latest: ${short(intake.deadWhy)}`,
+      action: replayText(name),
+    });
+  return conditions;
+}
+
+function ofCertificate(pem: string, nowMs: number): Condition[] {
+  const base = { kind: 'certificate', subject: 'certificate', since: null } as const;
+  const action = 'Renew it (bridge.tls) and restart the receivers; one of the local authority is renewed by a restart.';
+  const endMs = endOf(pem)?.getTime();
+  if (endMs === undefined) {
+    const summary = 'The certificate of the webhook endpoint cannot be read (bridge.tls.cert_file)';
+    return [{ ...base, level: 'fail', summary, action }];
+  }
+  if (endMs - nowMs >= certificateDays * dayMs) return [];
+  const verb = endMs < nowMs ? 'ended' : 'ends';
+  const summary = `The certificate of the webhook endpoint ${verb} at ${toMinute(timestampFromMs(endMs))}`;
+  return [{ ...base, level: endMs < nowMs ? 'fail' : 'warn', summary, action }];
+}
+
+function endOf(pem: string): Date | undefined {
+  try {
+    return new X509Certificate(pem).validToDate;
+  } catch {
+    return undefined;
+  }
+}
+
+function ofUnsent({ channel, since, error }: UnsentAlerts): Condition {
+  return {
+    kind: 'alerts-not-sent',
+    subject: `alerts ${channel}`,
+    since,
+    level: 'fail',
+    summary: `Alerts do not arrive by ${channel}: ${short(error)}`,
+    action: 'Correct bridge.alerts or the receiver, then: bridge alerts test. The message is tried for a day.',
+  };
+}
+
+function isBefore(time: Timestamp | null, bound: Timestamp): boolean {
+  return time !== null && time < bound;
+}
+
+/** `2030-01-01 00:00 UTC`: the text of a condition that lasts should not change with each look. */
+function toMinute(timestamp: string | null): string {
+  return timestamp === null ? 'its beginning' : `${timestamp.slice(0, 16).replace('T', ' ')} UTC`;
+}
+
+/** Foreign words in one line, without characters that could control a terminal or a message. */
+function short(text: string | null): string {
+  const line = (text ?? 'no reason known').replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ').trim();
+  return line.length > textMax ? `${line.slice(0, textMax).toWellFormed()}…` : line;
+}

@@ -1,0 +1,46 @@
+/** What the webhook commands need, and which URL and authentication a source's webhook gets. */
+
+import type { BridgeSettings, SourceSettings } from '#bridge/settings/settings.ts';
+import type { WebhookCalls } from '#client/webhook-calls.ts';
+import type { WebhookAuthentication } from '#contract/webhook.ts';
+import type { Clock } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
+import { hostInUrl } from '#platform/http/url-host.ts';
+import type { SecretBox } from '#platform/secrets.ts';
+
+export interface WebhookDeps {
+  /** The client of the source; its API key needs the scope webhooks. */
+  readonly client: WebhookCalls;
+  readonly source: SourceSettings;
+  readonly database: Database;
+  readonly secrets: SecretBox;
+  readonly clock: Clock;
+}
+
+/** Returns the URL under which the service reaches this bridge: `https://<public_host>:<port>/webhooks/<source>`. */
+export function webhookUrlOf(settings: Pick<BridgeSettings, 'public_host' | 'port'>, source: string): string {
+  return `https://${hostInUrl(settings.public_host)}:${settings.port}/webhooks/${source}`;
+}
+
+/**
+ * Returns how the service gets bearer tokens for the source's webhook; undefined when the source requires none. Throws
+ * AppError `invalid` when the settings do not say how.
+ */
+export function authenticationOf({
+  name,
+  bearer,
+}: Pick<SourceSettings, 'name' | 'bearer'>): WebhookAuthentication | undefined {
+  if (bearer === undefined) return undefined;
+  const parameters = bearer.token_request;
+  if (parameters === undefined)
+    throw new AppError(
+      'invalid',
+      `The source "${name}" requires bearer tokens. Say how the service gets them: set bearer.token_request.`,
+    );
+  const { scope, ...required } = { scope: undefined, ...parameters };
+  return {
+    type: 'OAUTH_CLIENT_CREDENTIALS',
+    parameters: { ...required, ...(scope === undefined ? {} : { scope }) },
+  };
+}

@@ -1,0 +1,71 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, test, vi } from 'vitest';
+import { createDeadline } from '#bridge/connectors/deadline.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** Blocks as a frozen process does: no timer fires meanwhile. */
+function freeze(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+}
+
+test('a signal that is read after its deadline is aborted, although no timer has fired yet', () => {
+  const { signal } = createDeadline(20);
+  expect(signal.aborted).toBe(false);
+  signal.throwIfAborted();
+  freeze(25);
+  expect(signal.aborted).toBe(true);
+  expect(() => signal.throwIfAborted()).toThrow('no answer within 20 ms');
+});
+
+test('the deadline also holds on a machine that was suspended, where only the wall clock went on', () => {
+  const { signal } = createDeadline(60_000);
+  expect(signal.aborted).toBe(false);
+  const now = Date.now();
+  vi.spyOn(Date, 'now').mockReturnValue(now + 60_001);
+  expect(signal.aborted).toBe(true);
+});
+
+test('a wall clock that is set back does not delay the deadline', () => {
+  const { signal } = createDeadline(20);
+  vi.spyOn(Date, 'now').mockReturnValue(0);
+  freeze(25);
+  expect(signal.aborted).toBe(true);
+});
+
+test('throwIfAborted() also notices the deadline first', () => {
+  const { signal } = createDeadline(20);
+  freeze(25);
+  expect(() => signal.throwIfAborted()).toThrow('no answer within 20 ms');
+});
+
+test('listeners are called, and an earlier end keeps its reason', () => {
+  const controller = createDeadline(20);
+  const reasons: unknown[] = [];
+  controller.signal.addEventListener('abort', () => reasons.push(controller.signal.reason));
+  controller.abort('stopped');
+  freeze(25);
+  expect(controller.signal.aborted).toBe(true);
+  expect(reasons).toEqual(['stopped']);
+});
+
+test('a fetch that starts after the deadline sends nothing', async () => {
+  let requests = 0;
+  const server = createServer((_request, response) => {
+    requests += 1;
+    response.end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { signal } = createDeadline(1_000);
+  await fetch(url, { signal });
+  freeze(1_001);
+  await expect(fetch(url, { signal })).rejects.toThrow('no answer within 1000 ms');
+  expect(requests).toBe(1);
+  server.close();
+  server.closeAllConnections();
+});

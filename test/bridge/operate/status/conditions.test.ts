@@ -1,0 +1,209 @@
+/** What counts as a condition, and what it says. */
+import { describe, expect, test } from 'vitest';
+import { type FeedStatus } from '#bridge/mirror/feed-statuses.ts';
+import { type ComparisonStatus } from '#bridge/operate/reconcile/reconcile-status.ts';
+import { findConditions, type Observed } from '#bridge/operate/status/conditions.ts';
+import { type IntakeStatus } from '#bridge/operate/status/intake-status.ts';
+import { type FlowStatus } from '#bridge/operate/status/part-statuses.ts';
+import { timestampFromMs } from '#contract/timestamp.ts';
+import { testCertificates } from '../../../harness/test-certificates.ts';
+import { feedInStep, flowInStep, intakeInStep } from './statuses.ts';
+
+/** The certificate of the tests is valid from yesterday on, for a year. */
+const nowMs = Date.now();
+const daysFromNow = (days: number) => timestampFromMs(nowMs + days * 24 * 3_600_000);
+const now = daysFromNow(0);
+const minutesAgo = (minutes: number) => daysFromNow(-minutes / (24 * 60));
+
+type Given = Partial<Observed> & {
+  flow?: Partial<FlowStatus>;
+  feed?: Partial<FeedStatus>;
+  intake?: Partial<IntakeStatus>;
+};
+
+function of(found: Given, { at = now, behindMinutes = 30 } = {}) {
+  const { flow = {}, feed = {}, intake = {}, ...more } = found;
+  const whole = {
+    feeds: [{ ...feedInStep, ...feed }],
+    flows: [{ ...flowInStep, ...flow }],
+    intakes: [{ ...intakeInStep, ...intake }],
+    audits: [],
+    comparisons: [],
+    refusals: [],
+    unsent: [],
+    certificatePem: testCertificates().certPem,
+    ...more,
+  };
+  return findConditions(whole, { now: at, behindMinutes });
+}
+const lag = (seconds: number | null) => ({ lag: { seconds, inStep: false, why: 'the ERP says no' } });
+
+test('a bridge in step has none', () => {
+  expect(of({})).toEqual([]);
+});
+
+describe('a comparison with the ERP', () => {
+  const same: ComparisonStatus = {
+    flow: 'erp',
+    everyHours: 24,
+    ended: now,
+    run: 7,
+    documents: 1_000,
+    asDelivered: 1_000,
+    differing: 0,
+    open: null,
+    lastError: null,
+    overdue: false,
+  };
+  const found = (comparison: ComparisonStatus) => of({ comparisons: [comparison] });
+
+  test('that found nothing is no alert', () => {
+    expect(found(same)).toEqual([]);
+  });
+
+  test('that found differences is one', () => {
+    expect(found({ ...same, differing: 3 })).toMatchObject([
+      { kind: 'erp-differs', subject: 'flow erp', summary: expect.stringContaining('3 differences') },
+    ]);
+  });
+
+  test('that does not end is one, with what stops it', () => {
+    expect(found({ ...same, overdue: true, lastError: 'the ERP answered 500' })).toMatchObject([
+      { kind: 'comparison-late', summary: expect.stringContaining('the ERP answered 500') },
+    ]);
+  });
+});
+
+describe('a flow', () => {
+  test('that is paused: why, and how to go on', () => {
+    expect(of({ flow: { pausedReason: 'no right', pausedKind: 'auth', pausedAt: minutesAgo(5), due: 3 } })).toEqual([
+      {
+        kind: 'flow-paused',
+        subject: 'flow erp',
+        since: minutesAgo(5),
+        level: 'fail',
+        summary: 'Flow erp is paused; 3 documents wait: no right',
+        action: 'Fix the cause, then: bridge resume erp',
+      },
+    ]);
+    expect(of({ flow: { pausedReason: 'many', pausedKind: 'withdrawals' } })[0]?.action).toContain(
+      'bridge resume erp --agree-to-withdrawals',
+    );
+  });
+
+  test('whose oldest document has waited for longer than the limit, and not before', () => {
+    expect(of({ flow: { ...lag(1_860), oldestWaiting: minutesAgo(29) } })).toEqual([]);
+    expect(of({ flow: { ...lag(1_860), oldestWaiting: minutesAgo(31) } })).toMatchObject([
+      { kind: 'erp-behind', subject: 'flow erp', summary: expect.stringContaining('the ERP says no') },
+    ]);
+    expect(of({ flow: { ...lag(1_860), oldestWaiting: minutesAgo(31) } }, { behindMinutes: 60 })).toEqual([]);
+  });
+
+  test('is one condition, not two, when it is paused and behind', () => {
+    expect(of({ flow: { pausedReason: 'no right', oldestWaiting: minutesAgo(99) } })).toHaveLength(1);
+  });
+});
+
+describe('an intake', () => {
+  test('that is paused: why, and how to go on', () => {
+    const backlog = { suppliers: 12, submissions: 1, end: null };
+    expect(of({ intake: { pausedReason: 'too many', pausedKind: 'archives', backlog } })).toEqual([
+      {
+        kind: 'intake-paused',
+        subject: 'intake vendors',
+        since: null,
+        level: 'fail',
+        summary: 'Intake vendors is paused; 12 suppliers wait: too many',
+        action:
+          'Look at it: bridge intake plan vendors. Then: bridge resume vendors --agree-to-archive, if they are intended',
+      },
+    ]);
+  });
+
+  test('whose suppliers wait for longer than the limit, whose ERP cannot be read, or whose submission hangs', () => {
+    const behind = [{ kind: 'intake-behind', subject: 'intake vendors' }];
+    expect(of({ intake: { oldestWaiting: minutesAgo(29) } })).toEqual([]);
+    expect(of({ intake: { oldestWaiting: minutesAgo(31) } })).toMatchObject(behind);
+    expect(of({ intake: { readFailures: 1, lastRead: minutesAgo(2) } })).toMatchObject([
+      { ...behind[0], since: minutesAgo(2) },
+    ]);
+    expect(of({ intake: { lastRead: minutesAgo(31) } })).toEqual([]);
+    expect(of({ intake: { stuck: true } })).toMatchObject(behind);
+  });
+
+  test('with refused suppliers: how many, and what the service said of the latest', () => {
+    expect(of({ intake: { deadLetters: 2, deadSince: minutesAgo(3), deadWhy: 'no such attribute' } })).toMatchObject([
+      {
+        kind: 'dead-letters',
+        subject: 'intake vendors',
+        since: minutesAgo(3),
+        summary: 'Intake vendors: 2 suppliers refused, the latest: no such attribute',
+      },
+    ]);
+  });
+
+  test('of requisitions names them so, and one of them as one', () => {
+    const stream = 'requisition' as const;
+    const backlog = { suppliers: 1, submissions: 1, end: null };
+    expect(of({ intake: { stream, pausedReason: 'the first run', pausedKind: 'first-run', backlog } })).toMatchObject([
+      { summary: 'Intake vendors is paused; 1 requisition waits: the first run' },
+    ]);
+    expect(of({ intake: { stream, deadLetters: 1, deadWhy: 'it was withdrawn' } })).toMatchObject([
+      { summary: 'Intake vendors: 1 requisition to be looked at, the latest: it was withdrawn' },
+    ]);
+  });
+});
+
+describe('a feed', () => {
+  test('that is further behind than the limit, and not before', () => {
+    // By its poll of a minute more.
+    expect(of({ feed: lag(1_859) })).toEqual([]);
+    expect(of({ feed: lag(1_861) })).toMatchObject([{ kind: 'feed-behind', subject: 'feed main/awards' }]);
+  });
+
+  test('that was never read to its end: when its pulls fail, not while it is read for the first time', () => {
+    expect(of({ feed: { ...lag(null), lastPull: null } })).toEqual([]);
+    expect(of({ feed: { ...lag(null), failures: 1 } })).toMatchObject([{ kind: 'feed-behind', since: null }]);
+  });
+
+  test('whose watermark stands still: that, and not also that it is behind', () => {
+    const still = { stalled: true, stalledSince: minutesAgo(20), stalledWhy: 'page 2 repeats page 1' };
+    expect(of({ feed: { ...lag(9_999), ...still } })).toMatchObject([
+      {
+        kind: 'feed-stalled',
+        summary: expect.stringMatching(
+          /^The watermark of main\/awards stands still since .* UTC: page 2 repeats page 1$/,
+        ),
+      },
+    ]);
+  });
+
+  test('whose records without a time cannot be read', () => {
+    expect(of({ feed: { unfilteredWhy: 'the cursor has expired' } })).toMatchObject([
+      { kind: 'feed-unfiltered', summary: expect.stringContaining('the cursor has expired') },
+    ]);
+  });
+});
+
+test('signatures count from ten refusals in a row on', () => {
+  const refused = (count: number) => of({ refusals: [{ source: 'main', count, first: minutesAgo(5), last: now }] });
+  expect(refused(9)).toEqual([]);
+  expect(refused(10)).toMatchObject([
+    { kind: 'signatures-refused', subject: 'source main', action: expect.stringContaining('rotate --source main') },
+  ]);
+});
+
+describe('the certificate', () => {
+  test('that ends within two weeks, has ended, or cannot be read', () => {
+    expect(of({}, { at: daysFromNow(300) }).filter(({ kind }) => kind === 'certificate')).toEqual([]);
+    expect(of({}, { at: daysFromNow(355) })).toMatchObject([{ kind: 'certificate', level: 'warn' }]);
+    expect(of({}, { at: daysFromNow(400) })).toMatchObject([{ kind: 'certificate', level: 'fail' }]);
+    expect(of({ certificatePem: 'no PEM' })).toMatchObject([{ summary: expect.stringContaining('cannot be read') }]);
+  });
+});
+
+test('words of an ERP stand in one line, cut, without characters that control a terminal', () => {
+  const [found] = of({ flow: { pausedReason: `a\r\nb\u001b[2Jc${'x'.repeat(5_000)}` } });
+  expect(found?.summary).toMatch(/: a b \[2Jcx+…$/);
+  expect(found?.summary.length).toBeLessThan(400);
+});
