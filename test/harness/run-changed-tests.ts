@@ -1,10 +1,10 @@
 /**
  * `npm run test:changed [COMMIT]`: the tests nearest to what has changed since that commit, HEAD by default; files that
  * git does not know yet count as changed. These are the tests that import a changed file themselves, and those in the
- * folder of test/ that mirrors the file's own. Long tests of such a folder are left to `npm test`.
+ * folder of test/ that mirrors the file's own. Long tests are left to `npm test`, unless they are what has changed.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { longest } from './longest-first.ts';
 
@@ -38,12 +38,16 @@ const changed = [
   ...git('ls-files', '--others', '--exclude-standard'),
 ];
 const folders = changed.map(folderOf);
+const names = changed.map((path) => posix.basename(path).replace(/\.ts$/, '.test.ts'));
+const quick = testFiles.filter((test) => !longest.includes(test));
+const inFolder = quick.filter((test) => folders.includes(posix.dirname(test)));
 const concerned = new Set([
   ...testFiles.filter((test) => changed.includes(test)),
-  ...testFiles.filter((test) => importsOf(test).some((path) => changed.includes(path))),
-  ...testFiles.filter((test) => folders.includes(posix.dirname(test)) && !longest.includes(test)),
+  ...inFolder.filter((test) => names.includes(posix.basename(test))),
+  ...inFolder,
+  ...quick.filter((test) => importsOf(test).some((path) => changed.includes(path))),
 ]);
-const chosen = [...concerned].filter((test) => existsSync(test)).slice(0, filesMax);
+const chosen = [...concerned].slice(0, filesMax);
 
 console.log(
   `${changed.length} changed files; ${concerned.size} test files are near, and ${chosen.length} run. The whole suite: npm test.`,
