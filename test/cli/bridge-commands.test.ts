@@ -12,7 +12,7 @@ import { type FeedSource, startFeedSource } from '../bridge/feed-source.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
-import { runCommandLine, runHere, startCommandLine } from './command-line.ts';
+import { runHere, startCommandLine } from './command-line.ts';
 
 const event = idOf(1);
 const supplier = idOf(101);
@@ -513,12 +513,12 @@ test('a command beside a daemon on the embedded database attaches to it, and lea
   const data = join(await scratchFolder(), 'data');
   const daemon = startCommandLine(['bridge', '--role', 'pull', '--config', config, '--data', data]);
   await daemon.line(/^bridge ready as pull/);
-  const doctor = await runCommandLine(['bridge', 'doctor', '--json', '--config', config, '--data', data]);
+  const doctor = await runHere(['bridge', 'doctor', '--json', '--config', config, '--data', data]);
   const findings = JSON.parse(doctor.stdout).findings as { name: string; message: string }[];
   const processes = findings.filter(({ name }) => name === 'processes').map(({ message }) => message);
   expect(processes).toContainEqual(expect.stringMatching(new RegExp(`^bridge-pull .* ${daemon.pid},`)));
   expect(processes).toContain('none has the role push');
-  const status = await runCommandLine(['bridge', 'status', '--config', config, '--data', data]);
+  const status = await runHere(['bridge', 'status', '--config', config, '--data', data]);
   expect(status.stdout).toContain('awards');
   daemon.signal('SIGTERM');
   expect([await daemon.ended, daemon.stderr().match(/"level":"(error|fatal)".*/g)]).toEqual([0, null]);

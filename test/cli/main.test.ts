@@ -70,7 +70,7 @@ describe('wrong usage exits with 2, says what is wrong on standard error, and sh
   ])('%j', async (args, message) => {
     // Two run as processes: one that the parser refuses and one that a command refuses. The others run here: it is
     // quicker.
-    const run = args[0] === 'nonsense' || args[0] === 'simulate' ? runCommandLine : runHere;
+    const run = args[0] === 'nonsense' || args[1] === '--base-url' ? runCommandLine : runHere;
     const { code, stdout, stderr } = await run(args, { DATA_DIR: '/nowhere' });
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toContain(message);

@@ -11,7 +11,7 @@ import { scratchFolder } from '../harness/scratch-folder.ts';
 import { testCertificates, testOutgoing } from '../harness/test-certificates.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { startOtlpReceiver } from '../platform/telemetry/otlp-receiver.ts';
-import { type CommandLine, runCommandLine, startCommandLine } from './command-line.ts';
+import { type CommandLine, runCommandLine, runHere, startCommandLine } from './command-line.ts';
 
 const freePorts = {
   SOURCING__SERVICE__PORT: '0',
@@ -73,26 +73,6 @@ describe('service', () => {
       expect.objectContaining({ requestId: 'from-the-test', program: 'service', status: 404 }),
     );
     for (const logged of lines) expect(logged).toMatchObject({ level: expect.any(String) as string, name: 'service' });
-  });
-
-  test('two on one data folder run at once, on one embedded database that ends with the last of them', async () => {
-    const dataDir = join(await scratchFolder(), 'data');
-    const start = () => startCommandLine(['service', '--port', '0', '--data', dataDir]);
-    const both = [start(), start()] as const;
-    const urls = await Promise.all(both.map(async (command) => urlIn(await command.line(/ready/))));
-    const token = (await readFile(join(dataDir, 'admin-token'), 'utf8')).trim();
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-    const made = await fetch(`${urls[0]}/admin/organisations`, { method: 'POST', headers, body: '{"name":"A"}' });
-    const { id } = (await made.json()) as { id: string };
-    const keysAtOther = `${urls[1]}/admin/organisations/${id}/api-keys`;
-    expect((await fetch(keysAtOther, { headers })).status).toBe(200);
-    both[0].signal('SIGTERM');
-    expect(await both[0].ended).toBe(0);
-    expect((await fetch(keysAtOther, { headers })).status).toBe(200);
-    expect(await embeddedPid(dataDir)).toBeDefined();
-    both[1].signal('SIGTERM');
-    expect(await both[1].ended).toBe(0);
-    await eventually('the embedded database has ended', async () => (await embeddedPid(dataDir)) === undefined);
   });
 
   test('has "ready" as a line of JSON on standard error; with the variables of OpenTelemetry it goes there, too', async () => {
@@ -172,8 +152,8 @@ describe('simulate', () => {
     const url = urlIn(await service.line(/ready/));
     const args = ['simulate', '--base-url', url, '--events', '2', '--suppliers', '3', '--lots', '2', '--speed', '1000'];
     const token = (await readFile(join(dataDir, 'admin-token'), 'utf8')).trim();
-    const first = await runCommandLine([...args, '--seed', '3'], { DATA_DIR: dataDir });
-    const again = await runCommandLine([...args, '--seed', '3'], { DATA_DIR: '/nowhere', SOURCING_ADMIN_TOKEN: token });
+    const first = await runHere([...args, '--seed', '3'], { DATA_DIR: dataDir });
+    const again = await runHere([...args, '--seed', '3'], { DATA_DIR: '/nowhere', SOURCING_ADMIN_TOKEN: token });
     expect([first.code, again.code]).toEqual([0, 0]);
     expect(first.stdout.split('\n').length).toBeGreaterThan(3);
     expect(again.stdout).toBe(first.stdout);

@@ -284,7 +284,7 @@ async function readFeed(event: string): Promise<Map<string, Shown>> {
   );
 }
 
-// About a thousand commands in sequence, each with a read of the feed: they take long on a busy machine.
+// Some hundred commands in sequence, each with a read of the feed: they take long on a busy machine.
 test('the feed shows the newest complete bids and the withdrawn ones, with the time of their last change', {
   timeout: 300_000,
 }, async () => {
@@ -329,8 +329,8 @@ test('the feed shows the newest complete bids and the withdrawn ones, with the t
         before = after;
       }
     }),
-    { numRuns: 4 },
+    { numRuns: 6 },
   );
   // Enough steps have changed records, and enough were refused, for the test to prove something.
-  expect(Math.min(changes, refusals)).toBeGreaterThan(25);
+  expect(Math.min(changes, refusals)).toBeGreaterThan(10);
 });
