@@ -1,52 +1,34 @@
 /** At most one `npm start` or demo works on a data folder: they share its local organisation, webhook and files. */
-
 import { hostname } from 'node:os';
-import { systemClock } from '#platform/clock.ts';
+import { withLock } from '#platform/database/lock.ts';
 import { AppError } from '#platform/errors.ts';
 import { startCommand } from '#platform/own-package.ts';
 import type { Installation } from './installation.ts';
 
 /** The database notices the end of a killed process a moment later. */
-const patienceMs = 3_000;
-const pollMs = 50;
+const waitMs = 3_000;
 
 /**
- * Takes the lock of the data folder, in a session of the database; it is given back when the result is disposed of, and
- * by the database when this process dies. Throws an AppError `invalid` when another process has it.
+ * Takes the lock of the data folder; it is given back when the result is disposed of, and by the database when this
+ * process dies. Throws an AppError `invalid` when another process has it.
  */
 export async function takeStartLock({ open, dataDir }: Installation): Promise<AsyncDisposable> {
-  const key = `start ${hostname()} ${dataDir}`;
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  const { promise: taken, resolve: onTaken, reject } = Promise.withResolvers<boolean>();
-  const held = open.database
-    .session(async (sql) => {
-      const giveUpMs = systemClock.nowMs() + patienceMs;
-      for (;;) {
-        const [row] = await sql.query<{ locked: boolean }>(
-          'select pg_try_advisory_lock(hashtextextended($1, 5)) as locked',
-          [key],
-        );
-        if (row?.locked === true || systemClock.nowMs() > giveUpMs) {
-          onTaken(row?.locked === true);
-          break;
-        }
-        await systemClock.sleep(pollMs);
-      }
-      await released;
-      await sql.query('select pg_advisory_unlock(hashtextextended($1, 5))', [key]);
-    })
-    .catch(reject);
-  const isTaken = await taken;
-  const lock = {
-    [Symbol.asyncDispose]: async () => {
-      release();
-      await held;
-    },
-  };
-  if (isTaken) return lock;
-  await lock[Symbol.asyncDispose]();
-  throw new AppError(
+  const taken = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const held = new AppError(
     'invalid',
     `Another ${startCommand} or demo runs on the data folder ${dataDir}: stop it first, or name another folder with --data.`,
   );
+  const holding = withLock(open.database, { name: `start ${hostname()} ${dataDir}`, waitMs, held }, () => {
+    taken.resolve();
+    return released.promise;
+  });
+  await Promise.race([taken.promise, holding]);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      released.resolve();
+      // A connection that was lost meanwhile has given the lock back already.
+      await holding.catch(() => undefined);
+    },
+  };
 }

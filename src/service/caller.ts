@@ -111,7 +111,7 @@ export function createKeyAuthentication({
   const check = tokenGuard.protect({ by: 'api-key', find, findAll, unauthorized });
   return async (request: Request, scopes: readonly string[]): Promise<KeyIdentity> => {
     const key = await check(request.ip, hashApiKey(bearerOf(request)));
-    protectConnection(request, key.organisation_id);
+    protectConnection(request);
     // Behind a trusted proxy Express reads the client's address from `X-Forwarded-For`.
     const address = plainAddress(request.ip);
     keyUses.used(key.id, address);
@@ -181,7 +181,7 @@ export function createOperatorAuthentication({
   });
   return async (request: Request): Promise<OperatorIdentity> => {
     const { name } = await check(request.ip, hashOperatorToken(bearerOf(request)));
-    protectConnection(request, 'the operator');
+    protectConnection(request);
     const origin = { who: { kind: 'token', name }, from: plainAddress(request.ip) ?? null } as const;
     accessRecord.cameIn(origin);
     return { operator: true, origin };

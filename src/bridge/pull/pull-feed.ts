@@ -87,16 +87,13 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
   let due: DuePull | undefined;
   try {
     for (;;) {
-      const smallerPageSize = await lease.during(
-        (lost, found: DuePull | undefined) => {
-          due = found;
-          if (!found) return Promise.resolve(undefined);
-          // The lease is kept around the whole pull: a request may be under way while the page before it is stored.
-          const pull = openPull(deps, lease, feed, found, pageSize, AbortSignal.any([signal, lost]));
-          return inPullTrace({ ...pull, database: deps.database }, () => pullOnce(pull));
-        },
-        (sql) => readDuePull(sql, feed, timestampNow(clock)),
-      );
+      const smallerPageSize = await lease.during(async (lost) => {
+        due = await readDuePull(deps.database, feed, timestampNow(clock));
+        if (!due) return undefined;
+        // The lease is kept around the whole pull: a request may be under way while the page before it is stored.
+        const pull = openPull(deps, lease, feed, due, pageSize, AbortSignal.any([signal, lost]));
+        return inPullTrace({ ...pull, database: deps.database }, () => pullOnce(pull));
+      });
       if (smallerPageSize === undefined) return;
       pageSize = smallerPageSize;
     }
@@ -157,7 +154,10 @@ function openPull(
   const { source, client, background, clock, log } = deps;
   const latenessMs = latenessMsOf(source, due.latenessMs);
   const transaction: Pull['transaction'] = (work) =>
-    lease.transaction(work, (tx) => lockCheckpointAt(tx, feed, due.generation));
+    lease.transaction(async (tx) => {
+      await lockCheckpointAt(tx, feed, due.generation);
+      return work(tx);
+    });
   const reader = createFeedReader({
     client,
     background,
@@ -207,9 +207,7 @@ function openPull(
 async function skipReadNotifications({ id, feed, due, database, transaction, clock }: Pull): Promise<boolean> {
   const { scheduled, commitOrdered, watermark, answered, lastNotification: last } = due;
   if (scheduled || commitOrdered !== true || watermark === null || last === null) return false;
-  const bodies = await database.session((sql) =>
-    readNotificationBodies(sql, feed, { answered, last, max: parsedNotificationsMax }),
-  );
+  const bodies = await readNotificationBodies(database, feed, { answered, last, max: parsedNotificationsMax });
   if (!bodies?.every((body) => isAlreadyRead(body, watermark))) return false;
   await transaction((tx) => markAnswered(tx, feed, { pull: id, lastNotification: last, now: timestampNow(clock) }));
   return true;

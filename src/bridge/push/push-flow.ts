@@ -36,23 +36,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortGraceMs, type ConnectorCalls, createConnectorCalls } from '#bridge/connectors/connector-calls.ts';
 import { logAttempts } from '#bridge/ledger/attempts/log-attempts.ts';
-import type { InFlight } from '#bridge/ledger/flows/flow-document-store.ts';
+import { type InFlight } from '#bridge/ledger/flows/flow-document-store.ts';
 import { hasDue } from '#bridge/ledger/flows/flow-state.ts';
 import { type AcquireLease, type Lease, LeaseLost } from '#bridge/ledger/leases/lease.ts';
-import type { Session } from '#connector/connector.ts';
+import { type Session } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { type Sql } from '#platform/database/sql.ts';
 import { needsFile } from './batch/attach-files.ts';
 import { type Batch, type BatchDeps, createBatchPush } from './batch/push-batch.ts';
-import {
-  type Claim,
-  type Claimed,
-  type ClaimOptions,
-  type ClaimStart,
-  claimDocuments,
-  commitIntents,
-  startClaim,
-} from './claim/claim-documents.ts';
+import { type Claim, type Claimed, type ClaimOptions, claimDocuments, commitIntents } from './claim/claim-documents.ts';
 import { mustLookUp } from './claim/decide-operation.ts';
 
 export interface PushDeps extends BatchDeps {
@@ -176,15 +168,15 @@ async function claimDue(
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
   const nowMs = clock.nowMs();
   const options = { flow, kinds, nowMs, newestAttempt: deps.newestAttempt?.id() ?? null, ...room };
-  const work = async (tx: Sql, start: ClaimStart) => {
-    const claim = await claimDocuments(tx, options, start);
+  const work = async (tx: Sql) => {
+    const claim = await claimDocuments(tx, options);
     const claimed = claim.next === 'work' ? claim.batches.flat() : [];
     if (claimed.some((entry) => mustLookUp(entry) || needsFile(entry))) return { claim, intentMs: undefined };
     const limitMs = connector.capabilities.timeoutMs + abortGraceMs;
     await commitIntents(tx, flow.name, claimed, { by: deps.processIdentity.own, nowMs, limitMs });
     return { claim, intentMs: nowMs };
   };
-  const result = await lease.transaction(work, (tx) => startClaim(tx, options));
+  const result = await lease.transaction(work);
   const { claim } = result;
   if (claim.next === 'nothing' && claim.pauseReason !== undefined)
     log.error({ flow: flow.name, state: 'paused' }, `flow paused: ${claim.pauseReason}`);

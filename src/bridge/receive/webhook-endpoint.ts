@@ -59,8 +59,6 @@ export interface WebhookEndpointDeps {
 
 /** A source with what this process remembers of it. */
 interface KnownSource extends ReceivedSource {
-  /** Whose connections are protected. */
-  readonly owner: string;
   readonly isStale: (timestamp: Timestamp, nowMs: number) => boolean;
   readonly recent: RecentNotifications;
 }
@@ -119,7 +117,6 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
       name,
       {
         ...source,
-        owner: `source ${name}`,
         isStale: staleness(source.freshnessMs),
         recent: createRecentNotifications(rememberedMax),
       },
@@ -212,7 +209,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
       const body = await readVerified(request, name, signature);
       // After the signature, so that only the service can cause requests to the authorisation server, or learns of it.
       if (source.bearer) await checkBearer(source.bearer, request, response);
-      protectConnection(request, source.owner);
+      protectConnection(request);
       const { trigger, timestamp } = readNotification(body);
       const verified = { name, source, signature, body, trigger, timestamp };
       const result = await (telemetryBackend() ? acceptTraced(verified, request, startMs) : accept(verified));

@@ -40,7 +40,7 @@ export async function findWrites(database: Database): Promise<DoctorFinding> {
     const code = Object.keys(known).find((each) => hasErrorCode(cause, each));
     if (code !== undefined) return fail(name, ...(known[code] ?? hangs));
     const text = `${errorText(error)} ${errorText(cause)}`;
-    if (/no answer within/.test(text)) return fail(name, ...hangs);
+    if (/Query read timeout/.test(text)) return fail(name, ...hangs);
     return fail(
       name,
       `the database does not take what is written: ${errorText(cause)}`,

@@ -3,10 +3,8 @@
  * succeeds while the server is down. A broken connection is closed and never lent again, and none of them ends the
  * process with an `error` event that has no listener.
  */
-import type { Writable } from 'node:stream';
 import { Pool, type PoolClient } from 'pg';
 import type { Logger } from '#platform/log.ts';
-import { createSharedTimer } from '#platform/shared-timer.ts';
 import { cannotConnect } from './connection-errors.ts';
 import { databasePlace, parseDatabaseUrl } from './database-url.ts';
 import { sqlTypes } from './sql-types.ts';
@@ -29,10 +27,9 @@ export interface Connection {
 export interface ConnectionPool {
   /**
    * Lends a connection for as long as `use` runs, and returns what `use` returns. A connection that broke meanwhile is
-   * closed, as is one whose `use` takes longer than `withinMs`: then its statements reject. Rejects with `unavailable`
-   * when no connection can be made.
+   * closed. Rejects with `unavailable` when no connection can be made.
    */
-  withConnection<T>(use: (connection: Connection) => Promise<T>, withinMs?: number): Promise<T>;
+  withConnection<T>(use: (connection: Connection) => Promise<T>): Promise<T>;
   /** Waits for the connections that are lent out and closes all of them. May be called more than once. */
   close(): Promise<void>;
 }
@@ -68,27 +65,6 @@ export function createConnectionPool(options: {
     client.query(sessionSettings).catch(() => undefined);
   });
   let closing: Promise<void> | undefined;
-  const uses = new Set<LimitedUse>();
-  const limits = createSharedTimer((nowMs) => {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const use of uses)
-      if (use.untilMs <= nowMs) endUse(use);
-      else nextMs = Math.min(nextMs, use.untilMs);
-    return nextMs;
-  });
-
-  /** The connection counts as broken from now on. */
-  function endUse(use: LimitedUse): void {
-    uses.delete(use);
-    streamOf(use.client)?.destroy(new Error(`Connection terminated: no answer within ${use.withinMs / 1000} s`));
-  }
-
-  function limitUse(client: PoolClient, withinMs: number): LimitedUse {
-    const use = { client, withinMs, untilMs: performance.now() + withinMs };
-    uses.add(use);
-    limits.setFor(use.untilMs);
-    return use;
-  }
 
   async function connect(): Promise<PoolClient> {
     try {
@@ -99,9 +75,8 @@ export function createConnectionPool(options: {
   }
 
   return {
-    async withConnection(use, withinMs) {
+    async withConnection(use) {
       const client = await connect();
-      const limited = withinMs === undefined ? undefined : limitUse(client, withinMs);
       let discarded = false;
       const discard = () => {
         discarded = true;
@@ -111,7 +86,6 @@ export function createConnectionPool(options: {
       try {
         return await use({ client, place, discard });
       } finally {
-        if (limited) uses.delete(limited);
         client.removeListener('error', discard);
         client.release(discarded);
       }
@@ -121,18 +95,6 @@ export function createConnectionPool(options: {
       return closing;
     },
   };
-}
-
-/** The socket of a connection, which the driver's types hide. Undefined in a simulation. */
-function streamOf(client: PoolClient): Writable | undefined {
-  return (client as PoolClient & { readonly connection?: { readonly stream: Writable } }).connection?.stream;
-}
-
-/** A use of a connection that ends it when it lasts until `untilMs` of `performance.now()`. */
-interface LimitedUse {
-  readonly client: PoolClient;
-  readonly withinMs: number;
-  readonly untilMs: number;
 }
 
 /**

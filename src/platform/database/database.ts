@@ -29,8 +29,8 @@ export interface Database extends Sql {
    */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**
-   * Lends one connection for as long as `use` runs, outside of a transaction: for locks that a session holds. When
-   * `use` throws, the connection is closed, and its locks are gone.
+   * Lends one connection for as long as `use` runs, outside of a transaction: for settings that a session has. When
+   * `use` throws, the connection is closed, and its settings are gone.
    */
   session<T>(use: (session: Sql) => Promise<T>): Promise<T>;
   /** Waits for the running statements and closes every connection. May be called more than once. */
@@ -51,7 +51,7 @@ export function createDatabase(options: {
   return {
     query: (statement, params) => pool.withConnection((connection) => runStatement(connection, statement, params)),
     execute: (statement, params, limits) =>
-      pool.withConnection((connection) => countWritten(connection, statement, params), limits?.withinMs),
+      pool.withConnection((connection) => countWritten(connection, statement, params, limits?.withinMs)),
     transaction: (work) => runTransaction(pool, work),
     session: (use) =>
       pool.withConnection(async (connection) => {

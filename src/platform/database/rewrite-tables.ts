@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hasErrorCode } from '../errors.ts';
 import type { Database } from './database.ts';
+import { lockNotAvailable } from './lock.ts';
 import type { Sql } from './sql.ts';
 
 /** Nobody can use a table while it is rewritten: a larger one is left to a quiet hour. */
@@ -53,6 +54,3 @@ async function rewrite(session: Sql, table: string): Promise<boolean> {
     }
   return false;
 }
-
-/** SQLSTATE */
-const lockNotAvailable = '55P03';

@@ -27,27 +27,38 @@ export async function runStatement<Row extends object>(
   return Array.isArray(result) ? [] : result.rows;
 }
 
-/** Runs one statement and returns how many rows it has written; rejects as `runStatement` does. */
+/**
+ * Runs one statement and returns how many rows it has written; rejects as `runStatement` does, also when it is not answered
+ * within `withinMs`.
+ */
 export async function countWritten(
   connection: Connection,
   statement: string | PreparedStatement,
   params?: readonly unknown[],
+  withinMs?: number,
 ): Promise<number> {
-  return (await resultOf(connection, statement, params)).rowCount ?? 0;
+  return (await resultOf(connection, statement, params, withinMs)).rowCount ?? 0;
 }
 
 async function resultOf<Row extends object>(
-  { client, place }: Connection,
+  { client, place, discard }: Connection,
   statement: string | PreparedStatement,
   params?: readonly unknown[],
+  withinMs?: number,
 ): Promise<QueryResult<Row>> {
-  const query = typeof statement === 'string' ? { text: statement } : queryOf(statement);
+  const query = {
+    ...(typeof statement === 'string' ? { text: statement } : queryOf(statement)),
+    ...(params && { values: [...params] }),
+    ...(withinMs !== undefined && { query_timeout: withinMs }),
+  };
   try {
-    return await send<Row>(client, params ? { ...query, values: [...params] } : query);
+    return await send<Row>(client, query);
   } catch (error) {
     // The driver's stack ends at its socket: this one leads to the caller.
     if (error instanceof Error) Error.captureStackTrace(error);
-    throw isConnectionError(error) ? connectionLost(place, error) : error;
+    if (!isConnectionError(error)) throw error;
+    discard();
+    throw connectionLost(place, error);
   }
 }
 

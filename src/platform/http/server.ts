@@ -2,14 +2,7 @@
  * A listening HTTP or HTTPS server that stops gracefully: it accepts no new connections, lets running requests end,
  * closes idle connections, and closes the rest after the grace time.
  */
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -20,7 +13,6 @@ import {
   type ConnectionMetrics,
   type Connections,
   connectionLimitsDefault,
-  isInReserve,
   watchConnections,
 } from './connections.ts';
 import { hostInUrl } from './url-host.ts';
@@ -116,22 +108,16 @@ function cannotListen({ host, port }: ListenOptions, cause: unknown): AppError {
 
 /**
  * Refuses a request target that the handler could not parse: a client may send a whole URL in place of a path. It also
- * refuses HTTP/1.1 without a Host header, since Node would refuse that with an empty answer, and all but health checks on
- * a connection beyond the limits.
+ * refuses HTTP/1.1 without a Host header, since Node would refuse that with an empty answer.
  */
 function onlyReadable(handler: RequestListener): RequestListener {
   return (request, response) => {
     const target = request.url ?? '';
     const isReadable = target.startsWith('/') || target.startsWith('*') || URL.canParse(target);
     const hasHost = request.headers.host !== undefined || request.httpVersion === '1.0';
-    if (isInReserve(request) && !isHealthCheck(request)) refuse(response, 503);
-    else if (isReadable && hasHost) handler(request, response);
+    if (isReadable && hasHost) handler(request, response);
     else refuse(response, 400);
   };
-}
-
-function isHealthCheck({ method, url }: IncomingMessage): boolean {
-  return url === '/healthz' && (method === 'GET' || method === 'HEAD');
 }
 
 function refuse(response: ServerResponse, status: number): void {
@@ -140,7 +126,6 @@ function refuse(response: ServerResponse, status: number): void {
     'content-type': problemMediaType,
     'content-length': Buffer.byteLength(text),
     connection: 'close',
-    ...(status === 503 ? { 'retry-after': '5' } : {}),
   };
   response.writeHead(status, headers).end(text);
 }
@@ -149,7 +134,7 @@ function refuse(response: ServerResponse, status: number): void {
 function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, connections: Connections): void {
   // Without a handshake nothing can be said to the client, and an end would wait for it for ever.
   if (connections.dropUnshaken(socket)) return;
-  const isAnswering = [...connections.running()].some((response) => response.socket === socket && response.headersSent);
+  const isAnswering = connections.running().some((response) => response.socket === socket && response.headersSent);
   if (!socket.writable || isAnswering || error.code === 'ECONNRESET') {
     socket.destroy();
     return;
@@ -180,7 +165,6 @@ const unreadableTexts: Readonly<Record<number, string>> = {
   413: 'The extensions of the chunks are too large.',
   417: 'Nothing but 100-continue can be expected.',
   431: `The path and the headers are larger than ${limits.maxHeaderSize} bytes together.`,
-  503: 'The port has as many connections as it may have. Send the request again later.',
 };
 
 function problemText(status: number): string {

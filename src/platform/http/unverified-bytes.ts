@@ -4,7 +4,6 @@
  * divided by the number of connections: with 32 MB and 1,000 connections, up to 32 KB.
  */
 import { AppError } from '../errors.ts';
-import { ShortLived } from '../short-lived.ts';
 
 export interface UnverifiedBytes {
   /** Begins a body that holds no bytes yet. */
@@ -30,56 +29,39 @@ const chunkBytes = 256;
 
 /** Creates the bound for the bodies of one port. */
 export function createUnverifiedBytes(bytesMax: number): UnverifiedBytes {
-  const port = new Port(bytesMax);
-  return { begin: () => new Held(port) };
-}
+  /** The bodies, with their bytes. */
+  const bodies = new Map<UnverifiedBody, { bytes: number; refuse: (error: AppError) => void }>();
+  let total = 0;
 
-/** Classes, unlike nearly everything here: there is one object for each request, and closures would cost more. */
-class Port {
-  readonly bodies = new ShortLived<Held>();
-  readonly bytesMax: number;
-  total = 0;
-
-  constructor(bytesMax: number) {
-    this.bytesMax = bytesMax;
+  function end(body: UnverifiedBody): void {
+    total -= bodies.get(body)?.bytes ?? 0;
+    bodies.delete(body);
   }
 
-  refuseLargest(): void {
-    let largest: Held | undefined;
-    for (const body of this.bodies) if (!largest || body.bytes > largest.bytes) largest = body;
+  function refuseLargest(): void {
+    const [largest] = [...bodies].sort(([, one], [, other]) => other.bytes - one.bytes);
     if (!largest) return;
-    largest.end();
-    largest.refuse(new AppError('unavailable', 'Too many bodies are being received. Send it again later.'));
-  }
-}
-
-class Held implements UnverifiedBody {
-  readonly #port: Port;
-  /** Its place among the bodies; undefined once it has ended. */
-  #place: number | undefined;
-  bytes = 0;
-  refuse: (error: AppError) => void = () => undefined;
-
-  constructor(port: Port) {
-    this.#port = port;
-    this.#place = port.bodies.add(this);
+    const [body, { refuse }] = largest;
+    end(body);
+    refuse(new AppError('unavailable', 'Too many bodies are being received. Send it again later.'));
   }
 
-  add(bytes: number, refuse: (error: AppError) => void): void {
-    const port = this.#port;
-    if (this.#place === undefined) return;
-    const counted = bytes + chunkBytes;
-    this.bytes += counted;
-    this.refuse = refuse;
-    port.total += counted;
-    // One is enough: the largest holds at least as much as was added.
-    if (port.total > port.bytesMax) port.refuseLargest();
-  }
-
-  end(): void {
-    if (this.#place === undefined) return;
-    this.#port.bodies.remove(this.#place);
-    this.#place = undefined;
-    this.#port.total -= this.bytes;
-  }
+  return {
+    begin: () => {
+      const body: UnverifiedBody = {
+        add: (bytes, refuse) => {
+          const held = bodies.get(body);
+          if (!held) return;
+          held.bytes += bytes + chunkBytes;
+          held.refuse = refuse;
+          total += bytes + chunkBytes;
+          // One is enough: the largest holds at least as much as was added.
+          if (total > bytesMax) refuseLargest();
+        },
+        end: () => end(body),
+      };
+      bodies.set(body, { bytes: 0, refuse: () => undefined });
+      return body;
+    },
+  };
 }

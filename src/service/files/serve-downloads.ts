@@ -58,7 +58,7 @@ export function serveDownloads(app: Express, { database, storage, secrets, clock
       [id],
     );
     if (!file) throw missing(id, 'row');
-    protectConnection(request, file.organisation_id);
+    protectConnection(request);
     response.setHeader('ETag', tagOf(file));
     response.setHeader('Accept-Ranges', 'bytes');
     allowNotModified(request);

@@ -74,7 +74,7 @@ async function receive(
   { jobId, index }: { jobId: string; index: number },
 ): Promise<void> {
   const job = await findJob(deps.database, jobId, 'read');
-  protectConnection(request, job.organisation_id);
+  protectConnection(request);
   const body = openRawBody(request, deps.bodyBytesMax);
   const known = job.uploads?.[index]?.sha256;
   if (known !== undefined) {

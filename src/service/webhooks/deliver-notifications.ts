@@ -92,10 +92,8 @@ export function createDeliverer(deps: DelivererDeps) {
   async function claim(webhookId: string, most: number): Promise<Claim> {
     const beganMs = deps.clock.nowMs();
     const now = timestampFromMs(beganMs);
-    // Sent one behind the other: together they take one round trip.
-    const [claimed, stored] = await deps.database.session((sql) =>
-      Promise.all([claimDueDeliveries(sql, webhookId, { now, claimMs, most }), readReceiver(sql, webhookId)]),
-    );
+    const claimed = await claimDueDeliveries(deps.database, webhookId, { now, claimMs, most });
+    const stored = await readReceiver(deps.database, webhookId);
     return { claimed, stored, isFull: claimed.length === most, beginUntilMs: beganMs + beginWithinMs };
   }
 

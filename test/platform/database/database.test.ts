@@ -144,7 +144,7 @@ describe('values', () => {
     const slow = other.execute('insert into counters select 910, 0 from pg_sleep(60)', [], { withinMs: 50 });
     expect(await failure(slow)).toMatchObject({
       code: 'unavailable',
-      message: expect.stringContaining('no answer within 0.05 s'),
+      message: expect.stringContaining('Query read timeout'),
     });
     expect(await other.execute('insert into counters values (911, 0)', [], { withinMs: 60_000 })).toBe(1);
     expect(await database.execute('delete from counters where id > 900')).toBe(1);

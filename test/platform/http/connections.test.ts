@@ -8,13 +8,17 @@ import { Registry } from '#platform/metrics.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
 
-/** A server that protects the connections of requests to `/key…`, for that path; every request is answered with its path. */
+/**
+ * A server that protects the connections of requests to `/key…`; every request is answered with its path, and the answer to
+ * `…slow` does not end.
+ */
 async function start(limits: Partial<ConnectionLimits>, tls = false) {
   const registry = new Registry();
   const server = await listen(
     (request, response) => {
-      if (request.url?.startsWith('/key')) protectConnection(request, request.url);
-      response.end(`at ${request.url}.`);
+      if (request.url?.startsWith('/key')) protectConnection(request);
+      response.write(`at ${request.url}.`);
+      if (!request.url?.endsWith('slow')) response.end();
     },
     {
       host: '127.0.0.1',
@@ -102,47 +106,27 @@ describe('beyond the limit of all connections', () => {
     expect(await opened.counts()).toEqual({ 'service displaced': 18 });
   });
 
-  test('if all are protected, a health check is answered and nothing else', async () => {
+  test('if all are protected, the oldest that answers nothing makes room', async () => {
     const opened = await start({ inAll: 2 });
-    const callers = [await opened(), await opened()];
-    for (const [index, caller] of callers.entries()) expect(await caller.ask(`/key-${index}`)).toMatch(answered);
-    // More than the reserve has places for.
-    const silent = [];
-    for (let flood = 0; flood < 40; flood += 1) silent.push(await opened());
+    const [waiting, idle] = [await opened(), await opened()];
+    expect(await idle.ask('/key')).toMatch(answered);
+    // Protected, and its answer does not end.
+    waiting.socket.write('GET /key-of-slow HTTP/1.1\r\nHost: test\r\n\r\n');
+    await eventually('its answer has begun', async () => waiting.received() !== '');
     expect(await (await opened()).ask('/healthz')).toMatch(answered);
-    const late = await opened();
-    const refused = await late.ask('/key');
-    expect(refused).toMatch(/^HTTP\/1\.1 503 [\s\S]*\r\nretry-after: 5\r\n/i);
-    expect(refused).toContain('application/problem+json');
-    await Promise.all([late.closed, silent[0]?.closed]);
-    for (const caller of callers) expect(await caller.ask('/key')).toMatch(answered);
+    await idle.closed;
+    expect(waiting.socket.closed).toBe(false);
+    expect(await opened.counts()).toEqual({ 'service displaced': 1 });
   });
 
-  test('one owner has at most half of what an address may have protected, so its key does not fill the port', async () => {
-    const opened = await start({ inAll: 8, perAddress: 8 });
-    const hoard = [];
-    for (let index = 0; index < 8; index += 1) hoard.push(await opened());
-    for (const each of hoard) expect(await each.ask('/key-of-a')).toMatch(answered);
-    const neighbours = [];
-    for (let index = 0; index < 4; index += 1) {
-      const neighbour = await opened();
-      expect(await neighbour.ask('/key-of-b')).toMatch(answered);
-      neighbours.push(neighbour);
-    }
-    await Promise.all(hoard.slice(4).map(({ closed }) => closed));
-    for (const each of [...hoard.slice(0, 4), ...neighbours]) expect(await each.ask('/still')).toMatch(answered);
-  });
-
-  test('the share of an owner is free again when its connections have ended', async () => {
-    const opened = await start({ inAll: 4 });
-    const first = [await opened(), await opened()];
-    for (const each of first) expect(await each.ask('/key')).toMatch(answered);
-    for (const { socket } of first) socket.destroy();
-    const second = [await opened(), await opened()];
-    // Twice: by the second time the server has seen the end of the others.
-    for (const each of [...second, ...second]) expect(await each.ask('/key')).toMatch(answered);
-    for (let flood = 0; flood < 20; flood += 1) await opened();
-    for (const each of second) expect(await each.ask('/still')).toMatch(answered);
+  test('if all are protected and answer, the new one is refused', async () => {
+    const opened = await start({ inAll: 1 });
+    const waiting = await opened();
+    waiting.socket.write('GET /key-of-slow HTTP/1.1\r\nHost: test\r\n\r\n');
+    await eventually('its answer has begun', async () => waiting.received() !== '');
+    await (await opened()).closed;
+    expect(waiting.socket.closed).toBe(false);
+    expect(await opened.counts()).toEqual({ 'service refused': 1 });
   });
 });
 

@@ -18,19 +18,14 @@ const marginShare = 1 / 6;
 export interface Lease {
   readonly name: string;
   readonly fencingToken: number;
-  /**
-   * Runs one transaction that writes only while this lease is held, and renews it; rejects with LeaseLost otherwise.
-   * `guard` is sent together with the renewal, and `work` begins with its result when both have passed.
-   */
+  /** Runs one transaction that writes only while this lease is held, and renews it; rejects with LeaseLost otherwise. */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
-  transaction<T, G>(work: (tx: Sql, guarded: G) => Promise<T>, guard: (tx: Sql) => Promise<G>): Promise<T>;
   /**
    * Keeps the lease while `work` runs outside of a transaction, however long that takes. The signal aborts when the
    * lease is lost, or when it could not be renewed for so long that it will soon expire. Rejects with LeaseLost when
-   * the lease was lost before the work began. `read` is sent behind the first renewal, in the same write.
+   * the lease was lost before the work began.
    */
   during<T>(work: (lost: AbortSignal) => Promise<T>): Promise<T>;
-  during<T, R>(work: (lost: AbortSignal, found: R) => Promise<T>, read: (sql: Sql) => Promise<R>): Promise<T>;
   /** Frees the lease; does nothing when another process holds it by now. */
   release(): Promise<void>;
 }
@@ -156,16 +151,16 @@ function leaseOf(
   return {
     name,
     fencingToken,
-    transaction: <T, G>(work: (tx: Sql, guarded: G) => Promise<T>, guard?: (tx: Sql) => Promise<G>) =>
+    transaction: (work) =>
       database.transaction(async (tx) => {
-        const [, guarded] = await Promise.all([renew(tx, renewLease), guard?.(tx)]);
-        return work(tx, guarded as G);
+        await renew(tx, renewLease);
+        return work(tx);
       }),
-    during: async <T, R>(work: (lost: AbortSignal, found: R) => Promise<T>, read?: (sql: Sql) => Promise<R>) => {
+    during: async (work) => {
       // The time before the statement, not after it: the lease begins at some instant in between.
       let renewedMs = performance.now();
       // A process that was paused must not begin work that another process has taken over.
-      const [, found] = await database.session((sql) => Promise.all([renew(sql, renewAlone), read?.(sql)]));
+      await renew(database, renewAlone);
       const lost = new AbortController();
       const timer = setInterval(() => {
         const askedMs = performance.now();
@@ -181,7 +176,7 @@ function leaseOf(
         );
       }, renewEveryMs);
       try {
-        return await work(lost.signal, found as R);
+        return await work(lost.signal);
       } finally {
         clearInterval(timer);
       }

@@ -2,8 +2,7 @@ import { readOwnWebhooks, retire } from '#bridge/receive/webhook-store.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { cleanUpWebhooks } from './make-webhook.ts';
 import { findServiceWebhook, listIfOffered } from './webhook-api.ts';
-import type { WebhookDeps } from './webhook-deps.ts';
-import { withWebhookLock } from './webhook-lock.ts';
+import { type WebhookDeps, withWebhookLock } from './webhook-deps.ts';
 
 /**
  * Deletes the source's webhooks that this bridge has registered, or the webhook with this UUID, even if it was made
@@ -12,7 +11,7 @@ import { withWebhookLock } from './webhook-lock.ts';
  */
 export async function deleteWebhooks(deps: WebhookDeps, uuid?: string): Promise<string[]> {
   const { client, source, database, clock } = deps;
-  return withWebhookLock(deps, source.name, async () => {
+  return withWebhookLock(deps, async () => {
     const own = await readOwnWebhooks(database, source.name);
     const chosen = own.filter((webhook) => webhook.secret !== null && (uuid === undefined || webhook.uuid === uuid));
     const ids = chosen.map(({ id }) => id);

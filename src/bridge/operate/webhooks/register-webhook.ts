@@ -3,8 +3,7 @@ import type { Webhook } from '#client/webhook-calls.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { cleanUpWebhooks, type MadeWebhook, makeWebhook } from './make-webhook.ts';
 import { announcedFeeds, findServiceWebhook, listIfOffered } from './webhook-api.ts';
-import type { WebhookDeps } from './webhook-deps.ts';
-import { withWebhookLock } from './webhook-lock.ts';
+import { type WebhookDeps, withWebhookLock } from './webhook-deps.ts';
 
 export interface Registration {
   readonly webhook: MadeWebhook;
@@ -26,7 +25,7 @@ export async function registerWebhook(
   { name, url, alone = false }: { name: string; url: string; alone?: boolean },
 ): Promise<Registration> {
   const { source, database, clock } = deps;
-  return withWebhookLock(deps, source.name, async () => {
+  return withWebhookLock(deps, async () => {
     const own = await readOwnWebhooks(database, source.name);
     const listed = await listIfOffered(deps.client);
     const active = own.filter(({ secret, retired }) => secret !== null && retired === null);

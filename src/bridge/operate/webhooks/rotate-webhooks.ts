@@ -2,8 +2,7 @@ import { readOwnWebhooks } from '#bridge/receive/webhook-store.ts';
 import { AppError } from '#platform/errors.ts';
 import { cleanUpWebhooks, type MadeWebhook, makeWebhook } from './make-webhook.ts';
 import { listIfOffered } from './webhook-api.ts';
-import type { WebhookDeps } from './webhook-deps.ts';
-import { withWebhookLock } from './webhook-lock.ts';
+import { type WebhookDeps, withWebhookLock } from './webhook-deps.ts';
 
 export interface Rotation {
   /** The new webhooks. */
@@ -21,7 +20,7 @@ export interface Rotation {
  */
 export async function rotateWebhooks(deps: WebhookDeps): Promise<Rotation> {
   const { source, database } = deps;
-  return withWebhookLock(deps, source.name, async () => {
+  return withWebhookLock(deps, async () => {
     const own = await readOwnWebhooks(database, source.name);
     const active = own.filter(({ secret, retired }) => secret !== null && retired === null);
     if (active.length === 0)

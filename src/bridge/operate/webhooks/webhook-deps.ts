@@ -5,6 +5,7 @@ import type { WebhookCalls } from '#client/webhook-calls.ts';
 import type { WebhookAuthentication } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
+import { withLock } from '#platform/database/lock.ts';
 import { AppError } from '#platform/errors.ts';
 import { hostInUrl } from '#platform/http/url-host.ts';
 import type { SecretBox } from '#platform/secrets.ts';
@@ -16,6 +17,21 @@ export interface WebhookDeps {
   readonly database: Database;
   readonly secrets: SecretBox;
   readonly clock: Clock;
+}
+
+const lockWaitMs = 30_000;
+
+/**
+ * Runs `work` while no other command changes the webhooks of this source: of two commands at once, each would take the
+ * other's new webhook for one whose key was lost. Throws AppError `conflict` when another command holds the lock for more
+ * than 30 seconds.
+ */
+export function withWebhookLock<T>({ database, source }: WebhookDeps, work: () => Promise<T>): Promise<T> {
+  const held = new AppError(
+    'conflict',
+    `Another command is changing the webhooks of the source "${source.name}". Run this one again when it has ended.`,
+  );
+  return withLock(database, { name: `webhooks ${source.name}`, waitMs: lockWaitMs, held }, work);
 }
 
 /** Returns the URL under which the service reaches this bridge: `https://<public_host>:<port>/webhooks/<source>`. */

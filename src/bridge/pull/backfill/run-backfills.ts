@@ -136,7 +136,11 @@ async function startScan(worker: Worker, backfill: Backfill): Promise<RunningSca
   const { profile, commitOrdered, latenessMs: raisedMs } = await readFeedTraits(database, feed);
   const latenessMs = latenessMsOf(source, raisedMs);
   const granularityMicros = profile?.granularityMicros;
-  const transaction: ScanDeps['transaction'] = (work) => lease.transaction(work, (tx) => lockCheckpoint(tx, feed));
+  const transaction: ScanDeps['transaction'] = (work) =>
+    lease.transaction(async (tx) => {
+      await lockCheckpoint(tx, feed);
+      return work(tx);
+    });
   const reader = worker.readers.get(backfill.id) ?? openReader(worker, profile);
   worker.readers.set(backfill.id, reader);
   const store = createPageStore({ ...deps, feed, pull: timeOrderedId(clock.nowMs()), latenessMs, transaction });

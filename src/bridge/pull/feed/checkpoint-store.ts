@@ -168,27 +168,25 @@ export async function lockCheckpointAt(tx: Sql, feed: FeedId, generation: number
 /**
  * Returns the bodies of the notifications of a feed with ids after `answered` and up to `last`, as they were received:
  * JSON, which was not parsed before. Returns undefined when there are more than `max`, or when one of these ids may be
- * missing: a receiver that is storing notifications at this moment has drawn its ids, and commits them later. Needs one
- * connection.
+ * missing: a receiver that is storing notifications at this moment has drawn its ids, and commits them later.
  */
 export async function readNotificationBodies(
   sql: Sql,
   { source, feed }: FeedId,
   { answered, last, max }: { answered: number; last: number; max: number },
 ): Promise<string[] | undefined> {
-  // Both are sent at once, over one connection: the second sees what a receiver that held a lock has committed.
-  const [[store], rows] = await Promise.all([
-    sql.query<{ busy: boolean }>(
-      `select exists (select from pg_locks where locktype = 'relation' and relation = 'bridge.inbox'::regclass
-       and database = (select oid from pg_database where datname = current_database())
-       and mode = 'RowExclusiveLock') as busy`,
-    ),
-    sql.query<{ body: string }>(
-      'select body from bridge.inbox where source = $1 and feed = $2 and id > $3 and id <= $4 limit $5',
-      [source, feed, answered, last, max + 1],
-    ),
-  ]);
-  return store?.busy !== false || rows.length > max ? undefined : rows.map(({ body }) => body);
+  // First the locks: what a receiver that held one before has committed is seen by the second statement.
+  const [store] = await sql.query<{ busy: boolean }>(
+    `select exists (select from pg_locks where locktype = 'relation' and relation = 'bridge.inbox'::regclass
+     and database = (select oid from pg_database where datname = current_database())
+     and mode = 'RowExclusiveLock') as busy`,
+  );
+  if (store?.busy !== false) return undefined;
+  const rows = await sql.query<{ body: string }>(
+    'select body from bridge.inbox where source = $1 and feed = $2 and id > $3 and id <= $4 limit $5',
+    [source, feed, answered, last, max + 1],
+  );
+  return rows.length > max ? undefined : rows.map(({ body }) => body);
 }
 
 /** What a pull has answered. */

@@ -2,11 +2,9 @@
  * Claims due documents for the next calls. A claim runs in one transaction of the flow's lease: it makes the documents
  * from the mirror, compares them with what was delivered, writes down those that need no call, and returns the others.
  */
-
-import type { Attempt } from '#bridge/ledger/attempts/attempt.ts';
+import { type Attempt } from '#bridge/ledger/attempts/attempt.ts';
 import { type UnmadeDocument, writeUnmadeAttempts } from '#bridge/ledger/attempts/unmade-attempts.ts';
 import {
-  type DueOfKind,
   type FlowDocument,
   type InFlight,
   lockDue,
@@ -20,14 +18,14 @@ import {
   readFirstDue,
   writeIntents,
 } from '#bridge/ledger/flows/flow-document-store.ts';
-import { type FlowState, readSendingFlow, setPaused } from '#bridge/ledger/flows/flow-state.ts';
-import type { RecordVersion } from '#bridge/mirror/assemble/made-of.ts';
+import { readSendingFlow, setPaused } from '#bridge/ledger/flows/flow-state.ts';
+import { type RecordVersion } from '#bridge/mirror/assemble/made-of.ts';
 import { type DocumentsMade, makeDocuments } from '#bridge/mirror/assemble/make-documents.ts';
-import type { FlowSettings } from '#bridge/settings/settings.ts';
-import type { Operation } from '#connector/connector.ts';
-import type { DocumentKind } from '#connector/documents.ts';
+import { type FlowSettings } from '#bridge/settings/settings.ts';
+import { type Operation } from '#connector/connector.ts';
+import { type DocumentKind } from '#connector/documents.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/sql.ts';
+import { type Sql } from '#platform/database/sql.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { isWithdrawal, operationFor } from './decide-operation.ts';
 import { guardWithdrawals } from './guard-withdrawals.ts';
@@ -75,33 +73,18 @@ export interface ClaimOptions {
  */
 const missingRecordRetryMs = 60_000;
 
-/** What a claim begins with: whether the flow may send, and what is due first. */
-export interface ClaimStart {
-  readonly state: FlowState | undefined;
-  readonly first: DueOfKind | undefined;
-}
-
-/** Reads what a claim begins with. Its statements may be sent together with the beginning of the claim's transaction. */
-export async function startClaim(tx: Sql, options: Omit<ClaimOptions, 'examinedMax'>): Promise<ClaimStart> {
-  const { flow, kinds, inFlight } = options;
-  const now = timestampFromMs(options.nowMs);
-  // In this order: the first one locks the flow.
-  const [state, first] = await Promise.all([
-    readSendingFlow(tx, flow, now, options.newestAttempt),
-    readFirstDue(tx, flow.name, kinds, now, inFlight),
-  ]);
-  return { state, first };
-}
-
 /**
  * Claims due documents of one kind. Documents that must be looked up, and withdrawals, are claimed apart from all
  * others, and only when no call is in flight. While the circuit is half open, one document of any kind is claimed as
  * its trial.
  */
-export async function claimDocuments(tx: Sql, options: ClaimOptions, { state, first }: ClaimStart): Promise<Claim> {
+export async function claimDocuments(tx: Sql, options: ClaimOptions): Promise<Claim> {
   const { flow, inFlight } = options;
   const now = timestampFromMs(options.nowMs);
+  // It locks the flow: what is due is read behind that.
+  const state = await readSendingFlow(tx, flow, now, options.newestAttempt);
   if (!state) return { next: 'nothing' };
+  const first = await readFirstDue(tx, flow.name, options.kinds, now, inFlight);
   const isIdle = inFlight.keys.length === 0;
   const due = { flow: flow.name, now, documentsMax: options.examinedMax };
   if (state.isHalfOpen) {
