@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import type { PlantedFault } from './planted-fault.ts';
 import { plantedIntakeFaults } from './planted-intake-faults.ts';
 
-const store = 'push/claim/flow-document-store.ts';
+const store = 'ledger/flows/flow-document-store.ts';
 const batch = 'push/batch/push-batch.ts';
 
 export const plantedFaults: readonly PlantedFault[] = [
@@ -89,7 +89,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'a change while the document is written does not count as one',
-    file: 'due/mark-documents.ts',
+    file: 'mirror/due/mark-documents.ts',
     from: 'wanted = d.wanted + 1, due = least(d.due, $2::timestamptz)',
     to: 'wanted = d.wanted, due = least(d.due, $2::timestamptz)',
   },
@@ -137,7 +137,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'fewer outcomes than operations are taken in their order',
-    file: 'flows/connector-calls.ts',
+    file: 'connectors/connector-calls.ts',
     from: 'if (outcomes.length !== asked.length)',
     to: 'if (outcomes.length > asked.length)',
   },

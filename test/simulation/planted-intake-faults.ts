@@ -41,7 +41,7 @@ const faults: readonly Omit<PlantedFault, 'by'>[] = [
   },
   {
     name: 'intake: a process that lost its lease goes on writing',
-    file: 'leases/lease.ts',
+    file: 'ledger/leases/lease.ts',
     from: 'if (!held) throw new LeaseLost(name);',
     to: '',
   },
