@@ -6,6 +6,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { mappingRule } from '#bridge/documents/mapping-rule.ts';
 import { createProgram } from '#cli/program.ts';
 import { problemAnswers } from '#platform/http/problem.ts';
 import { createRegistry, type Registry } from '#platform/metrics.ts';
@@ -21,6 +23,7 @@ const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
   [row(head), `|${'---|'.repeat(head.length)}`, ...rows.map(row)].join('\n');
 
 interface Schema {
+  readonly title?: string;
   readonly type?: string;
   readonly description?: string;
   readonly default?: unknown;
@@ -36,7 +39,8 @@ interface Schema {
 }
 
 /** What may stand there, in a few words. */
-function formOf({ type, enum: values, const: only, minimum, maximum, items }: Schema): string {
+function formOf({ title, type, enum: values, const: only, minimum, maximum, items }: Schema): string {
+  if (title === 'rule') return 'path or [rule](#rules)';
   if (values) return values.map((value) => `\`${value}\``).join(', ');
   if (only !== undefined) return `\`${JSON.stringify(only)}\``;
   if (type === 'array') return `list${items?.type && items.type !== 'object' ? ` of ${items.type}` : ''}`;
@@ -46,7 +50,7 @@ function formOf({ type, enum: values, const: only, minimum, maximum, items }: Sc
   return `${type ?? ''}${bounds.join('') === '' ? '' : ` ${bounds.join('–')}`}`;
 }
 
-/** A row for each setting, whose path names lists by `[]`. Of alternatives each setting stands once. */
+/** A row for each setting, whose path names lists by `[]`. Of alternatives each setting stands once, and rules on their own. */
 function settingsOf(schema: Schema, path = ''): string[][] {
   const rows = new Map<string, string[]>();
   const add = (more: string[][]) => {
@@ -55,7 +59,10 @@ function settingsOf(schema: Schema, path = ''): string[][] {
   for (const alternative of [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) add(settingsOf(alternative, path));
   for (const [name, setting] of Object.entries(schema.properties ?? {})) {
     const at = path === '' ? name : `${path}.${name}`;
-    const inner = [...settingsOf(setting, at), ...(setting.items ? settingsOf(setting.items, `${at}[]`) : [])];
+    const isOfRules = setting.title === 'rule' || setting.items?.title === 'rule';
+    const inner = isOfRules
+      ? []
+      : [...settingsOf(setting, at), ...(setting.items ? settingsOf(setting.items, `${at}[]`) : [])];
     const simple =
       setting.default !== undefined &&
       JSON.stringify(setting.default).length < 60 &&
@@ -136,12 +143,13 @@ test('docs/reference.md has every setting, command, metric and error of the code
   });
   const service = await startTestService();
   const settings = settingsOf(JSON.parse(read('config/bridge.schema.json')) as Schema);
+  const rules = settingsOf(z.toJSONSchema(mappingRule, { io: 'input' }) as Schema);
   const commands = commandsOf(createProgram());
   const metrics = metricsOf([bridge.registry, service.registry]);
   const statuses = Object.entries(problemAnswers)
     .toSorted(([, a], [, b]) => a.status - b.status)
     .map(([code, { status, title }]) => [String(status), title, `\`${code}\``]);
-  expect([settings.length > 150, commands.length > 60, metrics.length > 25, connectorErrors.length > 5]).toEqual([
+  expect([settings.length > 120, commands.length > 60, metrics.length > 25, connectorErrors.length > 5]).toEqual([
     true,
     true,
     true,
@@ -160,6 +168,12 @@ Made of the code by \`npm run docs:reference\`. [The settings with explanations 
 \`connector show <name>\` prints them, too.
 
 ${table(['Setting', 'Form', 'Default', ''], settings)}
+
+### Rules
+
+A rule is a path alone, or an object with these members. [docs/documents.md](documents.md) explains them.
+
+${table(['Member', 'Form', 'Default', ''], rules)}
 
 ## Commands
 

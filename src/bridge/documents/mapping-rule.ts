@@ -21,7 +21,7 @@ const fullRule = z.strictObject({
   required: z.boolean().default(false).describe('Without a value the document is a dead letter'),
 });
 
-export const mappingRule = z.union([path.describe('A path into the document'), fullRule]);
+export const mappingRule = z.union([path.describe('A path into the document'), fullRule]).meta({ title: 'rule' });
 
 /** A rule with its members. */
 export type FullRule = z.output<typeof fullRule>;
