@@ -105,7 +105,7 @@ async function openBridge(
 ): Promise<Omit<Bridge, 'close'>> {
   const { settings, database, signals, clock, log, registry } = deps;
   const { hasRole, acquireLease, liveness, flows, intakes, lossWatch } = await prepareBridge(deps, opened);
-  registerStatusMetrics({ settings, database, clock, registry, certificatePem: deps.tls?.certPem });
+  registerStatusMetrics(deps);
 
   opened.defer(() => signals.close(graceMs()));
   const readiness = { database: () => liveness.check() };

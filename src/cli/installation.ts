@@ -31,7 +31,7 @@ import type { Service } from '#service/create-service.ts';
 import type { MisbehaveOptions } from '#service/misbehave/misbehave.ts';
 import type { ProfileName } from '#service/profile/profile.ts';
 import type { Configuration } from './configuration.ts';
-import { readCertificate } from './read-certificate.ts';
+import { watchCertificate } from './read-certificate.ts';
 import { watchDataFolder } from './watch-data-folder.ts';
 
 export interface Installation {
@@ -245,7 +245,7 @@ export async function startInstalledService(
       fileBytesMax: service.file_bytes_max,
       wrongTokensPerSecond: configuration.http.wrong_tokens_per_second,
       corsOrigins: service.cors_origins,
-      tls: service.tls && (await readCertificate(service.tls, 'service.tls', { clock: systemClock, log })),
+      tls: service.tls && (await watchCertificate(service.tls, 'service.tls', { clock: systemClock, log })),
       connections: connectionLimitsOf(configuration),
       sweepMs: configuration.sweep_seconds * 1000,
       retention: {
@@ -271,7 +271,7 @@ export async function startInstalledService(
 }
 
 /**
- * Starts the bridge with its console. Throws as `startBridge` and `readCertificate` do.
+ * Starts the bridge with its console. Throws as `startBridge` and `watchCertificate` do.
  */
 export async function startInstalledBridge(
   installation: Installation,
@@ -293,7 +293,7 @@ export async function startInstalledBridge(
     tls: await certificateFor(installation, settings, role === 'all' || role === 'receive'),
     consoleTls:
       settings.console_tls &&
-      (await readCertificate(settings.console_tls, 'bridge.console_tls', { clock: systemClock, log })),
+      (await watchCertificate(settings.console_tls, 'bridge.console_tls', { clock: systemClock, log })),
     dataDir,
     sweepMs: configuration.sweep_seconds * 1000,
     database,
@@ -331,11 +331,11 @@ export async function startInstalledBridge(
 
 /**
  * The webhook endpoint's certificate, with its key. Only a process that receives reads the key of `bridge.tls`: the others
- * need not have that file. Throws as `readCertificate` does.
+ * need not have that file. Throws as `watchCertificate` does.
  */
 export async function certificateFor({ certificates, log }: Installation, { tls }: BridgeSettings, receives: boolean) {
   if (!tls) return certificates;
-  return receives ? readCertificate(tls, 'bridge.tls', { clock: systemClock, log }) : undefined;
+  return receives ? watchCertificate(tls, 'bridge.tls', { clock: systemClock, log }) : undefined;
 }
 
 function connectionLimitsOf({ http }: Configuration): ConnectionLimits {

@@ -2,10 +2,13 @@
  * Reads a certificate and its key from the files that a setting names. What no server could use is refused here, in words
  * that name the file: otherwise the start ends with the words of OpenSSL, or clients refuse the connection later.
  */
+
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { setInterval } from 'node:timers';
 import type { Clock } from '#platform/clock.ts';
-import { AppError } from '#platform/errors.ts';
+import { AppError, errorText } from '#platform/errors.ts';
+import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import type { Logger } from '#platform/log.ts';
 
 export interface CertificateFiles {
@@ -46,6 +49,70 @@ export async function readCertificate(
       );
   }
   return { certPem, keyPem };
+}
+
+const lookEveryMs = 10_000;
+
+/**
+ * As `readCertificate`, and looks at the files every ten seconds: a renewed pair is served without a restart. What cannot
+ * be served is logged, and the pair before it stays. While files are being replaced they do not fit each other for a
+ * moment, so a fault counts when it is seen twice.
+ */
+export async function watchCertificate(
+  files: CertificateFiles,
+  setting: string,
+  { clock, log, everyMs = lookEveryMs }: { clock: Clock; log: Logger; everyMs?: number },
+): Promise<ServerCertificate> {
+  let served = await readCertificate(files, setting, { clock, log });
+  let fault: string | undefined;
+  let refused: string | undefined;
+  const appliers: (() => void)[] = [];
+
+  async function look(): Promise<void> {
+    try {
+      const isSame =
+        (await readText(files.cert_file, files.cert_file)) === served.certPem &&
+        (await readText(files.key_file, files.key_file)) === served.keyPem;
+      if (!isSame) {
+        served = await readCertificate(files, setting, { clock, log });
+        for (const apply of appliers) apply();
+        log.info({ setting }, 'the renewed certificate is served');
+      }
+      fault = undefined;
+      refused = undefined;
+    } catch (error) {
+      const why = errorText(error);
+      if (why === fault && why !== refused) {
+        log.error(
+          { setting },
+          `the certificate in the files of ${setting} is not served, the one before it is: ${why}`,
+        );
+        refused = why;
+      }
+      fault = why;
+    }
+  }
+
+  let looking = false;
+  setInterval(() => {
+    if (looking) return;
+    looking = true;
+    void look().finally(() => {
+      looking = false;
+    });
+  }, everyMs).unref();
+  return {
+    get certPem() {
+      return served.certPem;
+    },
+    get keyPem() {
+      return served.keyPem;
+    },
+    get refused() {
+      return refused;
+    },
+    onRenewed: (apply) => void appliers.push(apply),
+  };
 }
 
 async function readText(path: string, file: string): Promise<string> {

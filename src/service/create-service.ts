@@ -20,6 +20,7 @@ import type { ConnectionLimits } from '#platform/http/connections.ts';
 import { type Around, mountEndpoints } from '#platform/http/endpoint.ts';
 import { createLargeBodies } from '#platform/http/large-bodies.ts';
 import { type HttpServer, listen } from '#platform/http/server.ts';
+import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import { createTokenGuard } from '#platform/http/token-guard.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Registry } from '#platform/metrics.ts';
@@ -77,7 +78,7 @@ export interface ServiceSettings {
   /** How the service speaks under `/api`; default: `spec`. */
   profile?: ProfileName | undefined;
   /** Set: the service speaks HTTPS. */
-  tls?: { certPem: string; keyPem: string } | undefined;
+  tls?: ServerCertificate | undefined;
   /** Default: `connectionLimitsDefault`. */
   connections?: ConnectionLimits;
   sweepMs: number;

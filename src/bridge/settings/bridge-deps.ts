@@ -5,6 +5,7 @@ import type { Database } from '#platform/database/database.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { Application } from '#platform/http/application.ts';
 import type { ConnectionLimits } from '#platform/http/connections.ts';
+import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
@@ -22,9 +23,9 @@ export interface BridgeDeps {
   /** Default: `all`. */
   role?: BridgeRole;
   /** For the webhook endpoint; undefined where a process does not receive and the certificate is the operator's own. */
-  tls: { certPem: string; keyPem: string } | undefined;
+  tls: ServerCertificate | undefined;
   /** For the console; without it the console speaks HTTP. */
-  consoleTls?: { certPem: string; keyPem: string } | undefined;
+  consoleTls?: ServerCertificate | undefined;
   dataDir: string;
   sweepMs: number;
   database: Database;

@@ -13,6 +13,7 @@ import { type DoctorFinding, fail, ok, warn } from '../doctor/finding.ts';
 import { findConnector, findIntakeConnector, findMapping } from '../doctor/flow-findings.ts';
 import { findCertificate, findDisk, findEndpoint, findVersions } from '../doctor/machine-findings.ts';
 import { findQueue } from '../doctor/queue-findings.ts';
+import { findServedCertificate, tlsServersOf } from '../doctor/served-certificates.ts';
 import { checkSource, findNotifications, findQuotas, findRefusals } from '../doctor/source-findings.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { findWork } from '../doctor/work-findings.ts';
@@ -94,6 +95,8 @@ export async function examine(command: BridgeCommand, findings: DoctorFinding[])
   const tables = await add('database: tables', async () => [await findMigrations(database)]);
   const writes = isWell(tables) && (await add('database: writes', async () => [await findWrites(database)]));
   await add('certificate', async () => [await findCertificate(installation)]);
+  for (const server of tlsServersOf(installation.configuration))
+    await add(`certificate of ${server.setting}`, () => findServedCertificate(server));
   await add('endpoint', async () => [await findEndpoint(installation)]);
   const maySend = !writes || isWell(writes);
   for (const source of settings.sources)

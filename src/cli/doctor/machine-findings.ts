@@ -57,7 +57,7 @@ export async function findCertificate(
         'Get a certificate for that name, or set bridge.public_host to the name of this one.',
       );
     const todo = bridge.tls
-      ? 'Renew it and restart the receivers.'
+      ? 'Renew it: it is served without a restart.'
       : 'Restart the receivers: a start makes a new one 30 days before the end.';
     if (days < 0) return fail(name, text, todo);
     return days < certificateWarnDays ? warn(name, text, todo) : ok(name, text);

@@ -15,6 +15,7 @@ import {
   connectionLimitsDefault,
   watchConnections,
 } from './connections.ts';
+import type { ServerCertificate } from './server-certificate.ts';
 import { hostInUrl } from './url-host.ts';
 
 export interface HttpServer {
@@ -30,7 +31,7 @@ export interface ListenOptions {
   /** 0 takes a free port. */
   port: number;
   /** Set: the server speaks HTTPS. */
-  tls?: { certPem: string; keyPem: string } | undefined;
+  tls?: ServerCertificate | undefined;
   /** The name in `url`; default `host`. */
   publicHost?: string;
   /** A connection without traffic for this long is closed; every answer must begin before that (default 2 min). */
@@ -59,6 +60,9 @@ export async function listen(handler: RequestListener, options: ListenOptions): 
   const server = tls
     ? createTlsServer({ ...limits, handshakeTimeout, cert: tls.certPem, key: tls.keyPem })
     : createServer(limits);
+  tls?.onRenewed?.(() => {
+    if ('setSecureContext' in server) server.setSecureContext({ cert: tls.certPem, key: tls.keyPem });
+  });
   // Node itself sets no time limit for a client that does not read: its answer would stay in memory for ever.
   server.timeout = options.stalledMs ?? stalledDefaultMs;
   const connections = watchConnections(server, connectionLimits, options.metrics);

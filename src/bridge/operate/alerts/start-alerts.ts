@@ -18,6 +18,7 @@ import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridg
 import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { askedToWaitMs, errorText } from '#platform/errors.ts';
+import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import { readStatus } from '../status/status.ts';
 import { forgetOtherChannels, noteConditions, noteFailure, noteMessageSent, readDueMessage } from './alert-store.ts';
 import { type SendDeps, sendMessage } from './send-message.ts';
@@ -33,9 +34,9 @@ export function startAlerts(
 ): WorkingPart {
   const { clock, signals, settings } = deps;
   // The certificate of the local authority is that of each process; one of your own is shown by those that receive.
-  const certificatePem = receives || !settings.tls ? deps.tls?.certPem : undefined;
+  const certificate = receives || !settings.tls ? deps.tls : undefined;
   signals.work(lanes.alerts, { concurrency: 1 }, (_key, signal) =>
-    tellOfConditions({ ...deps, acquireLease, certificatePem }, signal),
+    tellOfConditions({ ...deps, acquireLease, certificate }, signal),
   );
   let lookedMs = Number.NEGATIVE_INFINITY;
   return {
@@ -52,10 +53,10 @@ export function startAlerts(
   };
 }
 
-export interface AlertDeps extends SendDeps, Pick<BridgeDeps, 'settings' | 'database' | 'log'> {
+export interface AlertDeps extends SendDeps, Pick<BridgeDeps, 'settings' | 'database' | 'log' | 'consoleTls'> {
   readonly acquireLease: AcquireLease;
   /** The certificate that this process shows; undefined: it is read from the settings' file, if there is one. */
-  readonly certificatePem: string | undefined;
+  readonly certificate: ServerCertificate | undefined;
 }
 
 /** Looks once, and sends what is due; returns at once while another process does. Rejects when the database is away. */
@@ -66,7 +67,12 @@ export async function tellOfConditions(deps: AlertDeps, signal: AbortSignal): Pr
   try {
     const now = timestampNow(clock);
     const certificatePem = await readCertificate(deps);
-    const { conditions } = await readStatus(database, { settings, now, certificatePem });
+    const { conditions } = await readStatus(database, {
+      settings,
+      now,
+      certificatePem,
+      certificateRefused: deps.certificate?.refused ?? deps.consoleTls?.refused,
+    });
     const channels = channelsOf(settings.alerts);
     const noted = lease.transaction(async (tx) => {
       await forgetOtherChannels(tx, channels);
@@ -105,8 +111,8 @@ async function sendDue(deps: AlertDeps, lease: Lease, channel: AlertChannel, sig
 }
 
 /** The file counts, where there is one: it may have been renewed since this process began. */
-async function readCertificate({ certificatePem, settings }: AlertDeps): Promise<string | undefined> {
-  if (certificatePem !== undefined || !settings.tls) return certificatePem;
+async function readCertificate({ certificate, settings }: AlertDeps): Promise<string | undefined> {
+  if (certificate || !settings.tls) return certificate?.certPem;
   // A file that cannot be read is no certificate, and a condition.
   return readFile(settings.tls.cert_file, 'utf8').catch(() => '');
 }

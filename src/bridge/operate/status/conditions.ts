@@ -34,7 +34,10 @@ export type ConditionKind = (typeof conditionKinds)[number];
 /** No two of a list have the same kind and subject. */
 export interface Condition {
   readonly kind: ConditionKind;
-  /** What it is about: `flow sap`, `intake vendors`, `feed main/awards`, `source main`, `certificate`, `alerts webhook`. */
+  /**
+   * What it is about: `flow sap`, `intake vendors`, `feed main/awards`, `source main`, `certificate`,
+   * `certificate file`, `alerts webhook`.
+   */
   readonly subject: string;
   /** Since when; null: not known. */
   readonly since: Timestamp | null;
@@ -50,7 +53,7 @@ export interface Condition {
 export const passingKinds: readonly ConditionKind[] = ['feed-behind', 'erp-behind', 'intake-behind', 'alerts-not-sent'];
 
 /** What the bridge knows of itself now. */
-export interface Observed {
+export interface Observed extends ShownCertificates {
   readonly feeds: readonly FeedStatus[];
   readonly flows: readonly FlowStatus[];
   readonly intakes: readonly IntakeStatus[];
@@ -58,8 +61,14 @@ export interface Observed {
   readonly comparisons: readonly ComparisonStatus[];
   readonly refusals: readonly RefusalsInARow[];
   readonly unsent: readonly UnsentAlerts[];
-  /** PEM of the webhook endpoint's certificate; undefined: it is not looked at here. */
+}
+
+/** Of the certificates of this process; undefined: it has none, or they are not looked at here. */
+export interface ShownCertificates {
+  /** PEM of the webhook endpoint's. */
   readonly certificatePem?: string | undefined;
+  /** Why a certificate that stands in its file is not served. */
+  readonly certificateRefused?: string | undefined;
 }
 
 /** A channel whose message was not taken. */
@@ -92,6 +101,7 @@ export function findConditions(
     ...found.comparisons.flatMap(ofComparison),
     ...found.intakes.flatMap((intake) => ofIntake(intake, lateBefore)),
     ...(found.certificatePem === undefined ? [] : ofCertificate(found.certificatePem, nowMs)),
+    ...(found.certificateRefused === undefined ? [] : [ofRefusedCertificate(found.certificateRefused)]),
     ...found.unsent.map(ofUnsent),
   ];
 }
@@ -272,7 +282,8 @@ function ofIntake(intake: IntakeStatus, lateBefore: Timestamp): Condition[] {
 
 function ofCertificate(pem: string, nowMs: number): Condition[] {
   const base = { kind: 'certificate', subject: 'certificate', since: null } as const;
-  const action = 'Renew it (bridge.tls) and restart the receivers; one of the local authority is renewed by a restart.';
+  const action =
+    'Renew it (bridge.tls): it is served without a restart. One of the local authority is renewed by a restart.';
   const endMs = endOf(pem)?.getTime();
   if (endMs === undefined) {
     const summary = 'The certificate of the webhook endpoint cannot be read (bridge.tls.cert_file)';
@@ -282,6 +293,17 @@ function ofCertificate(pem: string, nowMs: number): Condition[] {
   const verb = endMs < nowMs ? 'ended' : 'ends';
   const summary = `The certificate of the webhook endpoint ${verb} at ${toMinute(timestampFromMs(endMs))}`;
   return [{ ...base, level: endMs < nowMs ? 'fail' : 'warn', summary, action }];
+}
+
+function ofRefusedCertificate(why: string): Condition {
+  return {
+    kind: 'certificate',
+    subject: 'certificate file',
+    since: null,
+    level: 'fail',
+    summary: `A renewed certificate is not served, the one before it is: ${short(why)}`,
+    action: 'Put a certificate and its key into these files: they are served within 20 seconds, without a restart.',
+  };
 }
 
 function endOf(pem: string): Date | undefined {

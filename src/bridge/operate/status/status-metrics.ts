@@ -11,6 +11,7 @@ import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
+import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import { Gauge, type Registry } from '#platform/metrics.ts';
 import { conditionKinds } from './conditions.ts';
 import { type BridgeStatus, readStatus } from './status.ts';
@@ -28,14 +29,16 @@ export function registerStatusMetrics(deps: {
   database: Database;
   clock: Clock;
   registry: Registry;
-  /** That of the webhook endpoint, if this process shows it. */
-  certificatePem?: string | undefined;
+  /** Of the webhook endpoint, if this process shows it, and of the console. */
+  tls?: ServerCertificate | undefined;
+  consoleTls?: ServerCertificate | undefined;
 }): void {
-  const { settings, database, clock, registry, certificatePem } = deps;
+  const { settings, database, clock, registry, tls, consoleTls } = deps;
   let reading: Promise<BridgeStatus> | undefined;
   // A scrape collects all metrics concurrently: they share one read of the status.
   const read: ReadStatus = () => {
-    reading ??= readStatus(database, { settings, now: timestampNow(clock), certificatePem }).finally(() => {
+    const certificates = { certificatePem: tls?.certPem, certificateRefused: tls?.refused ?? consoleTls?.refused };
+    reading ??= readStatus(database, { settings, now: timestampNow(clock), ...certificates }).finally(() => {
       reading = undefined;
     });
     return reading;

@@ -14,7 +14,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { readUnsent } from '../alerts/alert-store.ts';
 import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-status.ts';
-import { type Condition, findConditions } from './conditions.ts';
+import { type Condition, findConditions, type ShownCertificates } from './conditions.ts';
 import { type FlowLoss, lagOfFlow } from './flow-lag.ts';
 import { type IntakeStatus, readIntakeStatuses } from './intake-status.ts';
 import { type AuditStatus, type FlowStatus, type RangeReadStatus } from './part-statuses.ts';
@@ -99,7 +99,7 @@ type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettin
  */
 export async function readStatus(
   sql: Sql,
-  { settings, now, certificatePem }: { settings: ShownSettings; now: Timestamp; certificatePem?: string | undefined },
+  { settings, now, ...certificates }: { settings: ShownSettings; now: Timestamp } & ShownCertificates,
 ): Promise<BridgeStatus> {
   const { feeds, flows, lostCommits } = await readProgress(sql, { settings, now });
   const quotas = await readQuotasLeft(sql, settings.sources, now);
@@ -117,7 +117,7 @@ export async function readStatus(
   const unsent = await readUnsent(sql);
   return {
     ...looked,
-    conditions: findConditions({ ...looked, refusals, unsent, certificatePem }, { now, behindMinutes }),
+    conditions: findConditions({ ...looked, refusals, unsent, ...certificates }, { now, behindMinutes }),
     backfills: await readBackfills(sql, now),
     quotas,
     delivered: await sql.query<DeliveredDocument>(

@@ -78,7 +78,7 @@ function watchOf(alerts: object, process: TestProcess) {
     fetch: testOutgoing().fetch,
     clock,
     log: createLogger({ name: 'test', level: 'info', destination: { write } }),
-    certificatePem: undefined,
+    certificate: undefined,
   };
   return () => tellOfConditions(deps, new AbortController().signal);
 }

@@ -199,6 +199,9 @@ describe('the certificate', () => {
     expect(of({}, { at: daysFromNow(355) })).toMatchObject([{ kind: 'certificate', level: 'warn' }]);
     expect(of({}, { at: daysFromNow(400) })).toMatchObject([{ kind: 'certificate', level: 'fail' }]);
     expect(of({ certificatePem: 'no PEM' })).toMatchObject([{ summary: expect.stringContaining('cannot be read') }]);
+    expect(of({ certificateRefused: 'The key does not fit.' })).toMatchObject([
+      { subject: 'certificate file', summary: expect.stringContaining('The key does not fit.') },
+    ]);
   });
 });
 
