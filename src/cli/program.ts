@@ -207,12 +207,6 @@ export function createProgram(): Command {
     'delete from the bridge all that it has of a source that is not configured any more',
     async (options, name) => (await import('./commands/erase-organisation.ts')).runEraseSource(options, name ?? ''),
   ).option('--yes', 'do not ask');
-  addBridgeSubcommand(
-    program,
-    'operator-token',
-    "replace the operator's token of the service, while it runs",
-    async (options) => (await import('./commands/operator-token.ts')).runOperatorToken(options),
-  );
   const secrets = program.command('secrets').description('the secrets in the database, which the master key seals');
   addBridgeSubcommand(secrets, 'rotate', 'seal them anew under the master key of now', async (options) =>
     (await import('./commands/secrets-rotate.ts')).runSecretsRotate(options),

@@ -13,9 +13,7 @@ import { createOrganisation } from './admin/create-organisation.ts';
 import { createSupplierAttribute } from './admin/create-supplier-attribute.ts';
 import { listDeliveries } from './admin/list-deliveries.ts';
 import { putAllowedNetworks, putWebhookDomains } from './admin/network-rules.ts';
-import { createOperator, listOperators, revokeOperator } from './admin/operators.ts';
 import { putLimits } from './admin/put-limits.ts';
-import { putRetention } from './admin/put-retention.ts';
 import { resendDelivery } from './admin/resend-delivery.ts';
 import type { Caller, Operator } from './caller.ts';
 import { awardEvent } from './desk/award-event.ts';
@@ -43,7 +41,6 @@ import { listJobs, readJob, readJobsOfType } from './jobs/read-jobs.ts';
 import { submitJob, submitJobs } from './jobs/submit-job.ts';
 import type { Profile } from './profile/profile.ts';
 import { listManagedRequests, readManagedRequest } from './requests/read-managed-requests.ts';
-import type { RetentionDefaults } from './retention/delete-old.ts';
 import { listSupplierSubmissions, readSupplierSubmission } from './suppliers/read-supplier-submissions.ts';
 import { listSuppliers, readSupplier } from './suppliers/read-suppliers.ts';
 import { submitSupplierChange } from './suppliers/submit-supplier-change.ts';
@@ -63,7 +60,6 @@ interface Deps {
   storage: FileStorage;
   /** What the files of an organisation may have together, unless the operator says otherwise. */
   fileBytesMax: number;
-  retention: RetentionDefaults;
   profile: Profile;
 }
 
@@ -128,13 +124,8 @@ export function organisationApi(deps: Deps): Endpoint<Caller>[] {
 }
 
 /** The endpoints that are called with the operator's token. */
-export function operatorApi(
-  deps: Pick<Deps, 'clock' | 'fileBytesMax' | 'retention' | 'profile'>,
-): Endpoint<Operator>[] {
+export function operatorApi(deps: Pick<Deps, 'clock' | 'fileBytesMax' | 'profile'>): Endpoint<Operator>[] {
   return endpointsOf({
-    'POST /admin/operators': createOperator(deps),
-    'GET /admin/operators': listOperators,
-    'DELETE /admin/operators/:id': revokeOperator(deps),
     'POST /admin/organisations': createOrganisation(deps),
     'POST /admin/organisations/:id/api-keys': createApiKey(deps),
     'GET /admin/organisations/:id/api-keys': listApiKeys,
@@ -143,7 +134,6 @@ export function operatorApi(
     'PUT /admin/organisations/:id/allowed-networks': putAllowedNetworks,
     'POST /admin/organisations/:id/supplier-attributes': createSupplierAttribute,
     'PUT /admin/organisations/:id/limits': putLimits(deps),
-    'PUT /admin/organisations/:id/retention': putRetention(deps),
     'GET /admin/organisations/:id/deliveries': listDeliveries,
     'POST /admin/deliveries/:id/resend': resendDelivery(deps),
   });

@@ -2,7 +2,7 @@
  * The caller of a request: an organisation's API key with its scopes, or the operator. Keys are stored as hashes only.
  * A key has 256 random bits, so a plain SHA-256 is enough, and the timing of a lookup by the hash reveals nothing.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Request } from 'express';
 import type { Scope } from '#contract/admin.ts';
 import type { LimitsRequest } from '#contract/limits.ts';
@@ -13,9 +13,7 @@ import { prepared } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { protectConnection } from '#platform/http/connections.ts';
 import type { TokenGuard } from '#platform/http/token-guard.ts';
-import { findOperators, hashOperatorToken, settingsOperator } from './admin/operator-store.ts';
 import type { AccessRecord } from './audit/access-record.ts';
-import type { DeskSide } from './desk/desk-side.ts';
 import { type KeyUses, plainAddress } from './key-uses.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
@@ -25,13 +23,11 @@ export interface KeyIdentity {
   readonly apiKeyId: string;
   /** The rate limits that the operator has set for the organisation. */
   readonly limits: LimitsRequest;
-  /** What the key may do at the desk; undefined: everything. */
-  readonly deskSide: DeskSide | undefined;
   /** For the audit log. */
   readonly origin: ActionOrigin;
 }
 
-/** An operator: by the name of the account, or by the token of the settings, which identifies no person. */
+/** The operator: the token of the settings, which identifies no person. */
 export interface OperatorIdentity {
   readonly operator: true;
   readonly origin: ActionOrigin;
@@ -73,16 +69,11 @@ interface KeyRow {
   scopes: Scope[];
   limits: LimitsRequest;
   key_hash: Buffer;
-  desk_side: 'buyer' | 'supplier' | null;
-  supplier_id: string | null;
-  supplier_external_id: string | null;
 }
 
 const findKeys = prepared(
-  `select k.id, k.organisation_id, k.name, k.scopes, o.limits, k.key_hash, k.desk_side, s.id as supplier_id,
-     s.external_id as supplier_external_id
+  `select k.id, k.organisation_id, k.name, k.scopes, o.limits, k.key_hash
    from service.api_keys k join service.organisations o on o.id = k.organisation_id
-   left join service.suppliers s on s.id = k.desk_supplier_id
    where k.key_hash = any($1::bytea[]) and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)`,
 );
 
@@ -129,60 +120,44 @@ export function createKeyAuthentication({
       organisationId: key.organisation_id,
       apiKeyId: key.id,
       limits: key.limits,
-      deskSide: deskSideOf(key),
       origin,
     };
   };
 }
 
-function deskSideOf(key: KeyRow): DeskSide | undefined {
-  if (key.desk_side === 'buyer') return { as: 'buyer' };
-  if (key.supplier_id === null || key.supplier_external_id === null) return undefined;
-  return { as: 'supplier', supplierId: key.supplier_id, externalId: key.supplier_external_id };
-}
+/** Who shows the token of the settings, rightly or not. */
+const operator = { kind: 'token', name: 'operator' } as const;
 
 /** Who a wrong token claims to be. */
 export function refusedTokenOrigin(by: string, address: string | undefined): ActionOrigin {
-  const who =
-    by === 'operator'
-      ? ({ kind: 'token', name: settingsOperator } as const)
-      : ({ kind: 'key', name: 'unknown' } as const);
+  const who = by === 'operator' ? operator : ({ kind: 'key', name: 'unknown' } as const);
   return { who, from: plainAddress(address) ?? null };
 }
 
-/**
- * Authenticates by the token of the settings, unless it was replaced, or of an operator. Throws `unauthorized`, and
- * `too-many` as for API keys.
- */
+/** Authenticates by the token of the settings. Throws `unauthorized`, and `too-many` as for API keys. */
 export function createOperatorAuthentication({
-  database,
-  clock,
   adminToken,
   tokenGuard,
   accessRecord,
 }: {
-  database: Database;
-  clock: Clock;
   adminToken: string;
   tokenGuard: Pick<TokenGuard, 'protect'>;
   accessRecord: Pick<AccessRecord, 'cameIn'>;
 }) {
-  const ofSettings = hashOperatorToken(adminToken);
-  const findAll = async (hashes: readonly Buffer[]) => {
-    const names = await findOperators(database, hashes, { ofSettings, now: timestampNow(clock) });
-    return names.map((name) => (name === undefined ? undefined : { name }));
-  };
+  const hashOf = (token: string) => createHash('sha256').update(token).digest();
+  const expected = hashOf(adminToken);
+  const findNow = (hash: Buffer) => (timingSafeEqual(hash, expected) ? operator : undefined);
   const check = tokenGuard.protect({
     by: 'operator',
-    find: async (hash) => (await findAll([hash]))[0],
-    findAll,
+    find: async (hash) => findNow(hash),
+    findAll: async (hashes) => hashes.map(findNow),
     unauthorized: () =>
       new AppError('unauthorized', 'This call needs the header "Authorization: Bearer <operator token>".'),
   });
   return async (request: Request): Promise<OperatorIdentity> => {
-    const { name } = await check(request.ip, hashOperatorToken(bearerOf(request)));
+    const who = await check(request.ip, hashOf(bearerOf(request)));
     protectConnection(request);
-    const origin = { who: { kind: 'token', name }, from: plainAddress(request.ip) ?? null } as const;
+    const origin = { who, from: plainAddress(request.ip) ?? null };
     accessRecord.cameIn(origin);
     return { operator: true, origin };
   };

@@ -40,7 +40,6 @@ import {
   type OperatorIdentity,
   refusedTokenOrigin,
 } from './caller.ts';
-import { checkDeskSide, checkDeskSupplier } from './desk/desk-side.ts';
 import { createRoundTimers } from './events/run-timers.ts';
 import { serveDownloads } from './files/serve-downloads.ts';
 import { serveUploads } from './files/serve-uploads.ts';
@@ -53,7 +52,7 @@ import { type MisbehaveOptions, misbehave } from './misbehave/misbehave.ts';
 import { serveDocuments } from './openapi/serve-documents.ts';
 import type { Profile, ProfileName } from './profile/profile.ts';
 import { profileOf } from './profile/profile-of.ts';
-import { createRetention, type RetentionDefaults } from './retention/delete-old.ts';
+import { createRetention, type RetentionDays } from './retention/delete-old.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork, type RunUnitOfWork, type ServiceLane, type UnitOfWork } from './unit-of-work.ts';
 import { type AccessTokens, createAccessTokens } from './webhooks/access-tokens.ts';
@@ -83,7 +82,7 @@ export interface ServiceSettings {
   connections?: ConnectionLimits;
   sweepMs: number;
   /** How long things are kept where the operator has set nothing else for the organisation. */
-  retention: RetentionDefaults;
+  retention: RetentionDays;
   /** How long the audit log is kept, in days. */
   actionDays: number;
 }
@@ -198,15 +197,6 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     organisationApi({ ...deps, ...settings, profile, accessTokens }),
     {
       ...ofKeys,
-      authorize: ({ deskSide, origin }, call) => {
-        try {
-          checkDeskSide(call, deskSide);
-        } catch (error) {
-          const other = { what: 'api.call', object: `${call.endpoint.method} ${call.endpoint.path}` };
-          accessRecord.refused(origin, auditSubjectOf({ ...call, body: undefined }) ?? other);
-          throw error;
-        }
-      },
       around: inUnitOfWork({ ...deps, calls, accessRecord }, runUnitOfWork),
       bodyBytesMax: settings.bodyBytesMax,
       large: {
@@ -318,7 +308,6 @@ function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
       return work(prepared);
     };
     try {
-      if ('deskSide' in caller) checkDeskSupplier(call, caller.deskSide);
       return await prepareAndWork();
     } catch (error) {
       const subject = auditSubjectOf(call);
@@ -366,7 +355,7 @@ function startWorkers(
   };
   for (const [lane, { concurrency, work }] of Object.entries(lanes)) signals.work(lane, { concurrency }, work);
   const uploadSweep = createUploadSweep(deps);
-  const deleteOld = createRetention({ ...deps, defaults: settings.retention });
+  const deleteOld = createRetention({ ...deps, retention: settings.retention });
   const pruneOldActions = createActionPruning({ ...deps, program: 'service', days: settings.actionDays });
   const sweep = createSweep({
     signals,

@@ -40,6 +40,9 @@ interface StartOptions {
   bodyBytesMax?: number;
   largeBodyBytesPerMinute?: number;
   fileBytesMax?: number;
+  /** How long events and files are kept, in days; default: for ever. */
+  eventDays?: number;
+  fileDays?: number;
   wrongTokensPerSecond?: number;
   corsOrigins?: readonly string[];
   connections?: ConnectionLimits;
@@ -80,7 +83,13 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
       fileBytesMax: options.fileBytesMax ?? 1_073_741_824,
       wrongTokensPerSecond: options.wrongTokensPerSecond ?? 10_000,
       sweepMs: options.sweepMs ?? 600_000,
-      retention: { submissionDays: 365, jobPayloadDays: 90, deliveryLogDays: 30, eventDays: null, fileDays: null },
+      retention: {
+        submissionDays: 365,
+        jobPayloadDays: 90,
+        deliveryLogDays: 30,
+        eventDays: options.eventDays ?? null,
+        fileDays: options.fileDays ?? null,
+      },
       actionDays: 730,
       ...(options.corsOrigins && { corsOrigins: options.corsOrigins }),
       ...(options.connections && { connections: options.connections }),

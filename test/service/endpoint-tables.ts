@@ -13,7 +13,6 @@ const deps: Parameters<typeof organisationApi>[0] = {
   secrets: createSecretBox(Buffer.alloc(32)),
   storage: createLocalStorage('/never/used'),
   fileBytesMax: 1_073_741_824,
-  retention: { submissionDays: 365, jobPayloadDays: 90, deliveryLogDays: 30, eventDays: null, fileDays: null },
   profile: specProfile,
   accessTokens: createAccessTokens({ clock: systemClock, fetch: notCalled }),
 };

@@ -547,9 +547,6 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   'GET /desk/sourcing-requests/:id': byId('a request', ({ request }) => request),
 
   // The operator may see all organisations; a thing of another one is unknown only below the path of an organisation.
-  'POST /admin/operators': [],
-  'GET /admin/operators': [],
-  'DELETE /admin/operators/:id': [],
   'POST /admin/organisations': [],
   'POST /admin/organisations/:id/api-keys': [],
   'GET /admin/organisations/:id/api-keys': [],
@@ -565,7 +562,6 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   'PUT /admin/organisations/:id/allowed-networks': [],
   'POST /admin/organisations/:id/supplier-attributes': [],
   'PUT /admin/organisations/:id/limits': [],
-  'PUT /admin/organisations/:id/retention': [],
   'GET /admin/organisations/:id/deliveries': [
     {
       what: 'a webhook',

@@ -133,7 +133,7 @@ describe('errors', () => {
 
   test('the desk and the operator keep problem details and 401', async () => {
     const desk = await fetch(`${service.url}/desk/events`, { headers: { authorization: 'Bearer sb_unknown' } });
-    const admin = await fetch(`${service.url}/admin/operators`);
+    const admin = await fetch(`${service.url}/admin/organisations/x/api-keys`);
     for (const answer of [desk, admin])
       expect([answer.status, answer.headers.get('content-type')]).toEqual([
         401,

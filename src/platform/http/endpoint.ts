@@ -159,11 +159,6 @@ export interface CountedCall {
 export interface MountOptions<Identity, Caller> {
   /** Any of the scopes is enough. Throws `unauthorized` or `forbidden`. */
   authenticate: (request: Request, scopes: readonly string[]) => Promise<Identity>;
-  /** Called before anything of the call is read. Throws `forbidden` for a caller who may not make this call. */
-  authorize?: (
-    identity: Identity,
-    call: { endpoint: Endpoint<Caller>; params: Readonly<Record<string, string>> },
-  ) => void;
   /** Counts a call of an endpoint that has a limit. */
   count?: (identity: Identity, call: { limit: LimitName; path: string }) => Promise<CountedCall>;
   around: Around<Identity, Caller>;
@@ -205,7 +200,6 @@ async function answer<Identity, Caller>(
 ): Promise<Answer> {
   const { scope, orScope } = called;
   const identity = await options.authenticate(request, orScope === undefined ? [scope] : [scope, orScope]);
-  options.authorize?.(identity, { endpoint: called, params: request.params as Record<string, string> });
   const open = called.raw ? undefined : openBody(request, options.bodyBytesMax);
   const limit = open && called.limitOf ? called.limitOf(await beginningOf(open)) : called.limit;
   if (limit !== undefined && options.count) {

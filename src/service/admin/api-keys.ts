@@ -1,11 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { apiKeyList, createApiKeyRequest, createdApiKey, type DeskSideRequest } from '#contract/admin.ts';
+import { apiKeyList, createApiKeyRequest, createdApiKey } from '#contract/admin.ts';
 import { listQuery } from '#contract/list.ts';
 import { uuid } from '#contract/scalars.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/sql.ts';
 import { AppError, throwIssues } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import { hashApiKey, newApiKey, type Operator } from '../caller.ts';
@@ -25,19 +24,18 @@ export function createApiKey({ clock }: { clock: Clock }) {
     body: createApiKeyRequest,
     handle: async ({ body, params, caller: { unit } }) => {
       const organisation = await findOrganisation(unit.tx, params['id']);
-      const { name, scopes, expires_at: expiresAt, user, desk } = body;
+      const { name, scopes, expires_at: expiresAt, user } = body;
       const now = timestampNow(clock);
       if (expiresAt !== undefined && expiresAt <= now)
         throwIssues([{ path: 'expires_at', message: 'must be in the future' }], ({ path, message }) => {
           return `The body is not valid: ${path} ${message}.`;
         });
-      const supplierId = desk && (await checkedDesk(unit.tx, organisation, scopes, desk));
       const key = newApiKey();
       const id = randomUUID();
       await unit.tx.query(
         `insert into service.api_keys (id, organisation_id, name, scopes, key_hash, created, expires_at, user_id,
-           user_name, user_email, desk_side, desk_supplier_id)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+           user_name, user_email)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
         [
           id,
           organisation,
@@ -49,35 +47,11 @@ export function createApiKey({ clock }: { clock: Clock }) {
           user ? userId(organisation, user.email) : null,
           user?.name ?? null,
           user?.email ?? null,
-          desk?.as ?? null,
-          supplierId ?? null,
         ],
       );
-      return { status: 201, body: { id, name, scopes, key, ...(user && { user }), ...(desk && { desk }) } };
+      return { status: 201, body: { id, name, scopes, key, ...(user && { user }) } };
     },
   });
-}
-
-/** Returns the id of the supplier whom the key acts for. Throws `invalid` for a side that the key could not have. */
-async function checkedDesk(
-  tx: Sql,
-  organisation: string,
-  scopes: readonly string[],
-  desk: DeskSideRequest,
-): Promise<string | undefined> {
-  const refuse = (path: string, message: string) => {
-    throwIssues([{ path, message }], (issue) => `The body is not valid: ${issue.path} ${issue.message}.`);
-  };
-  if (!scopes.includes('desk')) refuse('desk', 'narrows the scope desk, which the key does not have');
-  if (desk.as === 'buyer') return undefined;
-  // The other scopes show what all suppliers have done.
-  if (scopes.length > 1) refuse('scopes', 'must be desk alone for the key of a supplier');
-  const [row] = await tx.query<{ id: string }>(
-    'select id from service.suppliers where organisation_id = $1 and external_id = $2',
-    [organisation, desk.supplier],
-  );
-  if (!row) refuse('desk.supplier', `must be the external_id of a supplier, and there is none "${desk.supplier}"`);
-  return row?.id;
 }
 
 /**
@@ -100,15 +74,12 @@ interface ApiKeyRow {
   user_email: string | null;
   last_used: Timestamp | null;
   last_used_address: string | null;
-  desk_side: string | null;
-  desk_supplier: string | null;
 }
 
 function renderApiKey(row: ApiKeyRow) {
-  const { user_name, user_email, last_used, last_used_address, desk_side: as, desk_supplier: supplier, ...key } = row;
+  const { user_name, user_email, last_used, last_used_address, ...key } = row;
   return {
     ...key,
-    desk: as === null ? null : { as, ...(supplier !== null && { supplier }) },
     user: user_name === null ? null : { name: user_name, email: user_email },
     last_used: last_used === null ? null : { time: last_used, address: last_used_address },
   };
@@ -130,8 +101,7 @@ export const listApiKeys = endpoint<Operator, z.ZodUndefined, typeof listApiKeys
       unit.tx,
       {
         select: `select id, name, scopes, created, expires_at, revoked_at, user_name, user_email, last_used,
-            last_used_address, desk_side,
-            (select external_id from service.suppliers s where s.id = desk_supplier_id) as desk_supplier
+            last_used_address
           from service.api_keys where organisation_id = $1`,
         orderBy: 'created, id',
         params: [organisation],

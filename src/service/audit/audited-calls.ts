@@ -2,7 +2,6 @@
  * The calls that stand in the audit log: all that change something at `/admin`, at the desk and on webhooks. What the
  * other calls change (submissions, jobs) is kept as rows of their own, with their author and their time.
  */
-import { retentionRequest } from '#contract/admin.ts';
 import { limitsRequest } from '#contract/limits.ts';
 
 export interface AuditedCall {
@@ -17,13 +16,11 @@ export interface AuditedCall {
 
 /** By method and path, as in `api.ts`. */
 export const auditedCalls: Readonly<Record<string, AuditedCall>> = {
-  'POST /admin/operators': { what: 'operator.create', object: 'operator', shown: ['name', 'expires_at'] },
-  'DELETE /admin/operators/:id': { what: 'operator.revoke', object: 'operator', parameter: 'id' },
   'POST /admin/organisations': { what: 'organisation.create', object: 'organisation', shown: ['name'] },
   'POST /admin/organisations/:id/api-keys': {
     what: 'api-key.create',
     object: 'api-key',
-    shown: ['name', 'scopes', 'expires_at', 'desk'],
+    shown: ['name', 'scopes', 'expires_at'],
   },
   'DELETE /admin/organisations/:id/api-keys/:keyId': {
     what: 'api-key.revoke',
@@ -34,10 +31,6 @@ export const auditedCalls: Readonly<Record<string, AuditedCall>> = {
   'PUT /admin/organisations/:id/allowed-networks': ofOrganisation('organisation.allowed-networks', ['cidrs']),
   'POST /admin/organisations/:id/supplier-attributes': ofOrganisation('organisation.supplier-attribute', ['name']),
   'PUT /admin/organisations/:id/limits': ofOrganisation('organisation.limits', Object.keys(limitsRequest.shape)),
-  'PUT /admin/organisations/:id/retention': ofOrganisation(
-    'organisation.retention',
-    Object.keys(retentionRequest.shape),
-  ),
   'POST /admin/deliveries/:id/resend': { what: 'delivery.resend', object: 'delivery', parameter: 'id' },
 
   'POST /api/webhooks': { what: 'webhook.create', object: 'webhook', shown: ['name', 'triggers'] },

@@ -13,7 +13,6 @@ import { type Command, refusalOf } from '../domain/lifecycle.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import { loadEventNow } from '../events/apply-event-change.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
-import { checkShown } from './shown-to-supplier.ts';
 
 export interface CommandCall<Body> {
   event: SourcingEvent;
@@ -44,9 +43,8 @@ export function deskCommand<BodySchema extends z.ZodType>(definition: {
     path: `/desk/events/:id${path}`,
     scope: 'desk',
     limit: 'desk',
-    handle: async ({ body, params, caller: { unit, organisationId, deskSide } }) => {
+    handle: async ({ body, params, caller: { unit, organisationId } }) => {
       const { event, now } = await loadEventNow(unit, organisationId, params['id'], clock);
-      checkShown(event, deskSide);
       const refusal = refusalOf(command, event);
       if (refusal !== undefined) throw new AppError('conflict', refusal);
       return run({ event, body, params, unit, now });

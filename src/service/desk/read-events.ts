@@ -17,7 +17,6 @@ import { answerList, renderList } from '../list-envelope.ts';
 import { loadQuestions } from '../rfi/question-store.ts';
 import { loadResponses } from '../rfi/response-store.ts';
 import { renderEvent } from './render-event.ts';
-import { checkShown, commandsOf, isShownTo, renderFor } from './shown-to-supplier.ts';
 
 const listEventsQuery = z.strictObject({
   ...listQuery,
@@ -39,30 +38,25 @@ export const listEvents = endpoint<Caller, z.ZodUndefined, typeof listEventsQuer
   summary: 'List events',
   answers: { 200: listAnswer.extend({ result: z.array(eventSummary) }) },
   query: listEventsQuery,
-  handle: async ({ query, baseUrl, caller: { unit, organisationId, deskSide } }) => {
+  handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
     const { status, type } = query;
-    const supplierId = deskSide?.as === 'supplier' ? deskSide.supplierId : null;
     const body = await renderList(
       unit.tx,
       {
         select: `select id, name, reference_id, type, status, is_template, created, published, closed, emptied
                  from service.sourcing_events
-                 where organisation_id = $1 and ($2::text is null or status = $2) and ($3::text is null or type = $3)
-                   and ($4::uuid is null or (${isShownTo('$4')}))`,
+                 where organisation_id = $1 and ($2::text is null or status = $2) and ($3::text is null or type = $3)`,
         shown: `page.*, array(select json_build_object('status', r.status, 'reopened', r.reopened)
                              from service.rounds r where r.event_id = page.id) as rounds`,
         orderBy: 'created desc, id',
-        params: [organisationId, status ?? null, type ?? null, supplierId],
+        params: [organisationId, status ?? null, type ?? null],
         query,
         url: `${baseUrl}/desk/events`,
         filters: { status, type },
       },
       ({ rounds, emptied, ...row }: EventRow) => ({
         ...row,
-        allowed: commandsOf(
-          deskSide,
-          allowedCommands({ status: row.status, isTemplate: row.is_template, emptied, rounds }),
-        ),
+        allowed: allowedCommands({ status: row.status, isTemplate: row.is_template, emptied, rounds }),
       }),
     );
     return answerList(body);
@@ -79,9 +73,8 @@ export function readEvent({ clock }: { clock: Clock }) {
     snapshot: true,
     summary: 'Read an event as it is now',
     answers: { 200: liveEvent },
-    handle: async ({ params, caller: { unit, organisationId, deskSide } }) => {
+    handle: async ({ params, caller: { unit, organisationId } }) => {
       const loaded = await loadEvent(unit.tx, organisationId, params['id'], 'read');
-      checkShown(loaded, deskSide);
       const { event, history } = await eventAt(unit.tx, loaded, timestampNow(clock));
       const live = {
         event,
@@ -92,9 +85,7 @@ export function readEvent({ clock }: { clock: Clock }) {
         files: await loadEventFiles(unit.tx, event.id),
         history: [...(await loadHistory(unit.tx, event)), ...history].slice(-historyEntriesMax),
       };
-      const shown = deskSide?.as === 'supplier' ? renderFor(deskSide.supplierId, live) : renderEvent(live);
-      const body = { ...shown, allowed: commandsOf(deskSide, allowedCommands(event)) };
-      return { status: 200, body };
+      return { status: 200, body: { ...renderEvent(live), allowed: allowedCommands(event) } };
     },
   });
 }

@@ -13,7 +13,7 @@ import type {
   SourcingEvent,
 } from '../domain/sourcing-event.ts';
 
-export interface LiveEvent {
+interface LiveEvent {
   readonly event: SourcingEvent;
   readonly bids: readonly Bid[];
   readonly scenarios: readonly { readonly name: string; readonly awards: readonly ScenarioAward[] }[];

@@ -56,7 +56,6 @@ export function createApiDocuments(serverUrl = '/', profile: Profile = specProfi
       tags: {
         Organisations: 'The users of the service, and their settings.',
         'API keys': 'What callers show.',
-        Operators: 'Who may call `/admin`, beside the token of the settings.',
         Deliveries: 'What became of notifications.',
       },
       token: "The operator's token (`SOURCING_ADMIN_TOKEN`).",

@@ -158,16 +158,8 @@ const operations: Readonly<Record<string, Operation>> = {
   'PUT /admin/organisations/:id/allowed-networks': { id: 'set-allowed-networks', tag: 'Organisations' },
   'POST /admin/organisations/:id/supplier-attributes': { id: 'create-supplier-attribute', tag: 'Organisations' },
   'PUT /admin/organisations/:id/limits': { id: 'set-limits', tag: 'Organisations' },
-  'PUT /admin/organisations/:id/retention': { id: 'set-retention', tag: 'Organisations' },
   'GET /admin/organisations/:id/deliveries': { id: 'list-deliveries', tag: 'Deliveries' },
   'POST /admin/deliveries/:id/resend': { id: 'resend-delivery', tag: 'Deliveries' },
-  'POST /admin/operators': {
-    id: 'create-operator',
-    tag: 'Operators',
-    description: 'The token is in this answer and in no other. The operator may call all of `/admin`.',
-  },
-  'GET /admin/operators': { id: 'list-operators', tag: 'Operators' },
-  'DELETE /admin/operators/:id': { id: 'revoke-operator', tag: 'Operators' },
 };
 
 /** Throws for an endpoint that is not described here: the document would have no name for it. */

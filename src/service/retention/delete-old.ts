@@ -1,6 +1,6 @@
 /**
- * Deletes what an organisation's time is over for: processed submissions, the payloads of jobs that have ended, finished
- * deliveries with their attempts; and where the operator has set it, the workings of events that closed long ago, and old
+ * Deletes what is older than its setting: processed submissions, the payloads of jobs that have ended, finished
+ * deliveries with their attempts; and where it is set, the workings of events that closed long ago, and old
  * files. What waits, runs or is shown by a feed is never touched. Each batch is a statement of its own that waits for no
  * other one, so a request never waits for it for long.
  */
@@ -8,8 +8,8 @@ import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 
-/** How long things are kept, in days, where the operator has set nothing else for the organisation. */
-export interface RetentionDefaults {
+/** How long things are kept, in days. */
+export interface RetentionDays {
   readonly submissionDays: number;
   readonly jobPayloadDays: number;
   readonly deliveryLogDays: number;
@@ -23,20 +23,19 @@ const batchSize = 1_000;
 const eventsAtOnce = 5;
 const hourMs = 3_600_000;
 
-/** `$1`: now; `$2`: the days of the setting; `o`: the organisation. */
-const before = (member: string) =>
-  `$1::timestamptz - make_interval(days => coalesce((o.retention ->> '${member}')::int, $2::int))`;
+/** `$1`: now; `$2`: the days of the setting. Null days give null, and nothing is older than that. */
+const oldest = '$1::timestamptz - make_interval(days => $2::int)';
 
 /** Of an event `e` that may still need its files. */
 const isAlive = "e.status not in ('CLOSED', 'DELETED')";
 
-const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: string; readonly size?: number }[] = [
+const batches: readonly { readonly days: keyof RetentionDays; readonly sql: string; readonly size?: number }[] = [
   {
     days: 'submissionDays',
     sql: `delete from service.supplier_submissions where id = any(array(
       select due.id from service.organisations o cross join lateral (
         select s.id from service.supplier_submissions s
-        where s.organisation_id = o.id and s.state = 'PROCESSED' and s.last_changed < ${before('submission_days')}
+        where s.organisation_id = o.id and s.state = 'PROCESSED' and s.last_changed < ${oldest}
         order by s.last_changed limit ${batchSize}) as due
       limit ${batchSize})) returning 1`,
   },
@@ -47,7 +46,7 @@ const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: 
       select due.id from service.organisations o cross join lateral (
         select j.id from service.jobs j
         where j.organisation_id = o.id and j.status <> 'PENDING' and j.status <> 'RUNNING' and j.payload <> '{}'::jsonb
-          and j.created < ${before('job_payload_days')}
+          and j.created < ${oldest}
         order by j.created limit ${batchSize}) as due
       limit ${batchSize})) returning 1`,
   },
@@ -57,8 +56,8 @@ const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: 
       select due.id from service.organisations o join service.webhooks w on w.organisation_id = o.id
       cross join lateral (
         select d.id from service.deliveries d
-        where d.webhook_id = w.id and d.finished < ${before('delivery_log_days')}
-          and d.created < ${before('delivery_log_days')}
+        where d.webhook_id = w.id and d.finished < ${oldest}
+          and d.created < ${oldest}
         order by d.created limit ${batchSize}) as due
       limit ${batchSize})) returning 1`,
   },
@@ -69,7 +68,7 @@ const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: 
     sql: `with due as (
         select e.id from service.organisations o cross join lateral (
           select id from service.sourcing_events e
-          where e.organisation_id = o.id and e.status = 'CLOSED' and e.emptied is null and e.closed < ${before('event_days')}
+          where e.organisation_id = o.id and e.status = 'CLOSED' and e.emptied is null and e.closed < ${oldest}
           order by e.closed limit ${eventsAtOnce} for update skip locked) as e
         limit ${eventsAtOnce}),
       answers as (delete from service.rfi_responses where event_id in (select id from due)),
@@ -88,7 +87,7 @@ const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: 
     sql: `with due as (
         select f.* from service.organisations o cross join lateral (
           select f.id, f.organisation_id, f.size, f.created from service.files f
-          where f.organisation_id = o.id and f.created < ${before('file_days')}
+          where f.organisation_id = o.id and f.created < ${oldest}
             and not exists (select from service.event_files l join service.sourcing_events e on e.id = l.event_id
               where l.file_id = f.id and ${isAlive})
             and not exists (select from service.request_files l join service.event_requests r using (request_id)
@@ -116,18 +115,18 @@ const batches: readonly { readonly days: keyof RetentionDefaults; readonly sql: 
 export function createRetention({
   database,
   clock,
-  defaults,
+  retention,
 }: {
   database: Sql;
   clock: Clock;
-  defaults: RetentionDefaults;
+  retention: RetentionDays;
 }): () => Promise<void> {
-  const nextMs = new Map<keyof RetentionDefaults, number>();
+  const nextMs = new Map<keyof RetentionDays, number>();
   return async () => {
     const nowMs = clock.nowMs();
     for (const { days, sql, size = batchSize } of batches) {
       if (nowMs < (nextMs.get(days) ?? nowMs)) continue;
-      const deleted = await database.query(sql, [timestampFromMs(nowMs), defaults[days]]);
+      const deleted = await database.query(sql, [timestampFromMs(nowMs), retention[days]]);
       if (deleted.length < size) nextMs.set(days, nowMs + hourMs);
     }
   };

@@ -158,18 +158,9 @@ export const fullBodies: Record<string, object> = {
     scopes: ['jobs'],
     expires_at: instant,
     user: { name: 'Una', email: 'una@buyer.example' },
-    desk: { as: 'supplier', supplier: 'S1' },
   },
   'PUT /admin/organisations/:id/webhook-domains': { domains: ['localhost'] },
   'PUT /admin/organisations/:id/allowed-networks': { cidrs: ['127.0.0.0/8'] },
   'POST /admin/organisations/:id/supplier-attributes': { name: 'x' },
   'PUT /admin/organisations/:id/limits': { enabled: true, feeds: { burst: 1, sustained: 2 }, webhooks_max: 3 },
-  'PUT /admin/organisations/:id/retention': {
-    submission_days: 365,
-    job_payload_days: 90,
-    delivery_log_days: 30,
-    event_days: 1000,
-    file_days: 1000,
-  },
-  'POST /admin/operators': { name: 'x', expires_at: instant },
 };

@@ -160,9 +160,7 @@ test('every table of the schema belongs to an organisation, or to none', async (
   const all = await db.database.query<{ name: string }>(
     `select oid::regclass::text as name from pg_class where relnamespace = 'service'::regnamespace and relkind = 'r'`,
   );
-  const ofNone = ['actions', 'erased_organisations', 'migrations', 'operators', 'processes', 'replaced_tokens'].map(
-    (name) => `service.${name}`,
-  );
+  const ofNone = ['actions', 'erased_organisations', 'migrations', 'processes'].map((name) => `service.${name}`);
   expect(
     all
       .map(({ name }) => name)

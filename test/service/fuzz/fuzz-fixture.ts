@@ -57,7 +57,6 @@ export interface FuzzFixture extends OrganisationData {
    */
   readonly operated: TestOrganisation & {
     /** The id of an operator. */
-    readonly operator: string;
     readonly apiKey: string;
     readonly webhook: string;
     readonly delivery: string;
@@ -377,10 +376,8 @@ async function createOperatedOrganisation(service: TestService, url: string): Pr
   const path = `/admin/organisations/${operated.id}`;
   const { body: key } = await service.operator('POST', `${path}/api-keys`, { name: 'second' });
   const webhook = await createTestWebhook(operated, url);
-  const { body: operator } = await service.operator('POST', '/admin/operators', { name: 'bert' });
   return {
     ...operated,
-    operator: operator.id,
     apiKey: key.id,
     webhook,
     delivery: await testDelivery(operated, webhook),

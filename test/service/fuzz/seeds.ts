@@ -228,9 +228,6 @@ const seeds: Readonly<Record<string, (fixture: FuzzFixture) => readonly Seed[]>>
   'GET /desk/sourcing-requests': () => [{ query: paging }],
   'GET /desk/sourcing-requests/:id': ({ request }) => [{ params: [request] }],
 
-  'POST /admin/operators': () => [{ body: { name: 'anna', expires_at: '2099-01-01' } }],
-  'GET /admin/operators': () => [{ query: paging }],
-  'DELETE /admin/operators/:id': ({ operated }) => [{ params: [operated.operator] }],
   'POST /admin/organisations': () => [{ body: { name: 'Another' } }],
   'POST /admin/organisations/:id/api-keys': operatedWith({
     name: 'third',
@@ -251,7 +248,6 @@ const seeds: Readonly<Record<string, (fixture: FuzzFixture) => readonly Seed[]>>
     feeds: { burst: 1, sustained: 1_000_000 },
     webhooks_max: 3,
   }),
-  'PUT /admin/organisations/:id/retention': operatedWith({ submission_days: 30, job_payload_days: 1 }),
   'GET /admin/organisations/:id/deliveries': ({ operated }) => [
     { params: [operated.id], query: { ...paging, webhook: operated.webhook, status: 'delivered' } },
   ],

@@ -36,7 +36,6 @@ async function newOrganisation() {
   const organisation = `/admin/organisations/${id}`;
   await operator('PUT', `${organisation}/webhook-domains`, { domains: ['localhost'] });
   await operator('PUT', `${organisation}/allowed-networks`, { cidrs: ['127.0.0.0/8', '::1/128'] });
-  await operator('PUT', `${organisation}/retention`, { submission_days: 365 });
   await operator('PUT', `${organisation}/limits`, { enabled: true, jobs_read: { burst: 900, sustained: 900 } });
   await operator('POST', `${organisation}/supplier-attributes`, { name: 'Country' });
   const scopes = ['manage', 'jobs', 'feeds', 'webhooks', 'desk'];
@@ -79,12 +78,6 @@ const sheet = {
     ],
   })),
 };
-
-test('operators', async () => {
-  const anna = await operator('POST', '/admin/operators', { name: 'anna', expires_at: '2099-01-01' });
-  expect((await operator('GET', '/admin/operators?page_size=5')).result).toHaveLength(1);
-  await operator('DELETE', `/admin/operators/${anna.id}`);
-});
 
 test('suppliers', async () => {
   const change = (contacts: object[]) => ({
