@@ -54,7 +54,7 @@ async function areBuilt(page: string): Promise<boolean> {
   const built = await stat(page).catch(() => undefined);
   if (!built) return false;
   const sources = join(root, 'src');
-  for (const folder of ['console', join('bridge', 'push', 'plan')])
+  for (const folder of ['console', join('bridge', 'operate', 'plan')])
     for (const file of await readdir(join(sources, folder), { recursive: true }))
       if ((await stat(join(sources, folder, file))).mtimeMs > built.mtimeMs) return false;
   return true;

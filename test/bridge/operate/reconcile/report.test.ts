@@ -84,7 +84,7 @@ test('the page shows the figures and what was found, escaped, and loads nothing'
 });
 
 test('the report of docs/prove-it.md is valid, and the page says what verify-report says of it', async () => {
-  const docs = join(import.meta.dirname, '../../../docs');
+  const docs = join(import.meta.dirname, '../../../../docs');
   const example = (name: string) => readFile(join(docs, 'examples', `tryton-report${name}`));
   const json = await example('.json');
   const key = (await example('-key.pem')).toString('utf8');
