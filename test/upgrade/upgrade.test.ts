@@ -86,6 +86,8 @@ const notKept = [
   'intake_jobs',
   'intake_lots',
   'intake_versions',
+  'quota_pauses',
+  'quota_uses',
   'reconciliation_feed_findings',
   'reconciliation_feeds',
   'reconciliation_windows',
