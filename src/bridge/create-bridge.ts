@@ -94,7 +94,7 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
     for (const name of await registerIntakes(database, settings.intakes, deps.secrets, timestampNow(clock)))
       log.info({ intake: name }, 'intake resumed: the settings of its connector have changed');
   }
-  return { hasRole, acquireLease, liveness, flows, intakes, lossWatch };
+  return { hasRole, acquireLease, liveness, clients: createSourceClients(deps), flows, intakes, lossWatch };
 }
 
 /** Puts everything that it opens on the stack, which closes it in reverse order. */
@@ -104,7 +104,7 @@ async function openBridge(
   graceMs: () => number,
 ): Promise<Omit<Bridge, 'close'>> {
   const { settings, database, signals, clock, log, registry } = deps;
-  const { hasRole, acquireLease, liveness, flows, intakes, lossWatch } = await prepareBridge(deps, opened);
+  const { hasRole, acquireLease, liveness, clients, flows, intakes, lossWatch } = await prepareBridge(deps, opened);
   registerStatusMetrics(deps);
 
   opened.defer(() => signals.close(graceMs()));
@@ -121,24 +121,24 @@ async function openBridge(
     trustsProxy: deps.connections?.isTrustedProxy,
     ...(deps.guardMetrics && { guardMetrics: deps.guardMetrics }),
   });
-  const endStreams = await deps.mountConsole?.(page);
+  const endStreams = await deps.mountConsole?.(page, clients.clientOf);
   page.finish();
   const parts: WorkingPart[] = [];
-  if (hasRole('pull')) parts.push(startPull(deps, acquireLease));
+  if (hasRole('pull')) parts.push(startPull(deps, acquireLease, clients));
   if (hasRole('push')) {
-    parts.push(await startPush(deps, acquireLease, flows, lossWatch), startReconcile(deps));
+    parts.push(await startPush(deps, acquireLease, clients.clientOf, flows, lossWatch), startReconcile(deps));
   }
   // A process that only receives may have a configuration of sources alone: it would miss what the others know.
   if ((hasRole('pull') || hasRole('push')) && channelsOf(settings.alerts).length > 0) {
     parts.push(startAlerts(deps, acquireLease, { receives: hasRole('receive') }));
   }
   if (hasRole('intake')) {
-    parts.push(startIntake(deps, acquireLease, intakes));
+    parts.push(startIntake(deps, acquireLease, clients.clientOf, intakes));
     // Not awaited: a connector that does not answer must not delay the start.
     void warnOfFailedIntakeChecks(intakes, deps);
     // Without a puller here, the supplier list that intakes compare with is read by this process.
     if (!hasRole('pull')) {
-      parts.push({ lanes: [startSupplierLists(deps, acquireLease, createSourceClients(deps))] });
+      parts.push({ lanes: [startSupplierLists(deps, acquireLease, clients.clientOf)] });
     }
   }
   const receive = hasRole('receive') ? await startReceive({ ...deps, readiness }, opened, graceMs) : undefined;

@@ -2,7 +2,6 @@
 import type { Signals, Work } from '#platform/queue.ts';
 import { prepareBridge } from './create-bridge.ts';
 import { intakeDepsOf } from './intake/start-intake.ts';
-import { createSourceClients } from './mirror/source/source-clients.ts';
 import { startSupplierLists } from './pull/suppliers/start-supplier-lists.ts';
 import { type BridgeDeps, lanes } from './settings/bridge-deps.ts';
 
@@ -11,7 +10,7 @@ import { type BridgeDeps, lanes } from './settings/bridge-deps.ts';
  * of the sources, where it is due.
  */
 export async function prepareIntakes(deps: Omit<BridgeDeps, 'signals' | 'role'>, opened: AsyncDisposableStack) {
-  const { acquireLease, intakes } = await prepareBridge({ ...deps, role: 'intake' }, opened);
+  const { acquireLease, clients, intakes } = await prepareBridge({ ...deps, role: 'intake' }, opened);
   let pull: Work | undefined;
   const signals: Signals = {
     signal: async () => undefined,
@@ -22,10 +21,10 @@ export async function prepareIntakes(deps: Omit<BridgeDeps, 'signals' | 'role'>,
     close: async () => undefined,
   };
   const all = { ...deps, signals };
-  const { due } = startSupplierLists(all, acquireLease, createSourceClients(all));
+  const { due } = startSupplierLists(all, acquireLease, clients.clientOf);
   const lists = async (signal: AbortSignal) => {
     for (const source of await due()) await pull?.(source, signal);
   };
-  const depsOf = intakeDepsOf(all, acquireLease);
+  const depsOf = intakeDepsOf(all, acquireLease, clients.clientOf);
   return intakes.map((intake) => ({ deps: depsOf(intake), lists }));
 }

@@ -52,14 +52,14 @@ export async function runOnce(
   const { settings, database, clock } = deps;
   await using opened = new AsyncDisposableStack();
   const began = timestampNow(clock);
-  const { acquireLease, flows, intakes, lossWatch } = await prepareBridge(deps, opened);
+  const { acquireLease, clients, flows, intakes, lossWatch } = await prepareBridge(deps, opened);
   // Preparing has made all feeds due. A pull that fails from here on makes its feed due later than this time.
   const prepared = timestampNow(clock);
   const workers = new Map<string, Worker>();
   const signals = directSignals(workers);
-  const pull = startPull({ ...deps, signals }, acquireLease);
-  const push = await startPush({ ...deps, signals }, acquireLease, flows, lossWatch);
-  const intake = startIntake({ ...deps, signals }, acquireLease, intakes);
+  const pull = startPull({ ...deps, signals }, acquireLease, clients);
+  const push = await startPush({ ...deps, signals }, acquireLease, clients.clientOf, flows, lossWatch);
+  const intake = startIntake({ ...deps, signals }, acquireLease, clients.clientOf, intakes);
   const runDue = (part: Pick<WorkingPart, 'lanes'>) => workDue(part, workers, options.signal);
   const otherLanes = { lanes: pull.lanes.filter(({ lane }) => lane !== lanes.pull) };
 

@@ -38,8 +38,8 @@ export interface BridgeCommand {
   readonly signal: AbortSignal;
   /** Writes the action to the audit log, under the user of this machine, and does it. */
   readonly perform: <T>(subject: ActionSubject, work: () => Promise<T>) => Promise<T>;
-  /** The client of a configured source; its quotas are shared with the daemons. */
-  clientOf(source: string, use?: ClientUse): SourceClient;
+  /** The client of a configured source. */
+  readonly clientOf: (source: string, use?: ClientUse) => SourceClient;
 }
 
 /**
@@ -93,11 +93,10 @@ async function openAndUse<T>(
   const { database } = installation.open;
   if (migrate) await migrateBridge(database);
   const settings = configuration.bridge;
-  const clients = createSourceClients({
+  const { clientOf } = createSourceClients({
     settings,
     fetch: installation.outgoing.fetch,
     clock,
-    database,
     registry: new Registry(),
   });
   // Awaited here: a promise that is returned unawaited would run after everything is closed.
@@ -108,7 +107,7 @@ async function openAndUse<T>(
     clock,
     signal,
     perform: (subject, work) => performAction({ database, program: 'bridge', clock }, machineOrigin(), subject, work),
-    clientOf: (source, use) => clients(findSource(settings, source).name, use),
+    clientOf: (source, use) => clientOf(findSource(settings, source).name, use),
   });
 }
 

@@ -1,8 +1,7 @@
 /** The doctor for the console: what `bridge doctor` finds in the installation that runs. */
 
-import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
-import { Registry } from '#platform/metrics.ts';
+import type { SourceClient } from '#client/source-client.ts';
 import type { DoctorFinding } from './doctor/finding.ts';
 import type { Installation } from './installation.ts';
 
@@ -12,11 +11,10 @@ const examineMs = 60_000;
 export function createConsoleDoctor(
   installation: Installation,
   settings: BridgeSettings,
+  clientOf: (source: string) => SourceClient,
 ): () => Promise<readonly DoctorFinding[]> {
   const { clock } = installation;
   const { database } = installation.open;
-  const { fetch } = installation.outgoing;
-  const clientOf = createSourceClients({ settings, fetch, clock, database, registry: new Registry() });
   return async () => {
     // Loaded when somebody asks, as the examination needs what no program needs otherwise.
     const { examine } = await import('./commands/bridge-doctor.ts');

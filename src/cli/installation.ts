@@ -277,16 +277,19 @@ export async function startInstalledBridge(
   installation: Installation,
   settings: BridgeSettings,
   role: BridgeRole = 'all',
-  offers: Pick<ConsoleDeps, 'doctor' | 'story'> = {},
+  {
+    doctor,
+    story,
+  }: Pick<ConsoleDeps, 'story'> & {
+    doctor?: (clientOf: ConsoleDeps['clientOf']) => NonNullable<ConsoleDeps['doctor']>;
+  } = {},
 ): Promise<Bridge> {
   const { startBridge } = await import('#bridge/create-bridge.ts');
   const { createConsoleAccess } = await import('#console/access/console-access.ts');
-  const { createSourceClients } = await import('#bridge/mirror/source/source-clients.ts');
   const { configuration, open, clock, outgoing, log, dataDir, secrets } = installation;
   const registry = createRegistry();
   const { database } = open;
   const access = createConsoleAccess({ settings, database, secrets, clock, log, registry });
-  const clientOf = createSourceClients({ settings, fetch: outgoing.fetch, clock, database, registry });
   return startBridge({
     settings,
     role,
@@ -305,7 +308,7 @@ export async function startInstalledBridge(
     registry,
     connections: connectionLimitsOf(configuration),
     guardMetrics: (request) => access.guardMetrics(request),
-    mountConsole: async (application) => {
+    mountConsole: async (application, clientOf) => {
       await access.mount(application);
       if (!settings.console_pages) {
         const { mountStatus } = await import('#console/mount-status.ts');
@@ -323,7 +326,8 @@ export async function startInstalledBridge(
         secrets,
         clientOf,
         isCurrent: (request) => access.isCurrent(request),
-        ...offers,
+        doctor: doctor?.(clientOf),
+        story,
       });
     },
   });

@@ -76,7 +76,7 @@ async function startBoth(
     const story = options.freePorts ? undefined : createLocalStory(client, installation.gone);
     const bridge = await startInstalledBridge(installation, settings, 'all', {
       story,
-      doctor: createConsoleDoctor(installation, settings),
+      doctor: (sourceClientOf) => createConsoleDoctor(installation, settings, sourceClientOf),
     });
     try {
       for (const source of settings.sources)

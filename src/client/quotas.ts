@@ -10,8 +10,7 @@ export type Bucket = LimitName | `feeds.${string}`;
 export interface Quotas {
   /**
    * Counts one request before it is sent. If the quota is used up for a short time, it waits. For a longer wait it
-   * throws AppError `too-many` with that time; when the request cannot be counted, `unavailable`. The request must not
-   * be sent then.
+   * throws AppError `too-many` with that time. The request must not be sent then.
    */
   take(bucket: Bucket, signal?: AbortSignal): Promise<QuotaUse>;
 }
@@ -47,6 +46,11 @@ export function bucketOf({ method, path, body }: { method: string; path: string;
   // A call of the generic path counts against the limit of the job type in the body.
   const isLinkJob = /^\/api\/jobs\/?$/.test(plain) && typeOf(body) === 'GENERATE_FILE_DOWNLOAD_LINKS';
   return bucket === 'jobs_write' && isLinkJob ? 'file_links' : bucket;
+}
+
+/** The limit that a bucket counts against, as the API document names it. */
+export function limitNameOf(bucket: Bucket): LimitName {
+  return bucket.startsWith('feeds.') ? 'feeds' : (bucket as LimitName);
 }
 
 function typeOf(body: unknown): unknown {

@@ -22,7 +22,6 @@ export const webPages = [
   'feeds',
   'flows',
   'intakes',
-  'quotas',
   'doctor',
   'settings',
   'actions',

@@ -32,7 +32,11 @@ export async function benchCatchUp(installation: Installation): Promise<void> {
     await call(`${organisation}/limits`, await installation.adminToken(), 'PUT', { enabled: true });
     const settings = {
       ...programs.settings,
-      sources: programs.settings.sources.map((source) => ({ ...source, page_size: pageSize, quotas: {} })),
+      sources: programs.settings.sources.map((source) => ({
+        ...source,
+        page_size: pageSize,
+        quotas: { enabled: true },
+      })),
     };
     await database.query(`update bridge.checkpoints set next_pull = now(), failures = 0`);
     const began = performance.now();

@@ -164,7 +164,7 @@ async function startConsole(
     dataDir,
     fetch,
     secrets,
-    clientOf: createSourceClients({ settings, fetch, clock: systemClock, database, registry }),
+    clientOf: createSourceClients({ settings, fetch, clock: systemClock, registry }).clientOf,
     isCurrent: async () => true,
   });
   application.finish();

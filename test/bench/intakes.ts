@@ -87,7 +87,7 @@ export async function benchIntakes(installation: Installation): Promise<void> {
         await prepared.lists(signal);
         await run(signal);
         rssMax = Math.max(rssMax, process.memoryUsage.rss());
-        const [status] = await readIntakeStatuses(database, settings, [], timestampNow(systemClock));
+        const [status] = await readIntakeStatuses(database, settings, timestampNow(systemClock));
         // The local organisation has the suppliers of its tender.
         if (status?.pausedKind === 'first-run')
           await resumeIntake(database, 'bench', { agreeToArchive: false }, timestampNow(systemClock));

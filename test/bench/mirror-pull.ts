@@ -34,7 +34,7 @@ export async function openMirrorPull(
 ): Promise<MirrorPull> {
   await migrateBridge(database);
   const settings = bridgeSettings.parse({
-    sources: [{ name: source, base_url: baseUrl, api_key: 'bench', quotas: { feeds: { burst: 1e9, sustained: 1e9 } } }],
+    sources: [{ name: source, base_url: baseUrl, api_key: 'bench', quotas: { enabled: false } }],
     flows: [{ name: 'erp', source, connector: 'none' }],
   });
   const [only] = settings.sources;
@@ -47,7 +47,7 @@ export async function openMirrorPull(
     clock: systemClock,
   });
   const pullFeed = createFeedPull({
-    throttleMs: async () => 0,
+    throttleMs: () => 0,
     source: only,
     client,
     background: client,

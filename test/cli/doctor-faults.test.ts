@@ -11,7 +11,7 @@ import type { BridgeCommand } from '#cli/bridge-command.ts';
 import { findServer } from '#cli/doctor/database-findings.ts';
 import { findConnector, findMapping } from '#cli/doctor/flow-findings.ts';
 import { findCertificate, findDisk } from '#cli/doctor/machine-findings.ts';
-import { checkSource, findQuotas, findRefusals } from '#cli/doctor/source-findings.ts';
+import { checkSource, findRefusals } from '#cli/doctor/source-findings.ts';
 import { findWebhooks } from '#cli/doctor/webhook-findings.ts';
 import type { Installation } from '#cli/installation.ts';
 import type { Webhook } from '#client/webhook-calls.ts';
@@ -38,10 +38,9 @@ async function commandOf(
     { name, ...source },
     flows.map((flow) => ({ ...flow, source: name })),
   );
-  const clients = createSourceClients({
+  const { clientOf } = createSourceClients({
     settings,
     fetch: testOutgoing().fetch,
-    database,
     clock: systemClock,
     registry: new Registry(),
   });
@@ -52,7 +51,7 @@ async function commandOf(
     clock: systemClock,
     signal: new AbortController().signal,
     perform: (_subject, work) => work(),
-    clientOf: (of) => clients(of),
+    clientOf,
     source: settings.sources[0] as SourceSettings,
     flow: settings.flows[0] as FlowSettings,
   };
@@ -239,26 +238,4 @@ test('the clock of the source is off', async () => {
       message: expect.stringMatching(/^35\d\d\.\d s from this machine/),
       todo: expect.stringContaining('NTP'),
     });
-});
-
-test('another client has used the quota up', async () => {
-  const { source } = await commandOf();
-  const pausedUntil = '2030-01-01T00:05:00.000000Z';
-  const quota = (window: 'burst' | 'sustained', left: number) => ({
-    source: source.name,
-    bucket: 'feeds.awards',
-    window,
-    left,
-    pausedUntil,
-  });
-  const find = (burst: number) => findQuotas({ quotas: [quota('burst', burst), quota('sustained', 900)] }, source);
-  expect(find(40)).toMatchObject([
-    {
-      level: 'warn',
-      message: expect.stringContaining('although this bridge has left 40 of the burst quota, 900 of the sustained'),
-      todo: expect.stringContaining('Another client'),
-    },
-  ]);
-  expect(find(0)).toMatchObject([{ level: 'warn', message: expect.stringContaining('has used its quota up') }]);
-  expect(findQuotas({ quotas: [{ ...quota('burst', 3), pausedUntil: undefined }] }, source)).toEqual([]);
 });

@@ -36,7 +36,7 @@ export async function startConsole(
   const registry = new Registry();
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
   const { fetch } = testOutgoing();
-  const clientOf = createSourceClients({ settings, fetch, clock: systemClock, database, registry });
+  const { clientOf } = createSourceClients({ settings, fetch, clock: systemClock, registry });
   const state: Omit<ConsoleServer, 'url'> = { viewer: operator, asked: new Map() };
   application.express.use((request, response, next) => {
     state.asked.set(request.path, (state.asked.get(request.path) ?? 0) + 1);

@@ -55,7 +55,6 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     ['/intakes/vendors', 'vendors', 'console-intake'],
     ['/feeds', 'Feeds', undefined],
     ['/webhooks', 'Webhooks', undefined],
-    ['/quotas', 'Quotas', undefined],
     ['/doctor', 'Doctor', undefined],
     ['/settings', 'Settings', undefined],
     ['/actions', 'Actions', undefined],

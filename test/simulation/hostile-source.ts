@@ -183,31 +183,26 @@ export class HostileSource {
     if (url.origin !== this.#origin) this.#world.violate('requests stay with the source', `${url.origin} was asked`);
     if (headers['authorization'] !== `Bearer ${this.#apiKey}`) return refusal(401);
     if (method !== 'GET' || feed === undefined) return refusal(404);
-    if (!this.#isWithinQuota(feed)) return refusal(429);
+    const waitMicros = this.#waitForQuota(feed);
+    if (waitMicros > 0) return refusal(429, { 'retry-after': String(Math.ceil(waitMicros / second)) });
     const answer = this.#feed(feed).answer(url, this.#world.nowMicros, { calm: !this.#world.chaos });
     if (answer !== 'cut') this.#world.log('source', `${feed}${url.search} -> ${answer.note}`);
     return answer;
   }
 
-  /** A bridge that counts its requests never meets this limit; the skew of its clocks is allowed for. */
-  #isWithinQuota(feed: FeedName): boolean {
+  /** 0 for a request that is within the limit, and counts it; else how long until the oldest leaves the minute. */
+  #waitForQuota(feed: FeedName): number {
     const { perMinute } = this.quirks;
-    if (perMinute === null) return true;
-    const sinceMicros = this.#world.nowMicros - 60 * second + 2_000 * this.quirks.bridgeSkewMs;
+    if (perMinute === null) return 0;
+    const sinceMicros = this.#world.nowMicros - 60 * second;
     const arrivals = (this.#arrivals.get(feed) ?? []).filter((micros) => micros > sinceMicros);
     this.#arrivals.set(feed, arrivals);
-    if (arrivals.length >= perMinute) {
-      this.#world.violate(
-        'the quotas of the source are kept',
-        `${feed}: more than ${arrivals.length} requests in a minute`,
-      );
-      return false;
-    }
+    if (arrivals.length >= perMinute) return (arrivals[0] ?? 0) - sinceMicros;
     arrivals.push(this.#world.nowMicros);
-    return true;
+    return 0;
   }
 }
 
-function refusal(status: number): SourceAnswer {
-  return { status, headers: { 'content-type': 'application/json' }, body: '{"detail":"not now"}' };
+function refusal(status: number, headers: Readonly<Record<string, string>> = {}): SourceAnswer {
+  return { status, headers: { 'content-type': 'application/json', ...headers }, body: '{"detail":"not now"}' };
 }

@@ -129,7 +129,7 @@ function sourceSettingsOf({ name, origin, scenario }: SimulatedSource) {
     api_key: apiKey,
     signing_keys: [signingKey],
     feeds: feedsOf(scenario),
-    quotas: quirks.perMinute === null ? { enabled: false } : { feeds: { burst: quirks.perMinute, sustained: 43_200 } },
+    quotas: { enabled: quirks.perMinute !== null },
     poll_seconds: settings.pollS,
     page_size: settings.pageSize,
     timeout_seconds: settings.timeoutS,

@@ -87,6 +87,8 @@ const notKept = [
   'intake_lots',
   'intake_versions',
   'operators',
+  'quota_pauses',
+  'quota_uses',
   'reconciliation_feed_findings',
   'reconciliation_feeds',
   'reconciliation_windows',

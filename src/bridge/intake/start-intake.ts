@@ -1,7 +1,7 @@
 /** The part of a process that works the intakes (role `intake`). */
 
 import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
-import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import type { SourceClients } from '#bridge/mirror/source/source-clients.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
@@ -12,9 +12,14 @@ import { createIntakePruning } from './prune-intakes.ts';
 import { createIntakeRun } from './run-intake.ts';
 
 /** Starts the workers; they end with `deps.signals`. The intakes must have been registered before. */
-export function startIntake(deps: BridgeDeps, acquireLease: AcquireLease, intakes: readonly OpenIntake[]): WorkingPart {
+export function startIntake(
+  deps: BridgeDeps,
+  acquireLease: AcquireLease,
+  clientOf: SourceClients['clientOf'],
+  intakes: readonly OpenIntake[],
+): WorkingPart {
   const { settings, database, signals, clock } = deps;
-  const depsOf = intakeDepsOf(deps, acquireLease);
+  const depsOf = intakeDepsOf(deps, acquireLease, clientOf);
   const runs = new Map(intakes.map((open) => [open.intake.name, createIntakeRun(depsOf(open))]));
   signals.work(lanes.intake, { concurrency: Math.max(1, intakes.length) }, async (name, signal) => {
     await runs.get(name)?.(signal);
@@ -28,7 +33,7 @@ export function startIntake(deps: BridgeDeps, acquireLease: AcquireLease, intake
 }
 
 /** Returns a function that returns what the work of one intake needs. */
-export function intakeDepsOf(deps: BridgeDeps, acquireLease: AcquireLease) {
+export function intakeDepsOf(deps: BridgeDeps, acquireLease: AcquireLease, clientOf: SourceClients['clientOf']) {
   const { settings, database, clock, log } = deps;
   const suppliers = new Counter({
     name: 'bridge_intake_suppliers_total',
@@ -36,7 +41,6 @@ export function intakeDepsOf(deps: BridgeDeps, acquireLease: AcquireLease) {
     labelNames: ['intake', 'result'] as const,
     registers: [deps.registry],
   });
-  const clientOf = createSourceClients(deps);
   return ({ intake, reader, teller, wantedOf, wishOf }: OpenIntake): IntakeDeps & { acquireLease: AcquireLease } => {
     const source = settings.sources.find(({ name }) => name === intake.source);
     if (!source) throw new TypeError(`the source of the intake "${intake.name}" was not checked`);

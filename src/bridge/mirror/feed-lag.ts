@@ -73,9 +73,9 @@ export function lagOfFeed(feed: FeedProgress, now: Timestamp): Lag {
     const why = `${failed}, the next is at ${shortTime(feed.nextPull)}: ${feed.lastError ?? 'no reason known'}`;
     return { seconds, inStep: false, why };
   }
-  // The error of a pull that did not fail: the source asked it to wait.
+  // The error of a pull that did not fail: the source allows no request before its next.
   if (feed.lastError !== null && msFromTimestamp(feed.nextPull) - nowMs > feed.pollSeconds * 1000) {
-    const why = `the source asked to wait, the next pull is at ${shortTime(feed.nextPull)}: ${feed.lastError}`;
+    const why = `throttled until ${shortTime(feed.nextPull)}: ${feed.lastError}`;
     return { seconds, inStep: false, why };
   }
   if (feed.lastPull === null) return { seconds, inStep: false, why: 'it is being read for the first time' };

@@ -35,6 +35,7 @@ import {
   rememberNoIncludes,
   rememberPageCap,
   saveOrderBroken,
+  saveThrottled,
 } from './feed/checkpoint-store.ts';
 import { createFeedReader, includesToRequest, PagesTooLarge } from './feed/feed-reader.ts';
 import { createPageStore } from './feed/page-store.ts';
@@ -51,7 +52,7 @@ export interface PullDeps extends ReadingDeps {
   /** Asked by window scans: it leaves a part of the quota to the live read. */
   background: ReadingDeps['client'];
   /** Returns how long a feed's next notification waits. */
-  throttleMs: (feed: FeedName) => Promise<number>;
+  throttleMs: (feed: FeedName) => number;
 }
 
 /** With more notifications than this, none is parsed: one of them will announce something new. */
@@ -169,6 +170,10 @@ function openPull(
       log.info(feed, 'the service does not accept include: related objects are not read');
       await transaction((tx) => rememberNoIncludes(tx, feed));
     },
+    onThrottled: ({ publicMessage }, waitMs) =>
+      transaction((tx) =>
+        saveThrottled(tx, feed, { until: timestampFromMs(clock.nowMs() + waitMs), why: publicMessage }),
+      ),
     clock,
     during: (work) => work(signal),
   });
@@ -233,7 +238,7 @@ async function pullToEnd(pull: Pull): Promise<void> {
     : await advanceWatermark({ ...scanDeps, watermark: due.watermark, ...live });
   const stalledBy = advance.stalledBy === null ? (live.stoppedBy ?? null) : advance.stalledBy;
   const unfilteredMs = ordered ? undefined : await continueUnfiltered(pull);
-  const throttleMs = await pull.throttleMs(feed.feed);
+  const throttleMs = pull.throttleMs(feed.feed);
   const pageCap = pull.reader.cap.records();
   await pull.transaction(async (tx) => {
     if (pageCap > (due.profile?.pageSize ?? 0)) await rememberPageCap(tx, feed, pageCap);
@@ -271,7 +276,7 @@ function createMeanwhile(pull: Pull): () => Promise<void> {
       return;
     }
     answered = last;
-    nextMs = clock.nowMs() + (await pull.throttleMs(feed.feed));
+    nextMs = clock.nowMs() + pull.throttleMs(feed.feed);
     await pull.transaction((tx) =>
       markAnswered(tx, feed, { pull: id, lastNotification: last, now: timestampNow(clock) }),
     );

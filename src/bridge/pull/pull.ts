@@ -16,6 +16,6 @@ export interface Pull extends ScanDeps {
   readonly due: DuePull;
   readonly pollMs: number;
   /** Returns how long a feed's next notification waits. */
-  readonly throttleMs: (feed: FeedName) => Promise<number>;
+  readonly throttleMs: (feed: FeedName) => number;
   readonly log: Logger;
 }

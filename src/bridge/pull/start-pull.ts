@@ -2,7 +2,7 @@
 
 import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
 import { createHistoryPruning } from '#bridge/mirror/prune-history.ts';
-import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import type { SourceClients } from '#bridge/mirror/source/source-clients.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -21,7 +21,11 @@ import { createFeedWatch } from './watch-feeds.ts';
 const workersMax = 500;
 
 /** Starts the workers; they end with `deps.signals`. */
-export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): WorkingPart {
+export function startPull(
+  deps: BridgeDeps,
+  acquireLease: AcquireLease,
+  { clientOf, quotasOf }: SourceClients,
+): WorkingPart {
   const { settings, database, signals, clock, log } = deps;
   const records = new Counter({
     name: 'bridge_records_total',
@@ -41,7 +45,6 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     labelNames: ['feed'] as const,
     registers: [deps.registry],
   });
-  const clientOf = createSourceClients(deps);
   const workers = new Map(
     settings.sources.map((source) => {
       const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
@@ -56,7 +59,7 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
         records,
         wakeFlows,
       };
-      const throttleMs = createNotificationThrottle({ source, database, clock });
+      const throttleMs = createNotificationThrottle(source, quotasOf(source.name));
       const backfill = (feed: FeedName, signal: AbortSignal) => {
         const client = clientOf(source.name, { background: true });
         return createBackfillWorker({ ...base, client, lateArrivals, refusals })(feed, signal);

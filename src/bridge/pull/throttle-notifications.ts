@@ -1,11 +1,9 @@
 /** Throttles the pulls that notifications ask for, while little is left of the source's quota. */
 
-import { readQuotasLeft } from '#bridge/mirror/source/quotas-left.ts';
+import { sourceLimit } from '#bridge/mirror/source/source-limit.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
+import type { MemoryQuotas } from '#client/memory-quotas.ts';
 import type { FeedName } from '#contract/feed.ts';
-import { effectiveLimit } from '#contract/limits.ts';
-import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/sql.ts';
 
 /**
  * Returns a function that says how long a feed's next notification waits after a pull, in milliseconds. It is 0 while
@@ -13,19 +11,15 @@ import type { Sql } from '#platform/database/sql.ts';
  * single changes becomes fewer pulls of several changes each. Without it each change would cause a pull, until the
  * quota is spent and nothing can be read for a minute.
  */
-export function createNotificationThrottle(deps: {
-  source: SourceSettings;
-  database: Sql;
-  clock: Clock;
-}): (feed: FeedName) => Promise<number> {
-  const { source, database, clock } = deps;
-  const limit = effectiveLimit(source.quotas, 'feeds');
-  if (!limit) return async () => 0;
+export function createNotificationThrottle(
+  source: SourceSettings,
+  quotas: Pick<MemoryQuotas, 'burstLeft'>,
+): (feed: FeedName) => number {
+  const limit = sourceLimit(source, 'feeds');
+  if (!limit) return () => 0;
   const { requests, seconds } = limit.burst;
-  return async (feed) => {
-    const quotas = await readQuotasLeft(database, [source], timestampNow(clock));
-    const burst = quotas.find(({ bucket, window }) => bucket === `feeds.${feed}` && window === 'burst');
-    const left = burst?.left ?? requests;
+  return (feed) => {
+    const left = quotas.burstLeft(`feeds.${feed}`) ?? requests;
     return left * 2 >= requests ? 0 : Math.ceil((seconds * 1000) / Math.max(1, left));
   };
 }

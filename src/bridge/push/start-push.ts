@@ -11,7 +11,7 @@ import { createFlowWatch } from '#bridge/ledger/flows/watch-flows.ts';
 import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
 import { catchUp } from '#bridge/ledger/lost-commits/catch-up.ts';
 import type { LossWatch } from '#bridge/ledger/lost-commits/watch-loss.ts';
-import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import type { SourceClients } from '#bridge/mirror/source/source-clients.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import { createProcessIdentity } from '#bridge/settings/process-identity.ts';
 import type { FlowSettings } from '#bridge/settings/settings.ts';
@@ -30,6 +30,7 @@ const dayMs = 24 * 60 * 60 * 1000;
 export async function startPush(
   deps: BridgeDeps,
   acquireLease: AcquireLease,
+  clientOf: SourceClients['clientOf'],
   flows: readonly OpenFlow[],
   lossWatch: LossWatch,
 ): Promise<WorkingPart> {
@@ -45,7 +46,6 @@ export async function startPush(
     labelNames: ['flow', 'status'] as const,
     registers: [deps.registry],
   });
-  const clientOf = createSourceClients(deps);
   const processIdentity = deps.processIdentity ?? createProcessIdentity();
   const pushes = new Map(
     flows.map(({ flow, connector, session, secrets }) => {

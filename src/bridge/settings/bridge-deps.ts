@@ -1,5 +1,6 @@
 /** What every part of the bridge needs, and what a part provides to the process. */
 import type { Request } from 'express';
+import type { SourceClient } from '#client/source-client.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
@@ -40,10 +41,14 @@ export interface BridgeDeps {
   /** Default: the identity of the operating system's process. */
   processIdentity?: ProcessIdentity;
   /**
-   * Adds routes to the console's application; the start fails with its error. Returns what ends the answers that do not
+   * Adds routes to the console's application; the start fails with its error. `clientOf` returns the client of a source, as
+   * the other parts of the process have it. Returns what ends the answers that do not
    * end by themselves: it is called before the server closes.
    */
-  mountConsole?: (application: Application) => (() => void) | Promise<() => void>;
+  mountConsole?: (
+    application: Application,
+    clientOf: (source: string) => SourceClient,
+  ) => (() => void) | Promise<() => void>;
   /** Throws the refusal of a request for `/metrics`; default: every request may have them. */
   guardMetrics?: (request: Request) => void;
 }

@@ -30,10 +30,6 @@ export const retrySchedules = {
   outcome: { firstMs: 200, mostMs: 2_000 },
   /** A message about alerts that could not be sent. */
   alertMessage: { firstMs: 10_000, mostMs: 15 * 60_000 },
-  /**
-   * A source that refused a request (429) without `Retry-After`. The database doubles this one (`bridge.pause_quota`).
-   */
-  refusedRequest: { firstMs: 10_000, mostMs: 15 * 60_000 },
 } satisfies Record<string, RetrySchedule>;
 
 const jitter = 0.2;

@@ -5,7 +5,6 @@ import { mappingSettings } from '#bridge/documents/mapping-settings.ts';
 import { dialects } from '#client/dialect.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
-import { rateLimitsRequest } from '#contract/limits.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { alertSettings } from './alert-settings.ts';
 import { faultsOfDialect } from './dialect-faults.ts';
@@ -148,9 +147,14 @@ const source = z.strictObject({
     .default(345_600)
     .describe('A notification whose timestamp differs from now by more is acknowledged and does nothing; 0: never'),
   bearer: bearer.optional().describe('Requires an OAuth token with each notification, besides the signature'),
-  quotas: rateLimitsRequest
-    .prefault({})
-    .describe('What the service allows to this API key, if that differs from its documentation'),
+  quotas: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(true)
+        .describe('false: a service without limits; its requests are not counted, and a 429 is obeyed all the same'),
+    })
+    .prefault({}),
   dialect: z
     .enum(dialects)
     .default('contract')

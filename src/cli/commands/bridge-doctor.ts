@@ -14,7 +14,7 @@ import { findConnector, findIntakeConnector, findMapping } from '../doctor/flow-
 import { findCertificate, findDisk, findEndpoint, findVersions } from '../doctor/machine-findings.ts';
 import { findQueue } from '../doctor/queue-findings.ts';
 import { findServedCertificate, tlsServersOf } from '../doctor/served-certificates.ts';
-import { checkSource, findNotifications, findQuotas, findRefusals } from '../doctor/source-findings.ts';
+import { checkSource, findNotifications, findRefusals } from '../doctor/source-findings.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { findWork } from '../doctor/work-findings.ts';
 import { findWrites } from '../doctor/write-findings.ts';
@@ -98,16 +98,13 @@ export async function examine(command: BridgeCommand, findings: DoctorFinding[])
   for (const server of tlsServersOf(installation.configuration))
     await add(`certificate of ${server.setting}`, () => findServedCertificate(server));
   await add('endpoint', async () => [await findEndpoint(installation)]);
-  const maySend = !writes || isWell(writes);
-  for (const source of settings.sources)
-    if (maySend) await add(`source ${source.name}`, () => checkSource(command, source));
-    else findings.push(notAsked(source));
+  for (const source of settings.sources) await add(`source ${source.name}`, () => checkSource(command, source));
   // The findings below need the tables of this version.
   if (!writes) return;
   await add('master key', async () => [await findSealed(database, installation.secrets)]);
   await add('console', async () => [await findConsole(database, settings)]);
   for (const source of settings.sources) {
-    if (maySend) await add(`source ${source.name}: webhooks`, async () => [await findWebhooks(command, source)]);
+    await add(`source ${source.name}: webhooks`, async () => [await findWebhooks(command, source)]);
     await add(`source ${source.name}: notifications`, async () => [await findNotifications(command, source)]);
     await add(`source ${source.name}: refusals`, async () => {
       const refusals = await findRefusals(command, source);
@@ -122,13 +119,8 @@ export async function examine(command: BridgeCommand, findings: DoctorFinding[])
   await add('processes', () => findProcesses(database, settings));
   await add('status', async () => {
     const status = await readStatus(database, { settings, now: timestampNow(clock) });
-    return [...settings.sources.flatMap((source) => findQuotas(status, source)), ...findWork(status)];
+    return findWork(status);
   });
-}
-
-/** A call to the source is counted in the database first. */
-function notAsked({ name }: { name: string }): DoctorFinding {
-  return warn(`source ${name}`, 'not asked, as the database takes no writes', 'See the line database: writes.');
 }
 
 /** Returns what the check finds, or that it has not ended. It never rejects. */

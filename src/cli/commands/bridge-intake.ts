@@ -5,7 +5,6 @@ import { changeText, planIntake, refreshIntake } from '#bridge/intake/plan-intak
 import { linkRequisition } from '#bridge/intake/requisitions/link-requisition.ts';
 import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
 import { createIntakeRun } from '#bridge/intake/run-intake.ts';
-import { readQuotasLeft } from '#bridge/mirror/source/quotas-left.ts';
 import {
   backlogText,
   type IntakeStatus,
@@ -197,9 +196,7 @@ async function statusesOf(
   { settings, database, clock }: BridgeCommand,
   intakes: readonly IntakeSettings[],
 ): Promise<IntakeStatus[]> {
-  const now = timestampNow(clock);
-  const quotas = await readQuotasLeft(database, settings.sources, now);
-  return readIntakeStatuses(database, { sources: settings.sources, intakes: [...intakes] }, quotas, now);
+  return readIntakeStatuses(database, { sources: settings.sources, intakes: [...intakes] }, timestampNow(clock));
 }
 
 function statusText(statuses: readonly IntakeStatus[]): string {

@@ -36,7 +36,7 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
   else if (flows.length === 0 && (options.role === 'all' || options.role === 'push'))
     installation.log.warn('no flow is configured (bridge.flows): nothing will be delivered');
   const bridge = await startInstalledBridge(installation, configuration.bridge, options.role, {
-    doctor: createConsoleDoctor(installation, configuration.bridge),
+    doctor: (clientOf) => createConsoleDoctor(installation, configuration.bridge, clientOf),
   });
   opened.defer(() => bridge.close(graceMs));
   installation.log.info(

@@ -42,8 +42,8 @@ export async function runMcp(options: McpOptions): Promise<number> {
       dataDir: installation.dataDir,
       fetch: installation.outgoing.fetch,
       secrets: installation.secrets,
-      clientOf: (source) => command.clientOf(source),
-      doctor: createConsoleDoctor(installation, settings),
+      clientOf: command.clientOf,
+      doctor: createConsoleDoctor(installation, settings, command.clientOf),
     });
     const name = machineUser();
     const person = { kind: 'cli', name, from: hostname(), role, flows, mayChange: allowChanges, refusal } as const;

@@ -1,6 +1,5 @@
 /** What the doctor finds about a source: whether it answers, how far its clock is off, and whether it notifies. */
 
-import type { BridgeStatus } from '#bridge/operate/status/status.ts';
 import { type RefusalReason, readRefusals } from '#bridge/receive/refusals.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { durationOf } from '#console/duration.ts';
@@ -59,29 +58,6 @@ function findClock(name: string, sourceMs: number | undefined, askedMs: number, 
         'No data is lost, but lags are wrong by this difference. Correct the clock that is wrong (NTP).',
       )
     : ok(`${name}: clock`, text);
-}
-
-/** Quotas for which the source has refused a request: used up by this bridge, or by another client of the key. */
-export function findQuotas({ quotas }: Pick<BridgeStatus, 'quotas'>, { name }: SourceSettings): DoctorFinding[] {
-  const paused = quotas.filter(({ source, pausedUntil }) => source === name && pausedUntil !== undefined);
-  return [...new Set(paused.map(({ bucket }) => bucket))].map((bucket) => {
-    const windows = paused.filter((quota) => quota.bucket === bucket);
-    const line = `source ${name}: quota ${bucket}`;
-    const until = `the source refuses requests until ${shortTime(windows[0]?.pausedUntil ?? null)}`;
-    if (windows.some(({ left }) => left === 0))
-      return warn(
-        line,
-        `${until}: this bridge has used its quota up`,
-        'It goes on by itself; poll_seconds may be longer.',
-      );
-    const left = windows.map((quota) => `${quota.left} of the ${quota.window} quota`).join(', ');
-    return warn(
-      line,
-      `${until}, although this bridge has left ${left}`,
-      'Another client uses the same API key or organisation: give this bridge a key of its own, or set quotas of the ' +
-        'source to what is left for it. It goes on by itself.',
-    );
-  });
 }
 
 const whyRefused: Record<RefusalReason, string> = {

@@ -59,7 +59,6 @@ export async function statusFor(
     intakes: [],
     backfills: status.backfills.filter(ofSource),
     audits: status.audits.filter(ofSource),
-    quotas: status.quotas.filter(ofSource),
     delivered: status.delivered.filter(ofFlow),
     waiting: status.waiting.filter(ofFlow),
     deadLetters: status.deadLetters.filter(ofFlow),

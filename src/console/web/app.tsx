@@ -17,7 +17,6 @@ import { FlowsPage } from './pages/flows.tsx';
 import { IntakePage } from './pages/intake.tsx';
 import { IntakesPage } from './pages/intakes.tsx';
 import { OverviewPage } from './pages/overview.tsx';
-import { QuotasPage } from './pages/quotas.tsx';
 import { SearchPage } from './pages/search.tsx';
 import { SettingsPage } from './pages/settings.tsx';
 import { SupplierPage } from './pages/supplier.tsx';
@@ -49,7 +48,6 @@ const groups: readonly (readonly [title: string, pages: readonly (readonly [path
       ['/intakes', 'Intakes'],
       ['/feeds', 'Feeds'],
       ['/webhooks', 'Webhooks'],
-      ['/quotas', 'Quotas'],
     ],
   ],
   [
@@ -96,7 +94,6 @@ export function App() {
               <Route path="/intakes/:intake" component={IntakePage} />
               <Route path="/feeds" component={FeedsPage} />
               <Route path="/webhooks" component={WebhooksPage} />
-              <Route path="/quotas" component={QuotasPage} />
               <Route path="/doctor" component={DoctorPage} />
               <Route path="/actions" component={ActionsPage} />
               <Route path="/settings" component={SettingsPage} />

@@ -90,14 +90,13 @@ test.each([
   expect(faults).toContainEqual(expect.stringContaining(fault));
 });
 
-test('the limits of jobs are those of the dialect, unless the settings have others', () => {
-  const limitOf = (dialect: 'contract' | 'public', quotas = {}) => {
-    const limit = sourceLimit({ dialect, quotas }, 'jobs_write');
+test('the limits of jobs are those of the dialect, unless requests are not counted', () => {
+  const limitOf = (dialect: 'contract' | 'public') => {
+    const limit = sourceLimit({ dialect, quotas: { enabled: true } }, 'jobs_write');
     return [limit?.burst.requests, limit?.burst.seconds, limit?.sustained.requests, limit?.sustained.seconds];
   };
   expect(limitOf('contract')).toEqual([150, 3_600, 750, 86_400]);
   expect(limitOf('public')).toEqual([120, 3_600, 500, 86_400]);
-  expect(limitOf('public', { jobs_write: { burst: 10, sustained: 20 } })).toEqual([10, 3_600, 20, 86_400]);
   expect(sourceLimit({ dialect: 'public', quotas: { enabled: false } }, 'jobs_write')).toBeUndefined();
-  expect(sourceLimit({ dialect: 'public', quotas: {} }, 'feeds')?.burst.requests).toBe(60);
+  expect(sourceLimit({ dialect: 'public', quotas: { enabled: true } }, 'feeds')?.burst.requests).toBe(60);
 });

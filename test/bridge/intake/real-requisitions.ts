@@ -87,7 +87,7 @@ export async function startRequisitions(
   };
   const work = createIntakeRun(deps);
   const run = () => work(new AbortController().signal);
-  const status = async () => (await readIntakeStatuses(database, settings, [], now()))[0];
+  const status = async () => (await readIntakeStatuses(database, settings, now()))[0];
   return {
     erp,
     database,

@@ -50,7 +50,7 @@ const begin = async () => {
 const isNowThrough = async () => {
   const { source, intake, clock } = world;
   const settings = { sources: source ? [source] : [], intakes: [intake] };
-  const [status] = await readIntakeStatuses(db.database, settings, [], timestampNow(clock));
+  const [status] = await readIntakeStatuses(db.database, settings, timestampNow(clock));
   return status && isThrough(status);
 };
 const resume = () => resumeIntake(db.database, 'requisitions', { agreeToArchive: false }, timestampNow(world.clock));

@@ -52,7 +52,7 @@ const resume = (agreeToArchive = false) =>
 const status = async () => {
   const { source, intake, clock } = world;
   const settings = { sources: source ? [source] : [], intakes: [intake] };
-  const [read] = await readIntakeStatuses(db.database, settings, [], timestampNow(clock));
+  const [read] = await readIntakeStatuses(db.database, settings, timestampNow(clock));
   if (!read) throw new Error('no status');
   return read;
 };

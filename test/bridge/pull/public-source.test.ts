@@ -2,13 +2,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';
-import { createSqlQuotas } from '#bridge/mirror/source/sql-quotas.ts';
 import { probeSource } from '#bridge/pull/probe/probe-source.ts';
+import { createMemoryQuotas } from '#client/memory-quotas.ts';
 import { addMicros, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
-import { settingsOf, type TestClock, testClock } from '../parts.ts';
+import { type TestClock, testClock } from '../parts.ts';
 import { PublicSource, type Variant } from './public-source.ts';
 import { startReader } from './reader.ts';
 
@@ -183,14 +183,12 @@ test('a notification is answered while a scan of many records of one time goes o
   const clock = testClock();
   const source = new PublicSource({ next: 'link', otherSizes: 'refused' }, clock);
   const { database } = db;
-  const [settings] = settingsOf({ name: 'scanned', quotas: {}, page_size: 200, poll_seconds: 20 }).sources;
-  if (!settings) throw new Error('no source');
-  const quotasOf = (background: boolean) => createSqlQuotas({ source: settings, database, clock, background });
+  const quotas = createMemoryQuotas(clock);
   const reader = await startReader({
     database,
     liveness,
-    client: source.clientWith(quotasOf(false)),
-    background: source.clientWith(quotasOf(true)),
+    client: source.clientWith(quotas),
+    background: source.clientWith(quotas.background),
     clock,
     settings: { page_size: 200, poll_seconds: 20 },
   });
@@ -209,6 +207,48 @@ test('a notification is answered while a scan of many records of one time goes o
   expect(await reader.mirror()).toEqual(source.state);
   expect((readMs ?? Number.POSITIVE_INFINITY) - (announcedMs ?? 0)).toBeLessThan(10_000);
   expect(source.refused, 'requests beyond the quota').toBe(0);
+});
+
+test('a scan that waits for a source that refuses it says so, and holds a process that takes over', async () => {
+  const clock = testClock();
+  const source = new PublicSource({ next: 'link', otherSizes: 'refused' }, clock);
+  const quotas = createMemoryQuotas(clock);
+  const background = source.clientWith(quotas.background);
+  let isUsedUp = false;
+  const reader = await startReader({
+    database: db.database,
+    liveness,
+    client: source.clientWith(quotas),
+    background: {
+      readFeed: (...args) => {
+        // Another program with the same key has used up the minute when the scan begins.
+        if (!isUsedUp) for (let n = 0; n < 60; n += 1) source.asked.push({ query: 'another', ms: clock.nowMs() });
+        isUsedUp = true;
+        return background.readFeed(...args);
+      },
+    },
+    clock,
+    settings: { page_size: 200, poll_seconds: 20 },
+  });
+  source.add(...timesOf(clock, 20, 1_000));
+  const seen: unknown[] = [];
+  const sleep = clock.sleep.bind(clock);
+  clock.sleep = async (ms, signal) => {
+    if (source.refused > 0 && seen.length === 0) {
+      const { next_pull: next, failures } = await reader.checkpoint();
+      seen.push(Date.parse(next) - clock.nowMs(), failures, await lagOf(reader, clock));
+    }
+    await sleep(ms, signal);
+  };
+  await reader.pull();
+  expect(seen).toEqual([
+    60_000,
+    0,
+    expect.objectContaining({ inStep: false, why: expect.stringMatching(/^throttled until .*429/) }),
+  ]);
+  expect(source.refused).toBe(1);
+  expect(await reader.mirror()).toEqual(source.state);
+  expect(await reader.checkpoint()).toMatchObject({ last_error: null, failures: 0 });
 });
 
 async function announce(source: string): Promise<void> {

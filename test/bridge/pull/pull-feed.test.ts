@@ -57,7 +57,7 @@ async function startPuller(options: { pageSize?: number; retries?: number; throt
     clock,
   });
   const pull = createFeedPull({
-    throttleMs: async () => options.throttleMs ?? 0,
+    throttleMs: () => options.throttleMs ?? 0,
     source: settings,
     client,
     background: client,

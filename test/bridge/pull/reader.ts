@@ -77,7 +77,7 @@ export async function startReader(options: {
     log: silentLogger,
     records: counter('records', ['feed', 'result']),
     wakeFlows: () => undefined,
-    throttleMs: async () => 0,
+    throttleMs: () => 0,
   };
   const pull = createFeedPull(base);
   const backfill = createBackfillWorker({

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
 import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
 import { startPull } from '#bridge/pull/start-pull.ts';
 import { lanes } from '#bridge/settings/bridge-deps.ts';
@@ -35,21 +36,20 @@ async function start(names: readonly string[], noLease: () => Promise<undefined>
   const settings = bridgeSettings.parse({
     sources: names.map((name) => ({ name, base_url: 'http://127.0.0.1:1', api_key: 'k', suppliers: true })),
   });
+  const shared = { settings, clock, fetch: testOutgoing().fetch, registry: new Registry() };
   const part = startPull(
     {
-      settings,
+      ...shared,
       tls: { certPem: '', keyPem: '' },
       dataDir: '',
       sweepMs: 10_000,
       database: db.database,
       signals,
-      fetch: testOutgoing().fetch,
       secrets: createSecretBox(Buffer.alloc(32, 7)),
-      clock,
       log: silentLogger,
-      registry: new Registry(),
     },
     noLease,
+    createSourceClients(shared),
   );
   for (const { name, feeds } of settings.sources)
     for (const feed of feeds) await openCheckpoints(db.database, [{ source: name, feed }], timestampNow(clock));

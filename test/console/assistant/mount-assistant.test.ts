@@ -42,7 +42,7 @@ beforeAll(async () => {
   const access = createConsoleAccess({ ...shared, secrets, registry });
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
   await access.mount(application);
-  const clientOf = createSourceClients({ ...shared, fetch, registry });
+  const { clientOf } = createSourceClients({ ...shared, fetch, registry });
   const isCurrent = async () => true;
   const close = mountConsole(application, { ...shared, dataDir: '/nowhere', fetch, secrets, clientOf, isCurrent });
   application.finish();

@@ -1,13 +1,15 @@
 /** What a source allows to its API key. */
 
 import type { SourceSettings } from '#bridge/settings/settings.ts';
-import { effectiveLimit, type Limit, type LimitName } from '#contract/limits.ts';
+import { type Limit, type LimitName, limits } from '#contract/limits.ts';
 
 /** The limits of the public service that differ from the contract's. */
-const publicLimits: SourceSettings['quotas'] = { jobs_write: { burst: 120, sustained: 500 } };
+const publicLimits: Partial<Record<LimitName, Limit>> = {
+  jobs_write: { burst: { requests: 120, seconds: 3_600 }, sustained: { requests: 500, seconds: 86_400 } },
+};
 
-/** The limit of this name: of the settings, else of the source's dialect; undefined if limits are switched off. */
+/** The limit of this name, by the source's dialect; undefined for a source whose requests are not counted. */
 export function sourceLimit(source: Pick<SourceSettings, 'quotas' | 'dialect'>, name: LimitName): Limit | undefined {
-  const { quotas, dialect } = source;
-  return effectiveLimit(dialect === 'public' ? { ...publicLimits, ...quotas } : quotas, name);
+  if (!source.quotas.enabled) return undefined;
+  return (source.dialect === 'public' ? publicLimits[name] : undefined) ?? limits[name];
 }

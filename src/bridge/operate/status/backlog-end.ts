@@ -2,16 +2,11 @@
 import type { Limit } from '#contract/limits.ts';
 
 /**
- * Returns after how many milliseconds the last of `submissions` can be sent, from requests that are left now in the
- * short and the long window. An estimate for people: it takes used requests as if they were made evenly.
+ * Returns after how many milliseconds the last of `submissions` can be sent, if none was sent lately. An estimate for
+ * people: what the service has counted already is not known here.
  */
-export function backlogEndMs(
-  submissions: number,
-  limit: Limit | undefined,
-  left: { burst: number; sustained: number },
-) {
+export function backlogEndMs(submissions: number, limit: Limit | undefined): number {
   if (limit === undefined || submissions <= 0) return 0;
-  const after = (count: number, { requests, seconds }: Limit['burst']) =>
-    count <= 0 ? 0 : Math.ceil(count / requests) * seconds * 1000;
-  return Math.max(after(submissions - left.burst, limit.burst), after(submissions - left.sustained, limit.sustained));
+  const after = ({ requests, seconds }: Limit['burst']) => (Math.ceil(submissions / requests) - 1) * seconds * 1000;
+  return Math.max(after(limit.burst), after(limit.sustained));
 }

@@ -3,7 +3,6 @@
 import { type IntakePause } from '#bridge/intake/intake-store.ts';
 import { isOpen } from '#bridge/intake/submission-store.ts';
 import { type Lag } from '#bridge/mirror/feed-lag.ts';
-import type { QuotaLeft } from '#bridge/mirror/source/quotas-left.ts';
 import { sourceLimit } from '#bridge/mirror/source/source-limit.ts';
 import { type IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
@@ -72,7 +71,6 @@ type Shown = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'int
 export async function readIntakeStatuses(
   sql: Sql,
   { sources, intakes = [] }: Shown,
-  quotas: readonly QuotaLeft[],
   now: Timestamp,
 ): Promise<IntakeStatus[]> {
   if (intakes.length === 0) return [];
@@ -112,7 +110,7 @@ export async function readIntakeStatuses(
   );
   return intakes.map((intake): IntakeStatus => {
     const row = rows.find((each) => each.intake === intake.name) ?? notBegun(intake, now);
-    const backlog = backlogOf(row, intake, sources, quotas, now);
+    const backlog = backlogOf(row, intake, sources, now);
     const stuck = isBefore(row.oldestSubmission, now, stuckMs);
     return { ...row, backlog, stuck, lag: lagOfIntake(row, intake, backlog, now) };
   });
@@ -145,10 +143,9 @@ export function intakeNeedsLook({ pausedReason, deadLetters, readFailures, stuck
 }
 
 function backlogOf(
-  { creates, updates, archives, events, source: name }: IntakeRow,
+  { creates, updates, archives, events, nextSend, source: name }: IntakeRow,
   intake: IntakeSettings,
   sources: BridgeSettings['sources'],
-  quotas: readonly QuotaLeft[],
   now: Timestamp,
 ): IntakeStatus['backlog'] {
   const suppliers = creates + updates + archives;
@@ -158,12 +155,8 @@ function backlogOf(
   if (suppliers === 0 || !settings) return { suppliers, submissions, end: null };
   const bucket = isOfSuppliers ? 'supplier_changes_write' : 'jobs_write';
   const limit = sourceLimit(settings, bucket);
-  const left = (window: 'burst' | 'sustained') =>
-    quotas.find((quota) => quota.source === name && quota.bucket === bucket && quota.window === window)?.left ??
-    limit?.[window].requests ??
-    0;
-  const endMs = backlogEndMs(submissions, limit, { burst: left('burst'), sustained: left('sustained') });
-  return { suppliers, submissions, end: timestampFromMs(msFromTimestamp(now) + endMs) };
+  const firstMs = Math.max(msFromTimestamp(now), msFromTimestamp(nextSend ?? now));
+  return { suppliers, submissions, end: timestampFromMs(firstMs + backlogEndMs(submissions, limit)) };
 }
 
 /** `1 supplier`, `12,400 suppliers`. */

@@ -6,7 +6,6 @@
 
 import { type LookingFlow, type OpenLoss, readOpenLoss } from '#bridge/ledger/lost-commits/open-loss.ts';
 import { type FeedStatus, readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';
-import { type QuotaLeft, readQuotasLeft } from '#bridge/mirror/source/quotas-left.ts';
 import { readRefusalsInARow } from '#bridge/receive/refusals.ts';
 import { alertSettings } from '#bridge/settings/alert-settings.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
@@ -32,8 +31,6 @@ export interface BridgeStatus {
   comparisons: ComparisonStatus[];
   /** What needs a person now. */
   conditions: Condition[];
-  /** What is left of the quotas that were used lately. */
-  quotas: QuotaLeft[];
   /** The documents that were delivered last. */
   delivered: DeliveredDocument[];
   /** The documents that wait longest, of each flow. */
@@ -102,12 +99,11 @@ export async function readStatus(
   { settings, now, ...certificates }: { settings: ShownSettings; now: Timestamp } & ShownCertificates,
 ): Promise<BridgeStatus> {
   const { feeds, flows, lostCommits } = await readProgress(sql, { settings, now });
-  const quotas = await readQuotasLeft(sql, settings.sources, now);
   const looked = {
     feeds,
     flows,
     lostCommits,
-    intakes: await readIntakeStatuses(sql, settings, quotas, now),
+    intakes: await readIntakeStatuses(sql, settings, now),
     audits: await readAudits(sql, feeds),
     comparisons: await readShownComparisons(sql, settings, now),
   };
@@ -119,7 +115,6 @@ export async function readStatus(
     ...looked,
     conditions: findConditions({ ...looked, refusals, unsent, ...certificates }, { now, behindMinutes }),
     backfills: await readBackfills(sql, now),
-    quotas,
     delivered: await sql.query<DeliveredDocument>(
       `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null
        order by delivered desc limit ${shownMost}`,

@@ -7,10 +7,10 @@
 
 import { type Lease, LeaseLost } from '#bridge/ledger/leases/lease.ts';
 import { withoutTime } from '#bridge/mirror/read-version.ts';
+import { sourceLimit } from '#bridge/mirror/source/source-limit.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
-import { limits } from '#contract/limits.ts';
 import { addMicros, type Timestamp, timestampFromMicros, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
@@ -265,20 +265,17 @@ async function refuteOrder(tx: Sql, feed: FeedId, { lateArrivals }: Backfill, no
  * Creates the wait between two requests of backfills: together they use at most half of what the service allows in a
  * minute, and three quarters of what it allows in a day. No wait where the service has no limits.
  */
-function createPace({ quotas }: SourceSettings, clock: Clock, signal: AbortSignal): (lease: Lease) => Promise<void> {
-  if (quotas.enabled === false) return async () => undefined;
-  const { burst, sustained } = limits.feeds;
+function createPace(source: SourceSettings, clock: Clock, signal: AbortSignal): (lease: Lease) => Promise<void> {
+  const limit = sourceLimit(source, 'feeds');
+  if (!limit) return async () => undefined;
+  const { burst, sustained } = limit;
   const everyMs = Math.ceil(
-    Math.max(
-      (2_000 * burst.seconds) / (quotas.feeds?.burst ?? burst.requests),
-      (1_333 * sustained.seconds) / (quotas.feeds?.sustained ?? sustained.requests),
-    ),
+    Math.max((2_000 * burst.seconds) / burst.requests, (1_333 * sustained.seconds) / sustained.requests),
   );
   let nextMs = 0;
   return async (lease) => {
     // Where the clock was set back, `nextMs` lies too far in the future: the wait is never longer than `everyMs`.
     const waitMs = Math.min(everyMs, nextMs - clock.nowMs());
-    // Where few requests a day are allowed, the wait is longer than the lease: it is kept meanwhile.
     if (waitMs > 0) await lease.during((lost) => clock.sleep(waitMs, AbortSignal.any([signal, lost])));
     nextMs = clock.nowMs() + everyMs;
   };

@@ -401,6 +401,22 @@ export async function failuresBefore(
 }
 
 /**
+ * Stores that the source refuses requests, while a pull waits for it in its place: another process that takes over does
+ * not ask before `until`, and the feed's state says why.
+ */
+export async function saveThrottled(
+  tx: Sql,
+  { source, feed }: FeedId,
+  { until, why }: { until: Timestamp; why: string },
+): Promise<void> {
+  await tx.query(
+    `update bridge.checkpoints set next_pull = $3, throttled_until = $3, last_error = $4
+     where source = $1 and feed = $2`,
+    [source, feed, until, storableText(why)],
+  );
+}
+
+/**
  * Stores that a pull failed. Its notifications go on waiting, and nothing is asked of the source before `next`. Does
  * nothing when an operator has set the checkpoint since the pull began.
  */

@@ -80,6 +80,8 @@ export function createFeedReader(options: {
   /** How full a page can be, by earlier reads. */
   pageCap: number | undefined;
   onRefused: () => Promise<void>;
+  /** Called when a read that waits for the quota was refused with 429, before it waits for so long. */
+  onThrottled?: (error: AppError, waitMs: number) => Promise<void>;
   clock: Clock;
   /** Wraps each request, so that the caller can hold its lease meanwhile. */
   during: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
@@ -102,7 +104,9 @@ export function createFeedReader(options: {
           const observed = timestampFromMs(clock.nowMs());
           return { ...(await client.readFeed(feed, at, signal)), observed };
         };
-        return waitsForQuota ? waitForRateLimit(askOnce, clock, signal, meanwhile) : askOnce();
+        return waitsForQuota
+          ? waitForRateLimit(askOnce, { clock, signal, meanwhile, onThrottled: options.onThrottled })
+          : askOnce();
       });
 
   async function readWindow(

@@ -159,7 +159,7 @@ async function readPage(
       const observed = timestampNow(clock);
       return { ...(await client.listSuppliers({ next }, stopped)), observed };
     };
-    return waitForRateLimit(ask, clock, stopped);
+    return waitForRateLimit(ask, { clock, signal: stopped });
   });
 }
 

@@ -1,7 +1,7 @@
 /** The workers that pull the supplier lists, of the sources whose settings ask for it and of those with an intake. */
 
 import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
-import type { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import type { SourceClients } from '#bridge/mirror/source/source-clients.ts';
 import { openSupplierList, readDueSupplierLists } from '#bridge/mirror/supplier-list-store.ts';
 import { type BridgeDeps, lanes } from '#bridge/settings/bridge-deps.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
@@ -27,7 +27,7 @@ function listedSources({ sources, intakes }: BridgeDeps['settings']) {
 export function startSupplierLists(
   deps: BridgeDeps,
   acquireLease: AcquireLease,
-  clientOf: ReturnType<typeof createSourceClients>,
+  clientOf: SourceClients['clientOf'],
 ): SweptLane {
   const { settings, database, signals, clock, log } = deps;
   const sources = listedSources(settings);

@@ -12,7 +12,7 @@ import { changeSuppliers } from '../../../harness/sourcing.ts';
 import { testOutgoing } from '../../../harness/test-certificates.ts';
 import type { TestOrganisation } from '../../../harness/test-organisation.ts';
 import { startTestService } from '../../../harness/test-service.ts';
-import { settingsOf, startProcess, type TestClock, testClock } from '../../parts.ts';
+import { settingsOf, type TestClock, testClock } from '../../parts.ts';
 
 /** Thrown instead of sleeping: the reader learns for how long it would have to wait, and the test moves the clock. */
 class WaitNeeded extends Error {
@@ -38,26 +38,25 @@ beforeEach(async () => {
 
 const roundClock: Clock = { nowMs: () => clock.nowMs(), sleep: (ms) => Promise.reject(new WaitNeeded(ms)) };
 
-async function processClient(options: { clock?: Clock; quotas?: object } = {}) {
+/** The clients of one process. */
+function startClients(options: { clock?: Clock } = {}) {
+  const name = `source-${sources}`;
   const settings = settingsOf({
-    name: `source-${sources}`,
+    name,
     base_url: service.url,
     api_key: organisation.key,
-    quotas: options.quotas ?? {},
+    quotas: { enabled: true },
   });
   const registry = new Registry();
-  const { database } = await startProcess(service.db);
   const { fetch } = testOutgoing();
-  const client = createSourceClients({ settings, fetch, clock: options.clock ?? roundClock, database, registry })(
-    `source-${sources}`,
-  );
+  const { clientOf } = createSourceClients({ settings, fetch, clock: options.clock ?? roundClock, registry });
   const statuses = async (): Promise<Record<string, number>> => {
     const metric = await registry.getSingleMetric('bridge_source_requests_total')?.get();
     return Object.fromEntries(
       (metric?.values ?? []).map(({ labels, value }) => [`${labels['bucket']} ${labels['status']}`, value]),
     );
   };
-  return { client, registry, statuses };
+  return { clientOf, client: clientOf(name), background: clientOf(name, { background: true }), statuses };
 }
 
 /** Reads until a wait is needed; returns its milliseconds. */
@@ -74,30 +73,21 @@ async function readUntilWait(client: SourceClient): Promise<number> {
   }
 }
 
-async function sumOf(processes: readonly { statuses: () => Promise<Record<string, number>> }[]) {
-  const sums: Record<string, number> = {};
-  for (const each of await Promise.all(processes.map(({ statuses }) => statuses())))
-    for (const [key, value] of Object.entries(each)) sums[key] = (sums[key] ?? 0) + value;
-  return sums;
-}
+describe('where the service keeps its limits', () => {
+  beforeEach(() => service.operator('PUT', `/admin/organisations/${organisation.id}/limits`, { enabled: true }));
 
-describe('five processes that read as fast as they can', () => {
-  test('use all that the service allows and are never refused', async () => {
-    await service.operator('PUT', `/admin/organisations/${organisation.id}/limits`, { enabled: true });
-    const processes = await Promise.all([0, 1, 2, 3, 4].map(() => processClient()));
+  test('the clients of one process use all that it allows and are never refused', async () => {
+    const { client, background, statuses } = startClients();
     const { requests } = limits.feeds.burst;
     const answered: number[] = [];
     for (let round = 1; round <= 3; round += 1) {
-      const waits = await Promise.all(processes.map(({ client }) => readUntilWait(client)));
-      const { 'feeds.awards 200': whole = 0, 'feeds.awards 304': unchanged = 0, ...others } = await sumOf(processes);
+      const waits = [await readUntilWait(background), await readUntilWait(client)];
+      const { 'feeds.awards 200': whole = 0, 'feeds.awards 304': unchanged = 0, ...others } = await statuses();
       expect(others).toEqual({});
       answered.push(whole + unchanged);
       clock.advance(Math.max(...waits));
     }
-    const [first = 0, second = 0, third = 0] = answered;
-    expect(first).toBe(requests);
-    // A request that was not yet reported as ended counts a little longer: at most one of each process.
-    expect(Math.min(second - first, third - second)).toBeGreaterThanOrEqual(requests - processes.length);
+    expect(answered).toEqual([requests, 2 * requests, 3 * requests]);
     // The limits are in force: a client that does not count its requests is refused.
     const { fetch } = testOutgoing();
     const uncounted = createSourceClient({
@@ -106,46 +96,30 @@ describe('five processes that read as fast as they can', () => {
       clock: roundClock,
     });
     expect(await readUntilWait(uncounted)).toBeGreaterThan(0);
-  }, 60_000);
+  });
 
-  test('all stop when another user of the API key has spent the quota, for as long as the service says', async () => {
-    await service.operator('PUT', `/admin/organisations/${organisation.id}/limits`, { enabled: true });
-    for (let count = 0; count < limits.feeds.burst.requests; count += 1)
-      await organisation.call('GET', '/api/feeds/awards');
-    const processes = await Promise.all([0, 1, 2, 3, 4].map(() => processClient()));
-    const [first, ...others] = processes;
-    expect(await readUntilWait(first?.client as SourceClient)).toBe(60_000);
-    const waits = await Promise.all(others.map(({ client }) => readUntilWait(client)));
-    expect(waits).toEqual([60_000, 60_000, 60_000, 60_000]);
-    expect(await sumOf(processes)).toEqual({ 'feeds.awards 429': 1 });
-    clock.advance(60_000);
-    await Promise.all(processes.map(({ client }) => readUntilWait(client)));
-    expect((await sumOf(processes))['feeds.awards 429']).toBe(1);
+  test('two processes meet at its 429: all clients of the other wait for as long as it says', async () => {
+    const [first, second] = [startClients(), startClients()];
+    expect(await readUntilWait(first.client)).toBeGreaterThanOrEqual(60_000);
+    expect(await readUntilWait(second.client)).toBe(60_000);
+    expect(await readUntilWait(second.background)).toBe(60_000);
+    clock.advance(59_000);
+    expect(await readUntilWait(second.client)).toBe(1_000);
+    expect(await second.statuses()).toEqual({ 'feeds.awards 429': 1 });
+    clock.advance(1_000);
+    await readUntilWait(second.client);
+    expect(await second.statuses()).toMatchObject({ 'feeds.awards 429': 1 });
   });
 });
 
-test('the quota that is left is a metric in every process', async () => {
-  const reader = await processClient();
-  const other = await processClient();
-  await reader.client.readFeed('awards', { pageSize: 1 });
-  const metric = await other.registry.getSingleMetric('bridge_quota_left')?.get();
-  const own = metric?.values.filter(({ labels }) => labels['source'] === `source-${sources}`);
-  expect(own?.map(({ labels, value }) => [labels['bucket'], labels['window'], value])).toEqual([
-    ['feeds.awards', 'burst', 59],
-    ['feeds.awards', 'sustained', 43_199],
-  ]);
-});
-
-test('parts of one process have the same metrics, and a source that is not configured has no client', async () => {
-  const { fetch } = testOutgoing();
-  const deps = { settings: settingsOf(), fetch, clock, database: service.db.database, registry: new Registry() };
-  createSourceClients(deps);
-  expect(() => createSourceClients(deps)('other')).toThrow('No source is configured under the name "other".');
+test('a source that is not configured has no client', () => {
+  const { clientOf } = startClients();
+  expect(() => clientOf('other')).toThrow('No source is configured under the name "other".');
 });
 
 describe('the client calls what the service offers:', () => {
   test('a feed that has not changed is answered with 304', async () => {
-    const { client, statuses } = await processClient();
+    const { client, statuses } = startClients();
     const poll = {
       modifiedAfter: '2030-01-01T00:00:00.000000Z',
       pageSize: 1_000,
@@ -163,7 +137,7 @@ describe('the client calls what the service offers:', () => {
   });
 
   test('suppliers are changed, listed page by page and read', async () => {
-    const { client } = await processClient();
+    const { client } = startClients();
     await changeSuppliers(organisation, { external_id: 'A', name: 'Ä' });
     const { uuid } = await client.submitSupplierChange([{ external_id: 'B/1', name: 'B' }], 'once');
     expect(await client.submitSupplierChange([{ external_id: 'B/1', name: 'B' }], 'once')).toMatchObject({ uuid });
@@ -177,7 +151,7 @@ describe('the client calls what the service offers:', () => {
   });
 
   test('a webhook is created, listed, read, and deleted twice', async () => {
-    const { client } = await processClient();
+    const { client } = startClients();
     const request = { name: 'bridge', url: 'https://localhost:1/hook', triggers: ['AWARDS_FEED_UPDATED' as const] };
     const made = await client.createWebhook(request, 'once');
     expect(made.signing_key).toEqual(expect.any(String));
@@ -193,7 +167,7 @@ describe('the client calls what the service offers:', () => {
   });
 
   test('files are loaded by links, and by new links when those have expired', async () => {
-    const { client, statuses } = await processClient({ clock: systemClock });
+    const { client, statuses } = startClients({ clock: systemClock });
     const id = await uploadFile(organisation, 'größe.pdf', 'the bytes');
     // The loader's clock stands still, so it takes an expired link as valid.
     const loader = createFileLoader(client, { ...systemClock, nowMs: () => 0 });

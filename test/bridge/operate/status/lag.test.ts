@@ -89,7 +89,7 @@ describe('a feed’s lag', () => {
     [{ failures: 4, lastError: 'HTTP 503' }, 'the last 4 pulls failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
     [
       { lastError: 'answered with 429', nextPull: '2030-01-01T13:59:00.000000Z' },
-      'the source asked to wait, the next pull is at 2030-01-01T13:59:00Z: answered with 429',
+      'throttled until 2030-01-01T13:59:00Z: answered with 429',
     ],
     // A wait that is no longer than the time between two polls is not worth a look.
     [{ lastError: 'answered with 429', nextPull: '2030-01-01T12:01:00.000000Z' }, 'in step'],

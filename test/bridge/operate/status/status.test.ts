@@ -111,7 +111,6 @@ describe('the status', () => {
       audits: [],
       comparisons: [],
       conditions: [],
-      quotas: [],
       delivered: [],
       waiting: [],
       deadLetters: [],

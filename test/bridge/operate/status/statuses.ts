@@ -13,7 +13,6 @@ export const noStatus: BridgeStatus = {
   audits: [],
   comparisons: [],
   conditions: [],
-  quotas: [],
   delivered: [],
   waiting: [],
   deadLetters: [],
