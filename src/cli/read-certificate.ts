@@ -6,6 +6,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setInterval } from 'node:timers';
+import { createSecureContext } from 'node:tls';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { ServerCertificate } from '#platform/http/server-certificate.ts';
@@ -34,6 +35,17 @@ export async function readCertificate(
   const key = privateKeyIn(keyPem, keyFile);
   checkKey(chain, key, { certificateFile, keyFile });
   checkOrder(chain, certificateFile);
+  try {
+    createSecureContext({ cert: certPem, key: keyPem });
+  } catch (cause) {
+    throw new AppError(
+      'invalid',
+      `TLS cannot use the certificate in the file ${certificateFile}: ${errorText(cause)}`,
+      {
+        cause,
+      },
+    );
+  }
   for (const certificate of chain) {
     const { validFromDate, validToDate } = certificate;
     const name = nameOf(certificate);

@@ -111,6 +111,26 @@ test.each([
   });
 });
 
+test('a pair that OpenSSL refuses, as one with a short key, is refused before a server is to show it', async () => {
+  const short = {
+    name: 'RSASSA-PKCS1-v1_5',
+    hash: 'SHA-256',
+    publicExponent: new Uint8Array([1, 0, 1]),
+    modulusLength: 1024,
+  };
+  const keys = await crypto.subtle.generateKey(short, true, ['sign', 'verify']);
+  const made = await x509.X509CertificateGenerator.createSelfSigned({
+    name: 'CN=short',
+    keys,
+    signingAlgorithm: short,
+  });
+  const keyPem = KeyObject.from(keys.privateKey).export({ type: 'pkcs8', format: 'pem' }).toString();
+  await expect(reading(`${made.toString('pem')}\n`, keyPem)).rejects.toMatchObject({
+    code: 'invalid',
+    publicMessage: expect.stringMatching(/server\.crt \(bridge\.tls\.cert_file\): .*key too small/),
+  });
+});
+
 test('a file that cannot be read is named', async () => {
   const log = createLogger({ name: 'test', level: 'silent' });
   const files = { cert_file: join(folder, 'nowhere.crt'), key_file: keyFile };
