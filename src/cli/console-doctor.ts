@@ -1,5 +1,4 @@
 /** The doctor for the console: what `bridge doctor` finds in the installation that runs. */
-
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import type { DoctorFinding } from './doctor/finding.ts';

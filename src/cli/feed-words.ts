@@ -1,5 +1,4 @@
 /** Why each feed is behind, in words for people. */
-
 import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
 import type { AuditStatus } from '#bridge/operate/status/part-statuses.ts';
 import { shortTime } from './output.ts';

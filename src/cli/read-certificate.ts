@@ -2,10 +2,9 @@
  * Reads a certificate and its key from the files that a setting names. What no server could use is refused here, in words
  * that name the file: otherwise the start ends with the words of OpenSSL, or clients refuse the connection later.
  */
-
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { setInterval } from 'node:timers';
+import { setInterval } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
@@ -105,14 +104,11 @@ export async function watchCertificate(
     }
   }
 
-  let looking = false;
-  setInterval(() => {
-    if (looking) return;
-    looking = true;
-    void look().finally(() => {
-      looking = false;
-    });
-  }, everyMs).unref();
+  async function lookAgainAndAgain(): Promise<void> {
+    for await (const _ of setInterval(everyMs, undefined, { ref: false })) await look();
+  }
+
+  void lookAgainAndAgain();
   return {
     get certPem() {
       return served.certPem;

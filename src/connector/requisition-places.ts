@@ -198,5 +198,7 @@ function withoutNulls(file: unknown): unknown {
 
 function memberAt(name: string): (item: unknown) => unknown {
   return (item) =>
-    typeof item === 'object' && item !== null && Object.hasOwn(item, name) ? Reflect.get(item, name) : undefined;
+    typeof item === 'object' && item !== null && Object.hasOwn(item, name)
+      ? (item as Readonly<Record<string, unknown>>)[name]
+      : undefined;
 }

@@ -11,7 +11,7 @@ import { createLane, type Lane, type Work } from './queue/lane.ts';
 import { createNotifyCarrier } from './queue/notify-carrier.ts';
 import { createOutageLog } from './queue/outage-log.ts';
 import { openRedisCarrier } from './queue/redis-carrier.ts';
-import { within } from './queue/within.ts';
+import { within } from './within.ts';
 
 export type { Work } from './queue/lane.ts';
 

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { expect, test } from 'vitest';
-import { findServedCertificate } from '#cli/doctor/served-certificates.ts';
+import { findServedCertificate } from '#cli/doctor/certificate-findings.ts';
 import { watchCertificate } from '#cli/read-certificate.ts';
 import { systemClock } from '#platform/clock.ts';
 import { listen } from '#platform/http/server.ts';

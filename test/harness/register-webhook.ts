@@ -1,5 +1,4 @@
 /** Registers webhooks for a test bridge, as `bridge webhooks register` does. */
-
 import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
 import { bridgeSettings, type SourceSettings } from '#bridge/settings/settings.ts';
 import { createSourceClient } from '#client/source-client.ts';

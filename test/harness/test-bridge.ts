@@ -1,5 +1,4 @@
 /** The real bridge for tests, on its own database and free ports, closed after the test file. */
-
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
 import type { BridgeRole } from '#bridge/settings/bridge-deps.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';

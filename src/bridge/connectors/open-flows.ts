@@ -8,6 +8,7 @@ import { outcomeOf } from '#connector/outcomes.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { messageOf, pathText, rawIssuesOf } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
+import { within } from '#platform/within.ts';
 import { checkedCapabilities, loadConnector } from './load-connector.ts';
 import { createSecretRedactor, type SecretRedactor } from './secret-redactor.ts';
 
@@ -250,15 +251,4 @@ function notOpenedOutcome(error: unknown): Outcome {
   const outcome = outcomeOf(error);
   if ('error' in outcome) return { status: 'retry', error: { ...outcome.error, message } };
   return { status: 'retry', error: { type: isWrongSetting(error) ? 'config' : 'transient', message } };
-}
-
-/** Rejects when `promise` has not settled after `ms`; its late answer is dropped. */
-async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  const { promise: timeout, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
-  try {
-    return await Promise.race([promise, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

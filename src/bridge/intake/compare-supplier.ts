@@ -14,7 +14,6 @@
  *
  * So a change travels one way once, and two sides that are both edited cannot exchange their values for ever.
  */
-
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 

@@ -1,5 +1,4 @@
 /** What the parts of one intake's work share. */
-
 import type { Lease } from '#bridge/ledger/leases/lease.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';

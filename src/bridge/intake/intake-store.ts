@@ -2,7 +2,6 @@
  * The rows of `bridge.intakes`: how far each intake has read, whether it may send, and why not. All processes share this
  * state, and it outlives them.
  */
-
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';

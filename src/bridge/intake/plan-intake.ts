@@ -1,5 +1,4 @@
 /** What an intake would send now, for a person; changes nothing. */
-
 import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import { timestampNow } from '#platform/clock.ts';

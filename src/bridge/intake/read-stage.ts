@@ -2,7 +2,6 @@
  * The first stage of an intake's work: it reads what has changed in the ERP. Each page is one transaction with its
  * checkpoint, guarded by the lease. A kill at any point costs reading one page again, which changes nothing.
  */
-
 import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';

@@ -1,5 +1,4 @@
 /** Writes the configured intakes into SQL at the start of a process that works them. */
-
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';

@@ -3,7 +3,6 @@
  * working one intake at once; every write is guarded by its fencing token. A kill at any point leaves what the next turn
  * goes on from.
  */
-
 import { type AcquireLease, LeaseLost } from '#bridge/ledger/leases/lease.ts';
 import type { ReadStream } from '#connector/records.ts';
 import { timestampNow } from '#platform/clock.ts';

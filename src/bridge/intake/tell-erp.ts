@@ -1,5 +1,4 @@
 /** Tells an ERP what became of its requisitions, by a connector that may come from anyone. */
-
 import { createConnectorCalls } from '#bridge/connectors/connector-calls.ts';
 import type { SecretRedactor } from '#bridge/connectors/secret-redactor.ts';
 import type { Acknowledgement } from '#connector/acknowledgements.ts';

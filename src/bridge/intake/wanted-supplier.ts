@@ -1,5 +1,4 @@
 /** Makes of an ERP's record what the intake wants the service to hold. Pure. */
-
 import { FieldFault } from '#bridge/documents/compile-field.ts';
 import { compareText } from '#bridge/documents/text-order.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';

@@ -9,7 +9,6 @@
  *
  * For the flow nothing has changed since 12:00, and the ERP would keep "Acme Ltd".
  */
-
 import { lockSources } from '#bridge/mirror/due/source-lock.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 import { timestampNow } from '#platform/clock.ts';

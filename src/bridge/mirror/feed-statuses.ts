@@ -1,5 +1,4 @@
 /** How far the mirror of each feed is complete, read from the checkpoints. */
-
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';

@@ -2,7 +2,6 @@
  * The mirror: the newest version of every record, and the versions before it. Storing a page marks the documents of its
  * changed records as due in the same transaction, so a record is never in the mirror without its documents being due.
  */
-
 import { documentKeysOf, namesAny } from '#bridge/documents/document-keys.ts';
 import { type FeedName, feeds } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -46,7 +45,8 @@ export interface RecordsToStore {
 
 /**
  * Stores a page in the caller's transaction. A version that the mirror holds already changes nothing. An older version
- * is not stored but returned, unless `believeOlder` is set: the source has shown it for the lateness bound. Of two versions with the same stamp and different contents,
+ * is not stored but returned, unless `believeOlder` is set: the source has shown it for the lateness bound. Of two versions
+ * with the same stamp and different contents,
  * the one that was read last counts. A record that was missing or gone is restored when its version is shown again.
  * Throws AppError `invalid` when a record has no id, or a time that cannot be read: such a record can neither be stored
  * nor skipped, so the feed waits until an operator acts.

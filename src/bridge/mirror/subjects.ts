@@ -2,7 +2,6 @@
  * The events and suppliers by whose names a person finds documents. Written with the records that name them, so that a
  * document is found before anything was tried with it: while its flow is paused, for example.
  */
-
 import { idOf } from '#bridge/documents/document-keys.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { isStorable } from '#platform/database/storable-text.ts';

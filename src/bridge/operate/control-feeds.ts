@@ -3,7 +3,6 @@
  * backfill, request an audit. Each command is one transaction. A pull or backfill that is under way stores nothing
  * afterwards of what it has begun before.
  */
-
 import { skipAudit } from '#bridge/pull/backfill/audit-store.ts';
 import { insertBackfill, markCancelled, readBackfills } from '#bridge/pull/backfill/backfill-store.ts';
 import { type FeedId, lockCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';

@@ -12,7 +12,6 @@
  * A feed that shows fewer than two records proves nothing yet, and is read as any other feed. One that refuses its own
  * next page twice cannot be followed.
  */
-
 import { readVersionKey, type VersionKey, withoutTime } from '#bridge/mirror/read-version.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';

@@ -2,7 +2,6 @@
  * The live read of a feed: from the newest record on, page by page, so that new records arrive soon. In a feed whose
  * order of commits is proved it begins at the watermark, which advances with each page.
  */
-
 import { withoutTime } from '#bridge/mirror/read-version.ts';
 import type { ClockDifference } from '#client/read-feed.ts';
 import { addMicros, laterOf, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';

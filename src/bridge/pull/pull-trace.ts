@@ -3,7 +3,6 @@
  * trace of its own that links to each. The documents that it makes due are delivered in its trace, also by another
  * process: its place is stored.
  */
-
 import { savePullTrace } from '#bridge/mirror/pull-traces.ts';
 import type { Database } from '#platform/database/database.ts';
 import { telemetryBackend, traced } from '#platform/telemetry.ts';

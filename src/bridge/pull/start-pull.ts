@@ -1,5 +1,4 @@
 /** The pulling part of a process: the workers that read the sources' feeds, backfills and supplier lists. */
-
 import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
 import { createHistoryPruning } from '#bridge/mirror/prune-history.ts';
 import type { SourceClients } from '#bridge/mirror/source/source-clients.ts';

@@ -1,5 +1,4 @@
 /** Throttles the pulls that notifications ask for, while little is left of the source's quota. */
-
 import { sourceLimit } from '#bridge/mirror/source/source-limit.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { MemoryQuotas } from '#client/memory-quotas.ts';

@@ -1,5 +1,4 @@
 /** Tells the log when a feed falls behind, and when it is in step again: one line for each change, not for each pull. */
-
 import { lagOfFeed } from '#bridge/mirror/feed-lag.ts';
 import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
 import { readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';

@@ -1,5 +1,4 @@
 /** The pushing part of a process: one worker for each flow, which brings the flow's ERP in step. */
-
 import { abortGraceMs } from '#bridge/connectors/connector-calls.ts';
 import type { OpenFlow } from '#bridge/connectors/open-flows.ts';
 import { createAttemptPruning } from '#bridge/ledger/attempts/prune-attempts.ts';

@@ -1,5 +1,4 @@
 /** The receiving part of a process: the webhook endpoint, on HTTPS. */
-
 import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

@@ -2,7 +2,6 @@
  * `bridge alerts test`: whether the messages about conditions arrive. Exit codes: 0 taken by every receiver, 1 not taken,
  * 2 wrong usage or settings.
  */
-
 import { sendMessage } from '#bridge/operate/alerts/send-message.ts';
 import { type AlertChannel, type AlertSettings, channelsOf } from '#bridge/settings/alert-settings.ts';
 import { isLackingText } from '#platform/configuration.ts';

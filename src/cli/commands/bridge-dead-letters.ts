@@ -2,7 +2,6 @@
  * `bridge dead-letters`: the documents that an ERP refused, and the suppliers of intakes that a service refused, with
  * the message.
  */
-
 import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
 import { readIntakeDeadLetters } from '#bridge/intake/control-intakes.ts';
 import { type DeadLetter, readDeadLetters } from '#bridge/ledger/flows/control-flows.ts';

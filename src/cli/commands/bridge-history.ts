@@ -1,5 +1,4 @@
 /** `bridge history`: the timeline of one document, from the change at the service to the ERP's answer. */
-
 import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
 import { type FoundIntakeRecord, findIntakeRecords, readIntakeHistory } from '#bridge/intake/intake-history.ts';
 import type { ShownDocument } from '#bridge/ledger/attempts/document-rows.ts';

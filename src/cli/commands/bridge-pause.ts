@@ -1,5 +1,4 @@
 /** `bridge pause` and `bridge resume`: an operator stops a flow or an intake, and lets it go on. */
-
 import { pauseIntake, resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { pauseFlow, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
 import { timestampNow } from '#platform/clock.ts';

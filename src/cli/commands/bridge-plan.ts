@@ -1,5 +1,4 @@
 /** `bridge plan`: what would be written to each ERP now; changes nothing. */
-
 import { openFlows } from '#bridge/connectors/open-flows.ts';
 import { registeredFlows } from '#bridge/ledger/flows/flow-state.ts';
 import { countPlanned, planFlow } from '#bridge/operate/plan/plan-flow.ts';

@@ -1,5 +1,4 @@
 /** `bridge replay`: writes documents again: one, those that match a filter, or all of a flow. */
-
 import { replayIntake } from '#bridge/intake/control-intakes.ts';
 import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';

@@ -1,9 +1,6 @@
-/** What the doctor finds on this machine: versions, disk, certificate, and the webhook endpoint's port. */
-import { X509Certificate } from 'node:crypto';
-import { readFile, statfs } from 'node:fs/promises';
-import { isIP } from 'node:net';
+/** What the doctor finds on this machine: versions, disk, and the webhook endpoint's port. */
+import { statfs } from 'node:fs/promises';
 import { arch, platform } from 'node:os';
-import { type Clock, systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { hostInUrl } from '#platform/http/url-host.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
@@ -13,8 +10,6 @@ import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 const diskFailBytes = 200e6;
 const diskWarnBytes = 2e9;
-const certificateWarnDays = 14;
-const dayMs = 86_400_000;
 
 /** The versions of this program and of Node. */
 export function findVersions(): DoctorFinding {
@@ -37,38 +32,6 @@ export async function findDisk(
   const todo = 'Free some space, or move the data folder: PostgreSQL stops when its disk is full.';
   if (free < diskFailBytes) return fail('disk', text, todo);
   return free < diskWarnBytes ? warn('disk', text, todo) : ok('disk', text);
-}
-
-/** The certificate of the webhook endpoint: its name and how long it is valid. */
-export async function findCertificate(
-  { configuration: { bridge }, certificates }: Installation,
-  clock: Clock = systemClock,
-): Promise<DoctorFinding> {
-  const name = 'certificate';
-  try {
-    const pem = bridge.tls ? await readFile(bridge.tls.cert_file, 'utf8') : (certificates?.certPem ?? '');
-    const certificate = new X509Certificate(pem);
-    const days = Math.floor((certificate.validToDate.getTime() - clock.nowMs()) / dayMs);
-    const text = `for ${bridge.public_host}, ${bridge.tls ? 'your own' : 'of the local authority'}, expires in ${days} days`;
-    if (!isFor(certificate, bridge.public_host))
-      return fail(
-        name,
-        `it is not for ${bridge.public_host}`,
-        'Get a certificate for that name, or set bridge.public_host to the name of this one.',
-      );
-    const todo = bridge.tls
-      ? 'Renew it: it is served without a restart.'
-      : 'Restart the receivers: a start makes a new one 30 days before the end.';
-    if (days < 0) return fail(name, text, todo);
-    return days < certificateWarnDays ? warn(name, text, todo) : ok(name, text);
-  } catch (error) {
-    return fail(name, `it cannot be read: ${errorText(error)}`, 'Set bridge.tls.cert_file to a certificate in PEM.');
-  }
-}
-
-function isFor(certificate: X509Certificate, host: string): boolean {
-  const found = isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host);
-  return found !== undefined;
 }
 
 /** Whether a receiver answers at the public address, as this machine sees it. */

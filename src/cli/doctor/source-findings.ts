@@ -1,5 +1,4 @@
 /** What the doctor finds about a source: whether it answers, how far its clock is off, and whether it notifies. */
-
 import { type RefusalReason, readRefusals } from '#bridge/receive/refusals.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { durationOf } from '#console/duration.ts';

@@ -1,5 +1,4 @@
 /** What the doctor and `bridge check` find about a source's webhook at its service. */
-
 import { type ListedWebhook, listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
 import { announcedFeeds } from '#bridge/operate/webhooks/webhook-api.ts';
 import { webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';

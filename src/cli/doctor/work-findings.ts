@@ -1,5 +1,4 @@
 /** What the doctor finds about the work itself: the conditions, and a line for each feed, flow and intake without one. */
-
 import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
 import type { Condition, ConditionKind } from '#bridge/operate/status/conditions.ts';
 import type { FlowStatus } from '#bridge/operate/status/part-statuses.ts';

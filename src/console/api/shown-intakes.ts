@@ -1,5 +1,4 @@
 /** Intakes as the pages show them. */
-
 import { type IntakeStatus, intakeNeedsLook } from '#bridge/operate/status/intake-status.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
 

@@ -8,5 +8,8 @@ export interface Carrier {
   close(): Promise<void>;
 }
 
+/** How long a carrier waits at most for a server that does not answer. */
+export const answerTimeoutMs = 2_000;
+
 /** Gets the errors of connections, which come from many connections at once and at any time. */
 export type ReportError = (error: unknown) => void;

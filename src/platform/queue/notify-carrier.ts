@@ -6,8 +6,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Sql } from '#platform/database/sql.ts';
-import type { Carrier, ReportError } from './carrier.ts';
-import { answerTimeoutMs, within } from './within.ts';
+import { within } from '../within.ts';
+import { answerTimeoutMs, type Carrier, type ReportError } from './carrier.ts';
 
 const reconnectMs = 1_000;
 /** PostgreSQL takes a payload of fewer than 8,000 bytes. */

@@ -5,8 +5,8 @@
  */
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
-import type { Carrier, ReportError } from './carrier.ts';
-import { answerTimeoutMs, within } from './within.ts';
+import { within } from '../within.ts';
+import { answerTimeoutMs, type Carrier, type ReportError } from './carrier.ts';
 
 /** A socket that waits for an answer and gets nothing for this long is dead; an idle worker asks more often. */
 const socketTimeoutMs = 10_000;

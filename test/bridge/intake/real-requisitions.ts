@@ -1,5 +1,4 @@
 /** An intake of requisitions between a real ERP (the one of the memory connector) and the real service. */
-
 import { readIntakeDeadLetters, resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { createErpReader } from '#bridge/intake/read-erp.ts';
 import { registerIntakes } from '#bridge/intake/register-intakes.ts';

@@ -11,7 +11,6 @@
  *     killed between the intent and the outcome   once the call can no longer take effect, it is made again under its key
  *     killed, and there are newer news by then    these are told, after the same wait: so the older never come last
  */
-
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import type { Acknowledgement } from '#connector/acknowledgements.ts';

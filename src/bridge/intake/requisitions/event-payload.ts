@@ -2,7 +2,6 @@
  * Makes the bodies of jobs of requisitions: for a new event or request, and for the update of an event. Pure; the same
  * requisitions always make the same body.
  */
-
 import { defaultMembers } from '#bridge/settings/default-bid-sheet.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import { type RequisitionRecord, recordSchemas } from '#connector/records.ts';

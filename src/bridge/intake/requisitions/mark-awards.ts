@@ -3,7 +3,6 @@
  * while the bridge still finds out whether its job has made it: the award's document names no requisition then, and is
  * made again once it can.
  */
-
 import { bodyJson } from '#bridge/mirror/body-json.ts';
 import { markDocumentsOfEvents } from '#bridge/mirror/due/mark-documents.ts';
 import { lockSources } from '#bridge/mirror/due/source-lock.ts';

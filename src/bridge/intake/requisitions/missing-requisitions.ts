@@ -9,7 +9,6 @@
  *
  * Many at once are rather a filter or a right that has changed: then the intake pauses until a person agrees.
  */
-
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';

@@ -1,5 +1,4 @@
 /** An attempt: one try of one document, as the history keeps it and the log tells it. */
-
 import { idOf, readPairKey } from '#bridge/documents/document-keys.ts';
 import type { RecordVersion } from '#bridge/mirror/assemble/made-of.ts';
 import type { Subject } from '#bridge/mirror/subjects.ts';

@@ -1,5 +1,4 @@
 /** The rows of documents as find, history and show read them: with names, state, and what was tried last. */
-
 import type { Subject } from '#bridge/mirror/subjects.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';

@@ -1,5 +1,4 @@
 /** The versions of a document that were sent to the ERP, and what differs between them. */
-
 import type { RecordVersion } from '#bridge/mirror/assemble/made-of.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';

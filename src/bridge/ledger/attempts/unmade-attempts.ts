@@ -1,5 +1,4 @@
 /** The attempts that ended before any call: documents that could not be made of their records. */
-
 import { withNames } from '#bridge/mirror/subjects.ts';
 import type { FlowSettings } from '#bridge/settings/settings.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';

@@ -3,7 +3,6 @@
  * may send unless it is paused, throttled or its circuit is open, another process's settings for it are
  * in force, or commits of the database were lost: then its source is read again first.
  */
-
 import type { FlowSettings } from '#bridge/settings/settings.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';

@@ -2,7 +2,6 @@
  * Tells the log what other processes have done to the flows: an operator pauses or resumes from a command. What this
  * process does itself, it logs at once.
  */
-
 import type { FlowSettings } from '#bridge/settings/settings.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';

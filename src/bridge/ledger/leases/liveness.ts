@@ -4,7 +4,6 @@
  * its last heartbeat is 30 s old, by the database's clock. It may be wrong about a process that was paused: fencing
  * tokens keep that one from writing (`lease.ts`).
  */
-
 import { createProcessIdentity, type ProcessIdentity } from '#bridge/settings/process-identity.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';

@@ -5,7 +5,6 @@
  * cleared when nothing of what the flow held then is uncertain any more. A document of which the ERP cannot say what it
  * holds keeps the flag: it is shown, and holds no other up.
  */
-
 import { lockSources } from '#bridge/mirror/due/source-lock.ts';
 import { readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';
 import type { BridgeSettings, FlowSettings } from '#bridge/settings/settings.ts';

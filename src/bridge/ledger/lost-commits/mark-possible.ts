@@ -9,7 +9,6 @@
  * So for each event that was read since then, every supplier that takes part in it may have had a document. The
  * ERP is asked about each; what it holds is withdrawn like any other document, and what it does not hold is forgotten.
  */
-
 import { type DocumentKey, feedDocuments, idOf, pairKey } from '#bridge/documents/document-keys.ts';
 import { markDocuments } from '#bridge/mirror/due/mark-documents.ts';
 import { feedNames } from '#contract/feed.ts';

@@ -2,7 +2,6 @@
  * Reads the parts that documents are made of. The number of statements does not grow with the number of documents. The
  * records of an event are read in pages, and only those that the documents need are kept.
  */
-
 import { feedDocuments, idOf, pairKey, readPairKey } from '#bridge/documents/document-keys.ts';
 import type { EventSources } from '#bridge/documents/event-parts.ts';
 import type { FileReference } from '#bridge/documents/file-document.ts';

@@ -1,5 +1,4 @@
 /** Which records a document was made of, so that a person can follow it back to the change at the service. Pure. */
-
 import { idOf, readPairKey } from '#bridge/documents/document-keys.ts';
 import { feeds } from '#contract/feed.ts';
 import type { KindAndKey, Parts } from './document-parts.ts';

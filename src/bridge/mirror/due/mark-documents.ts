@@ -4,7 +4,6 @@
  * that is due already keeps its due time, the time since when it waits, and a replay that was asked for: a document
  * that changes all the time gets its turn, too.
  */
-
 import type { DocumentKey } from '#bridge/documents/document-keys.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';

@@ -1,5 +1,4 @@
 /** The clients of the configured sources. All clients of a source in this process share what it allows. */
-
 import type { BridgeDeps } from '#bridge/settings/bridge-deps.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { Dialect } from '#client/dialect.ts';

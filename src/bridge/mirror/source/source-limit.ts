@@ -1,5 +1,4 @@
 /** What a source allows to its API key. */
-
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { type Limit, type LimitName, limits } from '#contract/limits.ts';
 

@@ -13,7 +13,6 @@
  *
  * The rows of a message are not touched until it is sent or given up: a repeat has the same id and the same text.
  */
-
 import type { AlertChannel } from '#bridge/settings/alert-settings.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';

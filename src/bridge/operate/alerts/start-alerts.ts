@@ -19,6 +19,7 @@ import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts
 import { timestampNow } from '#platform/clock.ts';
 import { askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { ServerCertificate } from '#platform/http/server-certificate.ts';
+import { shownCertificates } from '../status/conditions.ts';
 import { readStatus } from '../status/status.ts';
 import { forgetOtherChannels, noteConditions, noteFailure, noteMessageSent, readDueMessage } from './alert-store.ts';
 import { type SendDeps, sendMessage } from './send-message.ts';
@@ -66,13 +67,11 @@ export async function tellOfConditions(deps: AlertDeps, signal: AbortSignal): Pr
   if (!lease) return;
   try {
     const now = timestampNow(clock);
-    const certificatePem = await readCertificate(deps);
-    const { conditions } = await readStatus(database, {
-      settings,
-      now,
-      certificatePem,
-      certificateRefused: deps.certificate?.refused ?? deps.consoleTls?.refused,
-    });
+    const certificates = {
+      ...shownCertificates(deps.certificate, deps.consoleTls),
+      certificatePem: await readCertificate(deps),
+    };
+    const { conditions } = await readStatus(database, { settings, now, ...certificates });
     const channels = channelsOf(settings.alerts);
     const noted = lease.transaction(async (tx) => {
       await forgetOtherChannels(tx, channels);

@@ -1,5 +1,4 @@
 /** The document as the mirror makes it now: what the ERP should hold. */
-
 import type { DocumentPlace } from '#bridge/ledger/attempts/document-rows.ts';
 import type { RecordVersion } from '#bridge/mirror/assemble/made-of.ts';
 import { documentHash, makeDocuments } from '#bridge/mirror/assemble/make-documents.ts';

@@ -3,7 +3,6 @@
  * and not by number, so the thousandth costs what the first does, and a document that moves is never the reason why
  * another one is skipped.
  */
-
 import {
   type DocumentPlace,
   type DocumentRow,

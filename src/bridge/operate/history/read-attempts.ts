@@ -1,5 +1,4 @@
 /** Reads attempts, a page at a time: of one document, or of all in a range of time. For the commands and the console. */
-
 import type { Attempt } from '#bridge/ledger/attempts/attempt.ts';
 import type { DocumentPlace } from '#bridge/ledger/attempts/document-rows.ts';
 import type { Timestamp } from '#contract/timestamp.ts';

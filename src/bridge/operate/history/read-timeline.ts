@@ -10,7 +10,6 @@
  *     12:00:04  sent       create, 10.50 EUR, under the idempotency key 0190…
  *     12:00:05  answered   created: PO-4711
  */
-
 import type { Attempt } from '#bridge/ledger/attempts/attempt.ts';
 import type { ShownDocument } from '#bridge/ledger/attempts/document-rows.ts';
 import type { RecordVersion } from '#bridge/mirror/assemble/made-of.ts';

@@ -2,7 +2,6 @@
  * What the pusher would do with the documents of a flow now, for `bridge plan`. Makes and compares the documents as the
  * pusher does, and asks the ERP what it holds, but writes nothing and takes no lease: a daemon may push meanwhile.
  */
-
 import { createConnectorCalls } from '#bridge/connectors/connector-calls.ts';
 import type { OpenFlow } from '#bridge/connectors/open-flows.ts';
 import { documentColumns, type FlowDocument } from '#bridge/ledger/flows/flow-document-store.ts';

@@ -2,7 +2,6 @@
  * Tries a flow's settings on the mirror, for `bridge mapping try`: which documents they make now, and why others cannot
  * be made.
  */
-
 import {
   type DocumentKey,
   documentKeysOf,

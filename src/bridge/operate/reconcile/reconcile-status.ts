@@ -1,5 +1,4 @@
 /** How the comparisons of the flows stand: the latest of everything, and when the next one by schedule is due. */
-
 import type { FlowSettings } from '#bridge/settings/settings.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';

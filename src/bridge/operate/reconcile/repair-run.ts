@@ -1,5 +1,4 @@
 /** Brings back into step what a comparison has found to differ, once a person has agreed. */
-
 import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';

@@ -2,7 +2,6 @@
  * The comparisons by schedule: a flow with `reconcile.every_hours` is compared as a whole as often as that says. A
  * comparison that a process could not finish goes on with the next sweep, in any process.
  */
-
 import { openFlows } from '#bridge/connectors/open-flows.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';

@@ -7,6 +7,7 @@ import { agreementText } from '#bridge/ledger/flows/agreements.ts';
 import { type FeedStatus } from '#bridge/mirror/feed-statuses.ts';
 import { type RefusalsInARow } from '#bridge/receive/refusals.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import { type ComparisonStatus } from '../reconcile/reconcile-status.ts';
 import { countText, type IntakeStatus } from './intake-status.ts';
 import { type AuditStatus, type FlowStatus } from './part-statuses.ts';
@@ -51,6 +52,14 @@ export interface Condition {
 
 /** These usually pass by themselves: people are told when they have lasted. */
 export const passingKinds: readonly ConditionKind[] = ['feed-behind', 'erp-behind', 'intake-behind', 'alerts-not-sent'];
+
+/** What is looked at of the certificates of this process: the webhook endpoint's, if it shows one, and the console's. */
+export function shownCertificates(
+  tls: ServerCertificate | undefined,
+  consoleTls: ServerCertificate | undefined,
+): ShownCertificates {
+  return { certificatePem: tls?.certPem, certificateRefused: tls?.refused ?? consoleTls?.refused };
+}
 
 /** What the bridge knows of itself now. */
 export interface Observed extends ShownCertificates {

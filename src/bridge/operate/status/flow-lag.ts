@@ -1,5 +1,4 @@
 /** How far behind a flow is, in seconds, and why: by its own documents, and by the feeds of its source. */
-
 import type { Loss } from '#bridge/ledger/lost-commits/note-lost-commits.ts';
 import type { LookingFlow } from '#bridge/ledger/lost-commits/open-loss.ts';
 import { countOf, type Lag, orInfinity, shortTime } from '#bridge/mirror/feed-lag.ts';

@@ -1,5 +1,4 @@
 /** How a flow and an audit stand, as the status has them. */
-
 import type { Lag } from '#bridge/mirror/feed-lag.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { FlowProgress } from './flow-lag.ts';

@@ -11,7 +11,6 @@
  * leaves a minute with all of its rows or none, and the next process counts the minutes that were missed, apart from
  * their lag.
  */
-
 import { type AcquireLease, unlessLost } from '#bridge/ledger/leases/lease.ts';
 import { furthestBehind } from '#bridge/mirror/feed-lag.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';

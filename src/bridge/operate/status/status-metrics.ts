@@ -5,7 +5,6 @@
  * However many sources there are, the number of lines is bounded: only the feeds, flows, intakes and conditions that are
  * the worst have lines of their own, and all of them are counted.
  */
-
 import { furthestBehind } from '#bridge/mirror/feed-lag.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
@@ -13,7 +12,7 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import { Gauge, type Registry } from '#platform/metrics.ts';
-import { conditionKinds } from './conditions.ts';
+import { conditionKinds, shownCertificates } from './conditions.ts';
 import { type BridgeStatus, readStatus } from './status.ts';
 
 type ReadStatus = () => Promise<BridgeStatus>;
@@ -37,8 +36,11 @@ export function registerStatusMetrics(deps: {
   let reading: Promise<BridgeStatus> | undefined;
   // A scrape collects all metrics concurrently: they share one read of the status.
   const read: ReadStatus = () => {
-    const certificates = { certificatePem: tls?.certPem, certificateRefused: tls?.refused ?? consoleTls?.refused };
-    reading ??= readStatus(database, { settings, now: timestampNow(clock), ...certificates }).finally(() => {
+    reading ??= readStatus(database, {
+      settings,
+      now: timestampNow(clock),
+      ...shownCertificates(tls, consoleTls),
+    }).finally(() => {
       reading = undefined;
     });
     return reading;

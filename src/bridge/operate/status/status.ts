@@ -3,7 +3,6 @@
  * bridge is idle. Every statement reads along an index or counts the rows of a partial index: for a bridge that is in
  * step with millions of documents it costs as little as for an empty one.
  */
-
 import { type LookingFlow, type OpenLoss, readOpenLoss } from '#bridge/ledger/lost-commits/open-loss.ts';
 import { type FeedStatus, readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';
 import { readRefusalsInARow } from '#bridge/receive/refusals.ts';

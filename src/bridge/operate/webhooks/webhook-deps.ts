@@ -1,5 +1,4 @@
 /** What the webhook commands need, and which URL and authentication a source's webhook gets. */
-
 import type { BridgeSettings, SourceSettings } from '#bridge/settings/settings.ts';
 import type { WebhookCalls } from '#client/webhook-calls.ts';
 import type { WebhookAuthentication } from '#contract/webhook.ts';

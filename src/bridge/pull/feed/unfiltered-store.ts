@@ -5,7 +5,6 @@
  * A read of many pages may skip a record that moves between them. So the feed is read in passes, until a pass after the
  * first one has found no record without a time that was not known before.
  */
-
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';

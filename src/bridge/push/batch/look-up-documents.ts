@@ -2,7 +2,6 @@
  * Finds out what the ERP holds before a document is written again: after an interrupted call, when the ERP's state is
  * uncertain, and for a replay. This is what keeps a repeated create from making a second object.
  */
-
 import type { CallLimit, ConnectorCalls } from '#bridge/connectors/connector-calls.ts';
 import { unknownContent } from '#bridge/ledger/flows/flow-document-store.ts';
 import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';

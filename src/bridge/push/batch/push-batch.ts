@@ -2,7 +2,6 @@
  * Pushes one batch, from its claim to the settled outcomes. Each step runs under the lease and commits what it has
  * found out before the ERP is called. Only marking documents as uncertain needs no lease.
  */
-
 import { abortGraceMs, type ConnectorCalls } from '#bridge/connectors/connector-calls.ts';
 import type { SecretRedactor } from '#bridge/connectors/secret-redactor.ts';
 import { logAttempts } from '#bridge/ledger/attempts/log-attempts.ts';

@@ -28,7 +28,6 @@
  * A dead process also ends what it had not sent yet: bytes that its machine still holds are part of `lateEffectMs`, as
  * for a call that was aborted.
  */
-
 import type { CallEnd, FlowDocument } from '#bridge/ledger/flows/flow-document-store.ts';
 import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
 import type { Capabilities } from '#connector/connector.ts';

@@ -10,7 +10,6 @@
  * | content 9c, and a replay    | look up 4711 first, then amend it if the ERP differs   |
  * | content 9c, an open intent  | look up first: the interrupted call may have been made |
  */
-
 import type { FlowDocument } from '#bridge/ledger/flows/flow-document-store.ts';
 import { documentHash } from '#bridge/mirror/assemble/make-documents.ts';
 import type { Operation } from '#connector/connector.ts';

@@ -2,7 +2,6 @@
  * Settles the outcomes of operations: writes down what became of each document, and what that says of the ERP as a
  * whole.
  */
-
 import {
   type Attempt,
   type AttemptOutcome,

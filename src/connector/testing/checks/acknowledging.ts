@@ -152,9 +152,9 @@ function tellerOf({ target, capabilities }: Stage, session: WatchedSession) {
       const shown = await acknowledged(wanted.requisition);
       const last = shown.at(-1);
       const { status, event, reason, text } = wanted;
-      const whole = { status, event: event?.id, reason, text };
+      const whole: Readonly<Record<string, unknown>> = { status, event: event?.id, reason, text };
       const members = Object.entries(last ?? {}).filter(([, value]) => value !== undefined);
-      const fits = members.every(([member, value]) => Reflect.get(whole, member) === value);
+      const fits = members.every(([member, value]) => whole[member] === value);
       const isNamed = last?.status !== undefined || last?.text !== undefined;
       if (!fits || !isNamed || shown.length > most)
         failCheck({

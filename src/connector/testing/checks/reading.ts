@@ -195,7 +195,8 @@ function expectValid(stream: ReadStream, record: unknown): void {
 }
 
 function keyOf(stream: ReadStream, record: object): string {
-  return String(Reflect.get(record, stream === 'supplier' ? 'external_id' : 'reference_id'));
+  const members = record as Readonly<Record<string, unknown>>;
+  return String(members[stream === 'supplier' ? 'external_id' : 'reference_id']);
 }
 
 function keysOf(read: readonly ReadPage[], stream: ReadStream): Set<string> {

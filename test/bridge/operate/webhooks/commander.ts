@@ -1,5 +1,4 @@
 /** Runs the webhook commands against a real service, one process after another; each may die at any step. */
-
 import { testWebhooks } from '#bridge/operate/webhooks/test-webhook.ts';
 import type { WebhookDeps } from '#bridge/operate/webhooks/webhook-deps.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';

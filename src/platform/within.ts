@@ -1,6 +1,3 @@
-/** How long a caller waits at most for a backend that does not answer. */
-export const answerTimeoutMs = 2_000;
-
 /** Rejects when `promise` has not settled after `ms`; a later result is ignored. */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   const { promise: timeout, reject } = Promise.withResolvers<never>();

@@ -1,15 +1,54 @@
-/** What the doctor finds of the certificates that this machine's servers show, beside those in the files. */
+/** What the doctor finds of certificates: that of the webhook endpoint, and what each server shows beside its file. */
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
 import { connect } from 'node:tls';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Configuration } from '../configuration.ts';
+import type { Installation } from '../installation.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 const timeoutMs = 3_000;
 const warnDays = 14;
 const dayMs = 86_400_000;
+
+/** The certificate of the webhook endpoint: its name and how long it is valid. */
+export async function findCertificate(
+  { configuration: { bridge }, certificates }: Installation,
+  clock: Clock = systemClock,
+): Promise<DoctorFinding> {
+  const name = 'certificate';
+  try {
+    const pem = bridge.tls ? await readFile(bridge.tls.cert_file, 'utf8') : (certificates?.certPem ?? '');
+    const certificate = new X509Certificate(pem);
+    const days = daysLeft(certificate, clock);
+    const text = `for ${bridge.public_host}, ${bridge.tls ? 'your own' : 'of the local authority'}, expires in ${days} days`;
+    if (!isFor(certificate, bridge.public_host))
+      return fail(
+        name,
+        `it is not for ${bridge.public_host}`,
+        'Get a certificate for that name, or set bridge.public_host to the name of this one.',
+      );
+    const todo = bridge.tls
+      ? 'Renew it: it is served without a restart.'
+      : 'Restart the receivers: a start makes a new one 30 days before the end.';
+    if (days < 0) return fail(name, text, todo);
+    return days < warnDays ? warn(name, text, todo) : ok(name, text);
+  } catch (error) {
+    return fail(name, `it cannot be read: ${errorText(error)}`, 'Set bridge.tls.cert_file to a certificate in PEM.');
+  }
+}
+
+function isFor(certificate: X509Certificate, host: string): boolean {
+  const found = isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host);
+  return found !== undefined;
+}
+
+/** Whole days until it ends; negative once it has ended. */
+function daysLeft({ validToDate }: X509Certificate, clock: Clock): number {
+  return Math.floor((validToDate.getTime() - clock.nowMs()) / dayMs);
+}
 
 interface TlsServer {
   /** The setting that names the files: `bridge.tls`. */
@@ -52,7 +91,7 @@ export async function findServedCertificate(
         'A renewed file is served within 20 seconds. After that the log of the program says why it is not ("is not served").',
       ),
     ];
-  const days = Math.floor((served.validToDate.getTime() - clock.nowMs()) / dayMs);
+  const days = daysLeft(served, clock);
   const text = `port ${port} shows the one of ${file}, which expires in ${days} days`;
   return [days < warnDays ? warn(name, text, 'Renew it: it is served without a restart.') : ok(name, text)];
 }
