@@ -26,9 +26,10 @@ export async function startRedisWith({
   mode: readonly string[];
   lines: readonly string[];
 }): Promise<string> {
-  const [folder, port] = [await scratchFolder(), await freePort()];
+  const [folder, port, busPort] = [await scratchFolder(), await freePort(), await freePort()];
   const file = join(folder, 'redis.conf');
-  const common = ['bind 127.0.0.1', `port ${port}`, `dir ${folder}`];
+  // The bus of a cluster would take the port 10,000 above, which there need not be.
+  const common = ['bind 127.0.0.1', `port ${port}`, `cluster-port ${busPort}`, `dir ${folder}`];
   writeFileSync(file, `${[...common, ...lines].join('\n')}\n`);
   const server = spawn('redis-server', [file, ...mode], { stdio: 'ignore' });
   closeAtEnd(async () => {
