@@ -13,6 +13,9 @@ export const project = {
   expect: { poll: { timeout: 10_000 } },
 } satisfies TestProjectInlineConfiguration['test'];
 
+/** These need packages that npm run test:rare installs. */
+const rare = ['test/rare/**', 'test/bridge/traces.test.ts'];
+
 export default defineConfig({
   test: {
     globalSetup: ['test/harness/global-setup.ts'],
@@ -26,8 +29,7 @@ export default defineConfig({
           ...project,
           name: 'shared',
           include: ['test/**/*.test.ts', 'connectors/*/*.test.ts'],
-          // Their tools weigh more than all others together: npm run test:rare installs them there.
-          exclude: [...configDefaults.exclude, ...isolated, ...(process.env['RARE'] === '1' ? [] : ['test/rare/**'])],
+          exclude: [...configDefaults.exclude, ...isolated, ...(process.env['RARE'] === '1' ? [] : rare)],
           // Files share a process, which spares each its start and its imports.
           isolate: false,
         },

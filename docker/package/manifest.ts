@@ -18,7 +18,7 @@ const entries = {
 export const bundledPackages = ['preact', '@preact/signals', 'preact-iso', 'uplot'] as const;
 
 /** The packages that an installation gets only when somebody asks for them, in alphabetical order. */
-export const optionalNames: readonly string[] = Object.values(optionalPackages).flat().toSorted();
+export const optionalNames: readonly string[] = Object.values(optionalPackages).toSorted();
 
 interface RepositoryManifest {
   readonly name: string;

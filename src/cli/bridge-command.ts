@@ -51,22 +51,20 @@ export async function withBridge<T>(
   use: (command: BridgeCommand) => Promise<T>,
   /**
    * `migrate: false` leaves the tables as they are; `begin: true` makes the embedded database if there is none yet;
-   * `withoutSecrets: true` is for a command that calls no ERP and no source: their secrets need not be in its shell;
-   * `telemetry: true` sends traces, metrics and logs, if the variables of OpenTelemetry ask for it.
+   * `withoutSecrets: true` is for a command that calls no ERP and no source: their secrets need not be in its shell.
    */
   {
     migrate = true,
     begin = false,
     withoutSecrets = false,
-    telemetry = false,
-  }: { migrate?: boolean; begin?: boolean; withoutSecrets?: boolean; telemetry?: boolean } = {},
+  }: { migrate?: boolean; begin?: boolean; withoutSecrets?: boolean } = {},
 ): Promise<T> {
   const configuration = await readCommandConfiguration(options, { withoutSecrets });
   checkNames(configuration.bridge);
   using stop = listenForStop();
   const { signal } = stop;
   try {
-    return await openAndUse(configuration, use, { migrate, begin, telemetry, signal });
+    return await openAndUse(configuration, use, { migrate, begin, signal });
   } catch (error) {
     // After the signal any other error only says which step it interrupted.
     if (signal.aborted && !(error instanceof AppError && error.code === 'invalid'))
@@ -78,7 +76,7 @@ export async function withBridge<T>(
 async function openAndUse<T>(
   configuration: Configuration,
   use: (command: BridgeCommand) => Promise<T>,
-  { migrate, begin, telemetry, signal }: { migrate: boolean; begin: boolean; telemetry: boolean; signal: AbortSignal },
+  { migrate, begin, signal }: { migrate: boolean; begin: boolean; signal: AbortSignal },
 ): Promise<T> {
   await using opened = new AsyncDisposableStack();
   const installation = await openInstallation(configuration, {
@@ -86,7 +84,6 @@ async function openAndUse<T>(
     logLevel: 'error',
     signal,
     existing: !begin,
-    telemetry,
   });
   opened.defer(() => installation.close());
   const { clock } = installation;

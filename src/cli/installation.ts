@@ -26,7 +26,6 @@ import { createRegistry } from '#platform/metrics.ts';
 import { addressInNetworks, parseCidrs } from '#platform/network-guard.ts';
 import type { Signals } from '#platform/queue.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
-import { startTelemetry } from '#platform/telemetry/start-telemetry.ts';
 import type { Service } from '#service/create-service.ts';
 import type { MisbehaveOptions } from '#service/misbehave/misbehave.ts';
 import type { ProfileName } from '#service/profile/profile.ts';
@@ -59,23 +58,18 @@ export interface Installation {
 /**
  * Opens everything. When one part fails, the parts that were opened before are closed. `signal` ends the attempts to
  * reach a database server that does not answer. With `existing` no embedded database is made: a command beside a program
- * would otherwise work on an empty one when its data folder is wrong or was deleted. With
- * `telemetry` it sends traces, metrics and logs, if the variables of OpenTelemetry ask for it. Throws an AppError that
- * says what to do.
+ * would otherwise work on an empty one when its data folder is wrong or was deleted. Throws an AppError that says what to
+ * do.
  */
 export async function openInstallation(
   configuration: Configuration,
-  options: { name: string; logLevel: string; signal?: AbortSignal; existing?: boolean; telemetry?: boolean },
+  options: { name: string; logLevel: string; signal?: AbortSignal; existing?: boolean },
 ): Promise<Installation> {
   await using opened = new AsyncDisposableStack();
-  // Before the log and the metrics are made, which also go there.
-  const telemetry = options.telemetry ? await startTelemetry(process.env, { serviceName: options.name }) : undefined;
-  if (telemetry) opened.defer(() => telemetry.close());
   // Before anything is written: by this process, by its connectors, or by the embedded database that it starts.
   process.umask(Number.parseInt(configuration.umask, 8));
   const dataDir = resolve(configuration.data_dir);
   const log = createLogger({ name: options.name, level: configuration.log_level ?? options.logLevel });
-  telemetry?.logTo(log);
   if (options.existing && configuration.database_url === undefined) await requireDatabaseIn(dataDir);
   await makeDataDir(dataDir);
   const masterKey = await loadMasterKey({ fromEnvironment: configuration.master_key, directory: dataDir });

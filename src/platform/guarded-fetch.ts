@@ -24,7 +24,7 @@ import {
 import type { GuardedRequest, GuardedResponse } from './guarded-fetch/guarded-request.ts';
 import { tracedFetch } from './guarded-fetch/traced-fetch.ts';
 import { anyNetwork } from './network-guard.ts';
-import { currentSpan } from './telemetry.ts';
+import { isInSpan } from './telemetry.ts';
 
 export { FetchError } from './guarded-fetch/fetch-error.ts';
 
@@ -89,7 +89,7 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
   }
 
   return {
-    fetch: (request) => (currentSpan() ? tracedFetch(send, request) : send(request)),
+    fetch: (request) => (isInSpan() ? tracedFetch(send, request) : send(request)),
     async close() {
       closed = true;
       await agents.close();

@@ -6,7 +6,7 @@
 import { types } from 'node:util';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { isSecretName } from './secret-names.ts';
-import { telemetryBackend, traceFields } from './telemetry.ts';
+import { traceFields } from './telemetry.ts';
 
 export type { Logger } from 'pino';
 
@@ -32,7 +32,7 @@ export function createLogger(options: { level: string; name: string; destination
       formatters: { level: (label) => ({ level: label }), log: redactObject },
       // `redactObject` has redacted errors already, also inside objects, which a serializer does not reach.
       serializers: { err: (err: unknown) => err },
-      ...(telemetryBackend() && { mixin: traceFields }),
+      mixin: traceFields,
       hooks: {
         streamWrite: redactText,
         logMethod(args, method) {
@@ -41,7 +41,7 @@ export function createLogger(options: { level: string; name: string; destination
         },
       },
     },
-    options.destination ?? standardError(),
+    options.destination ?? pino.destination({ dest: 2, sync: true }),
   );
   // A child's bindings pass no formatter, so they are redacted here. The child's own children inherit this method.
   const createChild = Reflect.get(log, 'child');
@@ -49,19 +49,6 @@ export function createLogger(options: { level: string; name: string; destination
     return createChild.call(this, redactObject(bindings), ...rest);
   } as Logger['child'];
   return log;
-}
-
-/** Each line also goes over OTLP, where that is wanted. */
-function standardError(): DestinationStream {
-  const stream = pino.destination({ dest: 2, sync: true });
-  const forward = telemetryBackend()?.forwardLine;
-  if (!forward) return stream;
-  return {
-    write: (line) => {
-      stream.write(line);
-      forward(line);
-    },
-  };
 }
 
 /** A logger that writes nothing, for programs that print for people (the CLI) and for tests. */

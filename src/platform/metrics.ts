@@ -2,7 +2,6 @@
  * The process's Prometheus metrics. Each part declares its metrics beside the code that counts; all share one registry.
  */
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { telemetryBackend } from './telemetry.ts';
 
 export { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
@@ -16,6 +15,5 @@ const lagSampledEveryMs = 50;
 export function createRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: lagSampledEveryMs });
-  telemetryBackend()?.addRegistry?.(registry);
   return registry;
 }

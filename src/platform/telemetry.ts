@@ -1,24 +1,35 @@
 /**
- * Spans, for traces over OTLP. While telemetry is off, which is the default, each function here does nothing, and no
- * library is loaded; `telemetry/start-telemetry.ts` turns it on. A span's place in its trace is a `traceparent` (W3C
- * Trace Context), which may be stored and sent.
+ * Spans, by the API of OpenTelemetry. Its SDK makes and sends them, where an operator loads it before this program
+ * (`node --import`, docs/operations.md); without it each function here does nothing. A span's place in its trace is a
+ * `traceparent` (W3C Trace Context), which may be stored and sent.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Registry } from 'prom-client';
+import {
+  type Attributes,
+  type Context,
+  context,
+  isSpanContextValid,
+  ProxyTracerProvider,
+  propagation,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from '@opentelemetry/api';
 
-export type SpanAttributes = Readonly<Record<string, string | number | boolean | undefined>>;
+export type { Span } from '@opentelemetry/api';
 
-export interface Span {
-  /** `00-<trace id>-<span id>-<flags>`. */
-  readonly traceparent: string;
-  set(attributes: SpanAttributes): void;
-  fail(message: string): void;
-  end(): void;
-}
+const scope = 'sourcing-bridge';
+const kinds = {
+  server: SpanKind.SERVER,
+  client: SpanKind.CLIENT,
+  consumer: SpanKind.CONSUMER,
+  internal: SpanKind.INTERNAL,
+} as const;
 
 export interface SpanOptions {
-  readonly kind: 'server' | 'client' | 'consumer' | 'internal';
-  readonly attributes?: SpanAttributes;
+  readonly kind: keyof typeof kinds;
+  readonly attributes?: Attributes;
   /** The `traceparent` that it continues, also of another process; null begins a trace. Default: the span around it. */
   readonly parent?: string | null | undefined;
   /** The `traceparent` of each span that led to this one. */
@@ -27,73 +38,69 @@ export interface SpanOptions {
   readonly startMs?: number;
 }
 
-/** What sends spans, lines of the log and metrics. */
-export interface TelemetryBackend {
-  startSpan(name: string, options: SpanOptions & { parent: string | null }): Span;
-  /** A line of JSON, from which secrets were removed. */
-  forwardLine?: ((line: string) => void) | undefined;
-  addRegistry?: ((registry: Registry) => void) | undefined;
+/** Whether an SDK was loaded: without one, what is read from the database for spans alone need not be read. */
+export function isTraced(): boolean {
+  const provider = trace.getTracerProvider();
+  return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer(scope) !== undefined;
 }
 
-let backend: TelemetryBackend | undefined;
-const around = new AsyncLocalStorage<Span>();
-
-/** From now on spans, lines and metrics go there; undefined turns telemetry off. */
-export function useTelemetryBackend(used: TelemetryBackend | undefined): void {
-  backend = used;
-}
-
-export function telemetryBackend(): TelemetryBackend | undefined {
-  return backend;
-}
-
-/** The span around the code that runs; undefined where there is none. */
-export function currentSpan(): Span | undefined {
-  return backend && around.getStore();
-}
-
-/** Starts a span that the caller ends; undefined while telemetry is off. */
-export function startSpan(name: string, options: SpanOptions): Span | undefined {
-  if (!backend) return undefined;
-  const { parent = around.getStore()?.traceparent ?? null } = options;
-  return backend.startSpan(name, { ...options, parent });
+/** Starts a span that the caller ends. */
+export function startSpan(name: string, { kind, attributes = {}, parent, links = [], startMs }: SpanOptions): Span {
+  const around = parent === undefined ? context.active() : contextOf(parent);
+  const linked = links.flatMap((link) => trace.getSpanContext(contextOf(link)) ?? []);
+  const options = {
+    kind: kinds[kind],
+    attributes,
+    links: linked.map((spanContext) => ({ context: spanContext })),
+    ...(startMs !== undefined && { startTime: startMs }),
+  };
+  return trace.getTracer(scope).startSpan(name, options, around);
 }
 
 /** Runs `work` in a span, which ends with it. What `work` throws marks the span as failed, and is thrown on. */
-export function traced<T>(
-  name: string,
-  options: SpanOptions,
-  work: (span: Span | undefined) => Promise<T>,
-): Promise<T> {
+export async function traced<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   const span = startSpan(name, options);
-  return span ? inSpan(span, work) : work(undefined);
-}
-
-async function inSpan<T>(span: Span, work: (span: Span) => Promise<T>): Promise<T> {
   try {
-    return await around.run(span, () => work(span));
+    return await context.with(trace.setSpan(context.active(), span), () => work(span));
   } catch (error) {
     // Only its kind: a message may hold what another program has sent.
-    span.fail(error instanceof Error ? error.name : 'an error');
+    failSpan(span, error instanceof Error ? error.name : 'an error');
     throw error;
   } finally {
     span.end();
   }
 }
 
-const form = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/;
+export function failSpan(span: Span, message: string): void {
+  span.setStatus({ code: SpanStatusCode.ERROR, message });
+}
 
-/** Reads a `traceparent` (version 00); undefined for text that is none. */
-export function readTraceparent(
-  text: string | undefined,
-): { traceId: string; spanId: string; flags: number } | undefined {
-  const [, traceId, spanId, flags] = form.exec(text ?? '') ?? [];
-  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
-  return { traceId, spanId, flags: Number.parseInt(flags, 16) };
+/** `00-<trace id>-<span id>-<flags>`; undefined where no SDK was loaded, or it sends another form alone. */
+export function traceparentOf(span: Span): string | undefined {
+  const carrier: { traceparent?: string } = {};
+  propagation.inject(trace.setSpan(ROOT_CONTEXT, span), carrier);
+  return carrier.traceparent;
+}
+
+/** Whether the code that runs is part of a span. */
+export function isInSpan(): boolean {
+  return trace.getActiveSpan() !== undefined;
+}
+
+/** The headers by which another system continues the trace of the span around; none outside a span. */
+export function traceHeaders(): Record<string, string> {
+  const headers: Record<string, string> = {};
+  propagation.inject(context.active(), headers);
+  return headers;
 }
 
 /** The fields by which a line of the log is found from its trace. */
 export function traceFields(): Record<string, string> {
-  const read = readTraceparent(currentSpan()?.traceparent);
-  return read ? { trace_id: read.traceId, span_id: read.spanId } : {};
+  const place = trace.getActiveSpan()?.spanContext();
+  return place && isSpanContextValid(place) ? { trace_id: place.traceId, span_id: place.spanId } : {};
+}
+
+/** Text that is no `traceparent` begins a trace. */
+function contextOf(traceparent: string | null): Context {
+  return traceparent === null ? ROOT_CONTEXT : propagation.extract(ROOT_CONTEXT, { traceparent });
 }

@@ -1,19 +1,28 @@
-/** A change in one trace: from the notification that announces it to the ERP's answer. */
+/**
+ * A change in one trace, from the notification that announces it to the ERP's answer, as OpenTelemetry's own SDK sends it
+ * when it is loaded as docs/operations.md says.
+ */
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { pathToFileURL } from 'node:url';
+import { trace } from '@opentelemetry/api';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { readStatus } from '#bridge/operate/status/status.ts';
 import { signBody } from '#contract/signature.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
+import { createLogger } from '#platform/log.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
-import { startTelemetry } from '#platform/telemetry/start-telemetry.ts';
+import { traced } from '#platform/telemetry.ts';
 import { closeAtEnd } from '../harness/close-at-end.ts';
 import { eventually } from '../harness/eventually.ts';
 import { startTestBridge, type TestBridge } from '../harness/test-bridge.ts';
 import { testOutgoing } from '../harness/test-certificates.ts';
-import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../platform/telemetry/otlp-receiver.ts';
 import { type FeedSource, startFeedSource } from './feed-source.ts';
+import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from './otlp-receiver.ts';
 import { eventRecord, idOf, lotAwardRecord, settingsOf } from './parts.ts';
 
 const signingKey = 'the signing key of the tests';
@@ -26,16 +35,21 @@ let running: TestBridge;
 /** The header `traceparent` of each request. */
 const asked: (string | undefined)[] = [];
 const ordered: (string | undefined)[] = [];
-let stop: () => Promise<void>;
 
 beforeAll(async () => {
   otlp = await startOtlpReceiver();
   vi.stubEnv('OTEL_EXPORTER_OTLP_ENDPOINT', otlp.url);
   vi.stubEnv('OTEL_EXPORTER_OTLP_HEADERS', 'x-tenant=buyers');
+  vi.stubEnv('OTEL_EXPORTER_OTLP_PROTOCOL', 'http/json');
+  vi.stubEnv('OTEL_SERVICE_NAME', 'bridge');
   vi.stubEnv('OTEL_BSP_SCHEDULE_DELAY', '50');
-  const telemetry = await startTelemetry(process.env, { serviceName: 'bridge' });
-  if (!telemetry) throw new Error('telemetry is off');
-  stop = telemetry.close;
+  const documented = /```js\n(\/\/ telemetry\.mjs\n[^]*?)```/.exec(
+    readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8'),
+  );
+  // Where npm run test:rare installs the SDK.
+  const file = join(import.meta.dirname, '../rare/node_modules/telemetry.mjs');
+  await writeFile(file, documented?.[1] ?? '');
+  await import(pathToFileURL(file).href);
   source = await startFeedSource();
   source.onRequest = (_query, response) => {
     asked.push(response.req.headers['traceparent'] as string | undefined);
@@ -89,9 +103,9 @@ beforeAll(async () => {
     return feeds.every(({ lastPull }) => lastPull !== null);
   });
 });
-afterAll(async () => {
+afterAll(() => {
   vi.unstubAllEnvs();
-  await stop();
+  trace.disable();
 });
 
 const statusOf = () => readStatus(running.db.database, { settings: settingsOf({}), now: timestampNow(systemClock) });
@@ -192,3 +206,31 @@ test('a request without a right signature makes no span, whatever trace it names
   expect(received).toHaveLength(before + 1);
   expect(received.filter(({ traceId }) => traceId === 'f'.repeat(32))).toEqual([]);
 });
+
+test('what fails is a span that failed, without the words of the error; a line of the log names its trace', async () => {
+  const lines: string[] = [];
+  const log = createLogger({ name: 'test', level: 'info', destination: { write: (line) => lines.push(line) } });
+  const failing = traced('work', { kind: 'internal', parent: null }, () => {
+    log.info('within');
+    return Promise.reject(new TypeError('the password is hunter2'));
+  });
+  await expect(failing).rejects.toThrow('hunter2');
+  const span = await spanOf('work');
+  expect(span).toMatchObject({ failed: true, parentSpanId: '' });
+  expect(JSON.stringify(otlp.spans)).not.toContain('hunter2');
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+    { msg: 'within', trace_id: span.traceId, span_id: span.spanId },
+  ]);
+});
+
+test.each([`00-${'0'.repeat(32)}-b7ad6b7169203331-01`, 'nonsense', `00-${caller.traceId}-${'0'.repeat(16)}-01`])(
+  'a signed notification with the traceparent %s begins a trace',
+  async (traceparent) => {
+    const before = otlp.spans.length;
+    expect(await notify(traceparent)).toBe(200);
+    const received = await eventually('its span', async () =>
+      otlp.spans.slice(before).find(({ name }) => name === 'receive notification'),
+    );
+    expect(received.parentSpanId).toBe('');
+  },
+);

@@ -5,19 +5,19 @@
  */
 import { savePullTrace } from '#bridge/mirror/pull-traces.ts';
 import type { Database } from '#platform/database/database.ts';
-import { telemetryBackend, traced } from '#platform/telemetry.ts';
+import { isTraced, traced, traceparentOf } from '#platform/telemetry.ts';
 import type { DuePull } from './feed/checkpoint-store.ts';
 import type { Pull } from './pull.ts';
 
 /** More notifications of one pull are not linked. */
 const linksMax = 100;
 
-/** Runs the pull; while telemetry is off, it does nothing else. */
+/** Runs the pull; without an SDK of OpenTelemetry, it does nothing else. */
 export async function inPullTrace<T>(
   pull: Pick<Pull, 'id' | 'feed' | 'clock'> & { database: Database; due: DuePull },
   work: () => Promise<T>,
 ): Promise<T> {
-  if (!telemetryBackend()) return work();
+  if (!isTraced()) return work();
   const { id, feed, due, database } = pull;
   const traces = await readNotificationTraces(pull);
   const [only] = traces;
@@ -29,7 +29,8 @@ export async function inPullTrace<T>(
   };
   const place = traces.length === 1 && only !== undefined ? { parent: only } : { parent: null, links: traces };
   return traced(`pull ${feed.feed}`, { kind: 'consumer', attributes, ...place }, async (span) => {
-    if (span) await savePullTrace(database, id, span.traceparent, pull.clock.nowMs());
+    const traceparent = traceparentOf(span);
+    if (traceparent !== undefined) await savePullTrace(database, id, traceparent, pull.clock.nowMs());
     return work();
   });
 }

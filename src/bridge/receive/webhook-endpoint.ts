@@ -18,7 +18,7 @@ import type { UnverifiedBounds } from '#platform/http/unverified-bytes.ts';
 import { parseInput } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
-import { type Span, telemetryBackend, traced } from '#platform/telemetry.ts';
+import { isTraced, type Span, traced, traceparentOf } from '#platform/telemetry.ts';
 import { createThrottledWarnings } from '#platform/throttled-warnings.ts';
 import { bearerTokenOf } from './bearer/bearer-check.ts';
 import type { BearerCheck } from './bearer/bearer-deps.ts';
@@ -179,9 +179,10 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     }
     const announced = feedOfTrigger(trigger);
     const feed = announced !== undefined && source.feeds.has(announced) ? announced : undefined;
+    const trace = span && traceparentOf(span);
     try {
       const isNew = await source.recent.storeOnce(signature, () =>
-        store.add({ source: name, trigger, feed, body, receivedMs, ...(span && { trace: span.traceparent }) }),
+        store.add({ source: name, trigger, feed, body, receivedMs, trace }),
       );
       return isNew ? 'accepted' : 'repeated';
     } catch (cause) {
@@ -212,7 +213,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
       protectConnection(request);
       const { trigger, timestamp } = readNotification(body);
       const verified = { name, source, signature, body, trigger, timestamp };
-      const result = await (telemetryBackend() ? acceptTraced(verified, request, startMs) : accept(verified));
+      const result = await (isTraced() ? acceptTraced(verified, request, startMs) : accept(verified));
       const { headers, text } = answers[result];
       response.writeHead(200, [...headers, 'X-Request-Id', requestId]).end(text);
       received.inc({ result });

@@ -57,6 +57,6 @@ export function runRebuild(options: RebuildOptions): Promise<number> {
       );
       return isDone ? 0 : 1;
     },
-    { begin: true, telemetry: true },
+    { begin: true },
   );
 }

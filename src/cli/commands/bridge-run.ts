@@ -26,7 +26,7 @@ export function runRun(options: RunOptions): Promise<number> {
     return isWell && !signal.aborted ? 0 : 1;
   };
   // A scheduler may have nothing but this command: its first run makes the database.
-  return withBridge(options, run, { begin: true, telemetry: true });
+  return withBridge(options, run, { begin: true });
 }
 
 function textOf({ failedFeeds, undelivered, unfinishedIntakes, status }: RunResult, stopped: boolean): string {

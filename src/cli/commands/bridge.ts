@@ -28,7 +28,6 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
     // The database shows this name for its connections, and `bridge doctor` reads it there.
     name: options.role === 'all' ? 'bridge' : `bridge-${options.role}`,
     logLevel: 'info',
-    telemetry: true,
   });
   opened.defer(() => installation.close());
   const { sources, flows } = configuration.bridge;

@@ -35,7 +35,7 @@ export async function runService(options: ServiceOptions): Promise<number> {
   const configuration = readConfiguration(options.config, options);
   const stop = listenForStop();
   await using opened = new AsyncDisposableStack();
-  const installation = await openInstallation(configuration, { name: 'service', logLevel: 'info', telemetry: true });
+  const installation = await openInstallation(configuration, { name: 'service', logLevel: 'info' });
   opened.defer(() => installation.close());
   const service = await startInstalledService(installation, options, misbehave);
   opened.defer(() => service.close(graceMs));

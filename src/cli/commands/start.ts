@@ -50,7 +50,6 @@ async function run(
   const installation = await openInstallation(configuration, {
     name: 'sourcing-bridge',
     logLevel: 'warn',
-    telemetry: true,
   });
   opened.defer(() => installation.close());
   const programs = await startLocalPrograms(installation, { freePorts: false, profile });

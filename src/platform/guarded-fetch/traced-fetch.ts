@@ -1,11 +1,8 @@
-/** A request as a span of the trace around it, which the other side gets as the header `traceparent`. */
-import { traced } from '../telemetry.ts';
+/** A request as a span of the trace around it, which the other side gets as headers. */
+import { failSpan, traced, traceHeaders } from '../telemetry.ts';
 import type { GuardedRequest, GuardedResponse } from './guarded-request.ts';
 
-/**
- * Sends the request in a span of its own, unless there is no span around it. The span names host and port only: a path
- * may be a secret.
- */
+/** Sends the request in a span of its own. The span names host and port only: a path may be a secret. */
 export function tracedFetch(
   send: (request: GuardedRequest) => Promise<GuardedResponse>,
   request: GuardedRequest,
@@ -18,10 +15,9 @@ export function tracedFetch(
     'server.port': Number(url?.port || (url?.protocol === 'http:' ? 80 : 443)),
   };
   return traced(request.method, { kind: 'client', attributes }, async (span) => {
-    const headers = span ? { traceparent: span.traceparent, ...request.headers } : request.headers;
-    const response = await send(headers ? { ...request, headers } : request);
-    span?.set({ 'http.response.status_code': response.status });
-    if (response.status >= 400) span?.fail(String(response.status));
+    const response = await send({ ...request, headers: { ...traceHeaders(), ...request.headers } });
+    span.setAttribute('http.response.status_code', response.status);
+    if (response.status >= 400) failSpan(span, String(response.status));
     return response;
   });
 }

@@ -5,11 +5,11 @@
  */
 import { readPullTraces } from '#bridge/mirror/pull-traces.ts';
 import type { Database } from '#platform/database/database.ts';
-import { type Span, startSpan, telemetryBackend, traced } from '#platform/telemetry.ts';
+import { failSpan, isTraced, type Span, startSpan, traced, traceparentOf } from '#platform/telemetry.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import type { Settled } from '../settle/settle-outcomes.ts';
 
-/** Makes the call; while telemetry is off, it does nothing else. `settledOf` returns what the call has settled. */
+/** Makes the call; without an SDK of OpenTelemetry, it does nothing else. `settledOf` returns what the call has settled. */
 export async function traceDocuments<T>(
   { database, flow }: { database: Database; flow: string },
   call: 'write' | 'lookup',
@@ -17,7 +17,7 @@ export async function traceDocuments<T>(
   work: () => Promise<T>,
   settledOf: (result: T) => readonly Settled[],
 ): Promise<T> {
-  if (!telemetryBackend()) return work();
+  if (!isTraced()) return work();
   const pulls = claimed.flatMap(({ document: { pull } }) => pull ?? []);
   const traces = pulls.length > 0 ? await readPullTraces(database, pulls).catch(() => undefined) : undefined;
   const spans = new Map<string, Span>();
@@ -33,9 +33,9 @@ export async function traceDocuments<T>(
         'sourcing.pull': document.pull ?? undefined,
       },
     });
-    if (span) spans.set(document.key, span);
+    spans.set(document.key, span);
   }
-  const places = [...spans.values()].map(({ traceparent }) => traceparent);
+  const places = [...spans.values()].flatMap((span) => traceparentOf(span) ?? []);
   const [only] = places;
   const place = places.length === 1 ? { parent: only } : { parent: null, links: places };
   try {
@@ -43,11 +43,10 @@ export async function traceDocuments<T>(
     const result = await traced(`erp ${call}`, { kind: 'internal', attributes, ...place }, work);
     for (const { document, outcome } of settledOf(result)) {
       const span = spans.get(document.key);
-      span?.set({
-        'sourcing.outcome': outcome.status,
-        'sourcing.reference': 'reference' in outcome ? outcome.reference : undefined,
-      });
-      if ('error' in outcome || outcome.status === 'unknown') span?.fail(outcome.status);
+      if (!span) continue;
+      span.setAttribute('sourcing.outcome', outcome.status);
+      if ('reference' in outcome) span.setAttribute('sourcing.reference', outcome.reference);
+      if ('error' in outcome || outcome.status === 'unknown') failSpan(span, outcome.status);
     }
     return result;
   } finally {
