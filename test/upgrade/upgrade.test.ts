@@ -86,6 +86,10 @@ const notKept = [
   'intake_jobs',
   'intake_lots',
   'intake_versions',
+  'event_files',
+  'event_requests',
+  'file_uploads',
+  'intake_acknowledgements',
   'operators',
   'quota_pauses',
   'quota_uses',
@@ -100,6 +104,7 @@ const notKept = [
   'shadow_documents',
   'source_changes',
   'source_forms',
+  'request_files',
   'supplier_marks',
 ];
 

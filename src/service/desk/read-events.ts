@@ -12,7 +12,7 @@ import type { Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-eve
 import { eventAt } from '../events/apply-event-change.ts';
 import { loadBids, loadEvent } from '../events/event-store.ts';
 import { loadHistory } from '../events/history-store.ts';
-import { loadEventFiles } from '../files/find-files.ts';
+import { loadAttachedFiles } from '../files/find-files.ts';
 import { answerList, renderList } from '../list-envelope.ts';
 import { loadQuestions } from '../rfi/question-store.ts';
 import { loadResponses } from '../rfi/response-store.ts';
@@ -82,7 +82,7 @@ export function readEvent({ clock }: { clock: Clock }) {
         scenarios: await loadScenarios(unit.tx, event.id),
         questions: await loadQuestions(unit.tx, event.id),
         responses: await loadResponses(unit.tx, event.id),
-        files: await loadEventFiles(unit.tx, event.id),
+        files: await loadAttachedFiles(unit.tx, 'sourcing_events', event.id),
         history: [...(await loadHistory(unit.tx, event)), ...history].slice(-historyEntriesMax),
       };
       return { status: 200, body: { ...renderEvent(live), allowed: allowedCommands(event) } };

@@ -21,8 +21,7 @@ const findEvent = prepared(
        json_build_object('id', created_by)) as "createdBy",
      created, published, closed, emptied, awarded_scenario as "awardedScenario", bids_behind as "bidsBehind",
      (select count(*)::int from service.scenarios where event_id = id) as "scenarioCount",
-     array(select request_id from service.event_requests where event_id = id order by position)
-       as "sourcingRequests"
+     sourcing_requests as "sourcingRequests"
    from service.sourcing_events
    where id = $1 and organisation_id = $2`,
 );
