@@ -79,6 +79,10 @@ test.runIf(process.env['RELEASE_STATE'])(
 const notKept = [
   'alert_messages',
   'alert_notices',
+  'console_links',
+  'console_sessions',
+  'delivery_attempts',
+  'erased_organisations',
   'erased_persons',
   'erasure_deliveries',
   'erasures',
@@ -104,7 +108,7 @@ const notKept = [
   'shadow_documents',
   'source_changes',
   'source_forms',
-  'request_files',
+  'supplier_attributes',
   'supplier_marks',
 ];
 

@@ -39,7 +39,7 @@ export async function eraseOrganisation(
   for (let pass = 1; pass <= passesMax; pass += 1) {
     await eraseFiles({ database, storage }, id, told);
     for (const table of tables.slice(0, -1)) await deleteRows(database, table, id, told);
-    const removed = await end(database, id, clock);
+    const removed = await end(database, id);
     if (removed) return removed;
   }
   throw new AppError(
@@ -61,10 +61,6 @@ async function closeDoors(database: Database, id: string, clock: Clock): Promise
       [id, now],
     );
     if (found.length === 0) throw new AppError('not-found', `There is no organisation with the id ${id}.`);
-    await tx.query(
-      'insert into service.erased_organisations (organisation_id, started) values ($1, $2) on conflict do nothing',
-      [id, now],
-    );
     await tx.query('update service.api_keys set revoked_at = coalesce(revoked_at, $2) where organisation_id = $1', [
       id,
       now,
@@ -130,25 +126,21 @@ async function deleteRows(
 async function countDeleted(tx: Sql, id: string, table: string, rows: number): Promise<void> {
   if (rows === 0) return;
   await tx.query(
-    `update service.erased_organisations
+    `update service.organisations
      set removed = jsonb_set(removed, array[$2], to_jsonb(coalesce((removed ->> $2)::bigint, 0) + $3::bigint))
-     where organisation_id = $1`,
+     where id = $1`,
     [id, table, rows],
   );
 }
 
 /** Deletes the organisation itself; returns undefined when something still belongs to it. */
-async function end(database: Database, id: string, clock: Clock): Promise<Record<string, number> | undefined> {
+async function end(database: Database, id: string): Promise<Record<string, number> | undefined> {
   try {
-    return await database.transaction(async (tx) => {
-      await tx.query('delete from service.organisations where id = $1', [id]);
-      await countDeleted(tx, id, 'service.organisations', 1);
-      const [row] = await tx.query<{ removed: Record<string, number> }>(
-        'update service.erased_organisations set ended = $2 where organisation_id = $1 returning removed',
-        [id, timestampNow(clock)],
-      );
-      return row?.removed ?? {};
-    });
+    const [row] = await database.query<{ removed: Record<string, number> }>(
+      'delete from service.organisations where id = $1 returning removed',
+      [id],
+    );
+    return { ...row?.removed, 'service.organisations': 1 };
   } catch (error) {
     if (hasErrorCode(error, foreignKeyViolation)) return undefined;
     throw error;
