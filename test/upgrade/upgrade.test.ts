@@ -107,6 +107,7 @@ const notKept = [
   'samples',
   'shadow_documents',
   'source_changes',
+  'scenario_awards',
   'source_forms',
   'supplier_attributes',
   'supplier_marks',

@@ -72,7 +72,6 @@ const batches: readonly { readonly days: keyof RetentionDays; readonly sql: stri
           order by e.closed limit ${eventsAtOnce} for update skip locked) as e
         limit ${eventsAtOnce}),
       answers as (delete from service.rfi_responses where event_id in (select id from due)),
-      awards as (delete from service.scenario_awards where event_id in (select id from due)),
       scenarios as (delete from service.scenarios where event_id in (select id from due)),
       bids as (delete from service.bids where event_id in (select id from due)),
       invitations as (
