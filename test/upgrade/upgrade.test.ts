@@ -99,6 +99,7 @@ const notKept = [
   'quota_uses',
   'reconciliation_feed_findings',
   'reconciliation_feeds',
+  'reconciliation_totals',
   'reconciliation_windows',
   'replaced_tokens',
   'report_keys',
