@@ -105,8 +105,8 @@ async function fill(world: World): Promise<TestRecord> {
   await database.query(
     `insert into bridge.suspect_versions values ('main', 'awards', 'a', $1, '\\x00', $2, $1, $1);
      insert into bridge.console_users (name, role, password_hash, created, changed) values ($3, 'viewer', 'h', $1, $1);
-     insert into bridge.console_sessions (token_hash, account, account_version, name, role, method, created, last_used, ends)
-       values ('\\x01', $3, 1, $3, 'viewer', 'password', $1, $1, $1);
+     insert into bridge.console_tokens (token_hash, kind, account, account_version, name, role, method, created, last_used, ends)
+       values ('\\x01', 'session', $3, 1, $3, 'viewer', 'password', $1, $1, $1);
      insert into bridge.alerts (channel, kind, subject, id, since, summary, action)
        values ('email', 'dead-letters', 'flow erp', '${idOf(1)}', $1, $3, 'act');
      insert into bridge.intakes (name, source, stream, connector, next_read) values ('in', 'main', 'supplier', 'c', $1);
