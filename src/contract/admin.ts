@@ -55,7 +55,7 @@ export const allowedNetworksRequest = z.strictObject({ cidrs: z.array(text(64, 1
 
 export const createSupplierAttributeRequest = z.strictObject({ name: text(255, 1) });
 
-export const supplierAttributeAnswer = z.looseObject({ id: uuid, name: z.string() });
+export const supplierAttributeAnswer = z.looseObject({ name: z.string() });
 
 /** The states of a notification; `pending` waits for its next attempt. */
 const deliveryStates = ['pending', 'sending', 'delivered', 'failed', 'superseded'] as const;

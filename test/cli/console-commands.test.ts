@@ -118,7 +118,7 @@ describe('console link', () => {
     expect(stdout).toMatch(
       /^http:\/\/127\.0\.0\.1:8081\/login\/link\/[\w-]{43}\nIt logs in once, within 60 minutes\.\n$/,
     );
-    const [link] = await db.database.query('select name, role, flows from bridge.console_links');
+    const [link] = await db.database.query('select name, role, flows from bridge.console_tokens');
     expect(link).toEqual({ name: machineUser(), role: 'operator', flows: null });
   });
 

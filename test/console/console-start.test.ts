@@ -109,7 +109,7 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     );
 
     // A session that ends on the server is said on the page; the link does not work a second time.
-    await database.query('delete from bridge.console_sessions');
+    await database.query('delete from bridge.console_tokens');
     await page.getByRole('link', { name: 'Documents' }).click();
     await page.getByRole('link', { name: 'Log in again' }).click();
     await page.getByRole('heading', { name: 'Log in' }).waitFor();

@@ -63,8 +63,9 @@ async function seed({ database }: TestDatabase): Promise<void> {
     [entity, JSON.stringify({ id: entity, status: 'OPEN', description: 'a\0b' })],
   );
   await database.query(
-    `insert into bridge.intake_acknowledgements (intake, erp_key, id, wanted, state, told, reference, told_at)
-     values ('needs', 'PR-1', gen_random_uuid(), $1, 'told', $1, 'PR-1', $2)`,
+    `update bridge.intake_records set news = $1, news_id = gen_random_uuid(), news_state = 'told', told = $1,
+       told_reference = 'PR-1', told_at = $2
+     where intake = 'needs' and erp_key = 'PR-1'`,
     [JSON.stringify({ status: 'published', make: 'event', entity, name: 'Event 1', reference: 'PR-1' }), at(2)],
   );
 }

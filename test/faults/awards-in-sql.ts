@@ -26,12 +26,13 @@ export function withoutEvents(awards: Awards, events: readonly string[]): Awards
 export async function readServiceState(databaseUrl: string): Promise<ServiceState> {
   return withClient(databaseUrl, async (client) => {
     const lines = await client.query<{ key: string; line: string }>(
-      `select e.id || '/' || a.supplier_id as key,
+      `select e.id || '/' || a."supplierId" as key,
          l.name || ' ' || a.share || ' ' || trim_scale(b.cost::numeric * a.share::numeric) as line
        from service.sourcing_events e
-       join service.scenario_awards a on a.event_id = e.id and a.scenario = e.awarded_scenario
-       join service.lots l on l.id = a.lot_id
-       join service.bids b on b.lot_id = a.lot_id and b.supplier_id = a.supplier_id
+       join service.scenarios s on s.event_id = e.id and s.name = e.awarded_scenario
+       cross join jsonb_to_recordset(s.awards) as a ("lotId" uuid, "supplierId" uuid, share text)
+       join service.lots l on l.id = a."lotId"
+       join service.bids b on b.lot_id = l.id and b.supplier_id = a."supplierId"
        where e.status = 'CLOSED'`,
     );
     const awards: Awards = {};

@@ -1,10 +1,7 @@
 /** The attempts to deliver, of the rows where the service keeps them. */
 
-/**
- * A table for a `from` clause: an accepted attempt stands in the row of its delivery, all others in rows of their own.
- */
+/** A table for a `from` clause. */
 export const deliveryAttempts = `(
-  select delivery_id, number, status, error, operator_error, response_excerpt from service.delivery_attempts
-  union all
-  select id, attempts, accepted_status, null, null, accepted_excerpt from service.deliveries
-  where accepted_at is not null)`;
+  select d.id as delivery_id, a.number, a.status, a.error, a.operator_error, a.response_excerpt
+  from service.deliveries d cross join jsonb_to_recordset(d.attempt_log)
+    as a (number int, status int, error text, operator_error text, response_excerpt text))`;

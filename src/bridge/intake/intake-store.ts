@@ -83,8 +83,8 @@ const isDue = `
   or i.last_read is not null and (i.stream = 'requisition' or l.last_pull is not null)
     and exists (select from bridge.intake_records r where ${isFree} and r.due <= $3 and r.action is null)
   or i.paused_kind is null
-    and exists (select from bridge.intake_acknowledgements a
-                where a.intake = i.name and a.state in ('intent', 'waiting') and a.next_try <= $3)
+    and exists (select from bridge.intake_records r
+                where r.intake = i.name and r.news_state in ('intent', 'waiting') and r.news_due <= $3)
   or i.paused_kind is null and coalesce(i.next_send, $3) <= $3 and i.last_read is not null
     and (select count(*) < ${openMost} from bridge.intake_submissions s where s.intake = i.name and ${isOpen})
     and (i.stream = 'supplier' and (${maySend.supplier}) or i.stream = 'requisition' and (${maySend.requisition}))`;

@@ -28,7 +28,7 @@ export interface LoggedInAccount {
 
 /**
  * Begins a session and returns the token for its cookie. Returns undefined when the account has been removed since its
- * password was checked. Also deletes the sessions that have ended.
+ * password was checked. Also deletes the sessions and links that have ended.
  */
 export async function beginSession(
   sql: Sql,
@@ -38,15 +38,15 @@ export async function beginSession(
 ): Promise<string | undefined> {
   const nowMs = clock.nowMs();
   const now = timestampFromMs(nowMs);
-  await sql.query('delete from bridge.console_sessions where ends <= $1 or last_used <= $2', [
+  await sql.query('delete from bridge.console_tokens where ends <= $1 or last_used <= $2', [
     now,
     timestampFromMs(nowMs - limits.idleMs),
   ]);
   const { token, hash } = createSessionToken();
   const begun = await sql.query(
-    `insert into bridge.console_sessions
-       (token_hash, account, account_version, name, role, flows, method, created, last_used, ends)
-     select $1, $2::text, $3::int, $4, $5, $6, $7, $8, $8, $9
+    `insert into bridge.console_tokens
+       (token_hash, kind, account, account_version, name, role, flows, method, created, last_used, ends)
+     select $1, 'session', $2::text, $3::int, $4, $5, $6, $7, $8, $8, $9
      -- Locked: an account that is being removed or changed is so first, or this session ends with it.
      where $2::text is null
        or exists (select from bridge.console_users where name = $2 and version = $3 for share)
@@ -85,15 +85,15 @@ export async function findSession(
   }>(
     `select s.name, coalesce(u.role, s.role) as role, case when u.name is null then s.flows else u.flows end as flows,
        s.last_used as "lastUsed"
-     from bridge.console_sessions s left join bridge.console_users u on u.name = s.account
-     where s.token_hash = $1 and s.ends > $2 and s.last_used > $3
+     from bridge.console_tokens s left join bridge.console_users u on u.name = s.account
+     where s.token_hash = $1 and s.kind = 'session' and s.ends > $2 and s.last_used > $3
        and (s.account is null or u.version = s.account_version)`,
     [hash, timestampFromMs(nowMs), timestampFromMs(nowMs - limits.idleMs)],
   );
   if (!found) return undefined;
   const now = timestampFromMs(nowMs);
   if (noteUse && found.lastUsed < timestampFromMs(nowMs - Math.min(noteUseMs, limits.idleMs / 10)))
-    await sql.query('update bridge.console_sessions set last_used = greatest(last_used, $2) where token_hash = $1', [
+    await sql.query('update bridge.console_tokens set last_used = greatest(last_used, $2) where token_hash = $1', [
       hash,
       now,
     ]);
@@ -103,7 +103,7 @@ export async function findSession(
 /** Ends the session; returns whose it was, if there was one. */
 export async function endSession(sql: Sql, token: string): Promise<{ name: string } | undefined> {
   const [ended] = await sql.query<{ name: string }>(
-    'delete from bridge.console_sessions where token_hash = $1 returning name',
+    "delete from bridge.console_tokens where token_hash = $1 and kind = 'session' returning name",
     [hashSessionToken(token)],
   );
   return ended;

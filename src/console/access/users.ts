@@ -50,7 +50,7 @@ export async function addUser(
 export async function listUsers(sql: Sql, clock: Clock): Promise<ConsoleUser[]> {
   const rows = await sql.query<Omit<ConsoleUser, 'flows'> & { flows: string[] | null }>(
     `select name, role, flows, created, changed, last_login as "lastLogin",
-       (select count(*)::int from bridge.console_sessions s where s.account = u.name and s.ends > $1) as sessions
+       (select count(*)::int from bridge.console_tokens s where s.account = u.name and s.ends > $1) as sessions
      from bridge.console_users u order by name`,
     [timestampNow(clock)],
   );
@@ -95,7 +95,7 @@ export async function setRole(
 
 /** Their version is that of before: this only deletes what has ended already. */
 async function endSessionsOf(sql: Sql, name: string): Promise<void> {
-  await sql.query('delete from bridge.console_sessions where account = $1', [name]);
+  await sql.query('delete from bridge.console_tokens where account = $1', [name]);
 }
 
 function expectOne(name: string, rows: readonly unknown[]): void {

@@ -3,6 +3,7 @@ import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { historyOfAward } from '../domain/history.ts';
 import { appendHistory } from '../events/history-store.ts';
+import { loadScenario } from '../events/scenario-store.ts';
 import { deskCommand } from './command.ts';
 
 /**
@@ -19,15 +20,8 @@ export function awardEvent({ clock }: { clock: Clock }) {
     answers: { 200: chosenScenario },
     clock,
     run: async ({ event, body, unit, now }) => {
-      const known =
-        body.scenario === null ||
-        (
-          await unit.tx.query('select from service.scenarios where event_id = $1 and name = $2', [
-            event.id,
-            body.scenario,
-          ])
-        ).length > 0;
-      if (!known) throw new AppError('conflict', 'This event has no such scenario. Save it first.');
+      if (body.scenario !== null && !(await loadScenario(unit.tx, event.id, body.scenario)))
+        throw new AppError('conflict', 'This event has no such scenario. Save it first.');
       await unit.tx.query('update service.sourcing_events set awarded_scenario = $2 where id = $1', [
         event.id,
         body.scenario,

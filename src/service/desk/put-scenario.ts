@@ -8,6 +8,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { throwIssues } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
 import { repeated } from '../domain/issue.ts';
+import { saveScenarios } from '../events/scenario-store.ts';
 import { deskCommand } from './command.ts';
 
 const scenarioPath = z.object({ name: text(255, 1) });
@@ -32,7 +33,7 @@ export function putScenario({ clock }: { clock: Clock }) {
       const standing = await standingBids(unit.tx, event.id);
       const issues: Issue[] = [];
       const shares = new Map<string, Decimal>();
-      const rows = body.awards.map((award, index) => {
+      const awards = body.awards.flatMap((award, index) => {
         const lotId = lotIds.get(award.lot);
         const supplierId = supplierIds.get(award.supplier);
         const path = `awards[${index}]`;
@@ -49,24 +50,12 @@ export function putScenario({ clock }: { clock: Clock }) {
             path: `${path}.share_awarded`,
             message: `the shares of lot "${award.lot}" add up to more than 1`,
           });
-        return { lotId, supplierId, share: award.share_awarded };
+        return lotId && supplierId ? [{ lotId, supplierId, share: award.share_awarded }] : [];
       });
       const pairs = body.awards.map(({ lot, supplier }) => JSON.stringify([lot, supplier]));
       const repeats = repeated(pairs, (index) => `awards[${index}]`, 'names the lot and supplier of an earlier entry');
       throwIssues([...issues, ...repeats], ({ path, message }) => `The scenario is not valid: ${path}: ${message}.`);
-      await unit.tx.query('insert into service.scenarios (event_id, name) values ($1, $2) on conflict do nothing', [
-        event.id,
-        name,
-      ]);
-      await unit.tx.query('delete from service.scenario_awards where event_id = $1 and scenario = $2', [
-        event.id,
-        name,
-      ]);
-      await unit.tx.query(
-        `insert into service.scenario_awards (event_id, scenario, lot_id, supplier_id, share)
-         select $1, $2, * from unnest($3::uuid[], $4::uuid[], $5::text[])`,
-        [event.id, name, rows.map((row) => row.lotId), rows.map((row) => row.supplierId), rows.map((row) => row.share)],
-      );
+      await saveScenarios(unit.tx, event.id, [{ name, awards }]);
       return { status: 200, body: { name, awards: body.awards } };
     },
   });

@@ -3,16 +3,16 @@ import { listEnvelope as listAnswer, listQuery } from '#contract/list.ts';
 import { eventSummary, liveEvent } from '#contract/live-event.ts';
 import { eventStatuses, eventTypes } from '#contract/sourcing-event.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/sql.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { historyEntriesMax } from '../domain/history.ts';
 import { allowedCommands } from '../domain/lifecycle.ts';
-import type { Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
+import type { Round, SourcingEvent } from '../domain/sourcing-event.ts';
 import { eventAt } from '../events/apply-event-change.ts';
 import { loadBids, loadEvent } from '../events/event-store.ts';
 import { loadHistory } from '../events/history-store.ts';
-import { loadEventFiles } from '../files/find-files.ts';
+import { loadScenarios } from '../events/scenario-store.ts';
+import { loadAttachedFiles } from '../files/find-files.ts';
 import { answerList, renderList } from '../list-envelope.ts';
 import { loadQuestions } from '../rfi/question-store.ts';
 import { loadResponses } from '../rfi/response-store.ts';
@@ -82,29 +82,10 @@ export function readEvent({ clock }: { clock: Clock }) {
         scenarios: await loadScenarios(unit.tx, event.id),
         questions: await loadQuestions(unit.tx, event.id),
         responses: await loadResponses(unit.tx, event.id),
-        files: await loadEventFiles(unit.tx, event.id),
+        files: await loadAttachedFiles(unit.tx, 'sourcing_events', event.id),
         history: [...(await loadHistory(unit.tx, event)), ...history].slice(-historyEntriesMax),
       };
       return { status: 200, body: { ...renderEvent(live), allowed: allowedCommands(event) } };
     },
   });
-}
-
-/** The scenarios of an event in the order of their names, their awards in the order of the lots. */
-async function loadScenarios(sql: Sql, eventId: string) {
-  const rows = await sql.query<{ name: string } & { [Member in keyof ScenarioAward]: ScenarioAward[Member] | null }>(
-    `select s.name, a.lot_id as "lotId", a.supplier_id as "supplierId", a.share
-     from service.scenarios s
-     left join service.scenario_awards a on a.event_id = s.event_id and a.scenario = s.name
-     left join service.lots l on l.id = a.lot_id
-     left join service.suppliers p on p.id = a.supplier_id
-     where s.event_id = $1 order by s.name, l.position, p.external_id`,
-    [eventId],
-  );
-  return [...Map.groupBy(rows, ({ name }) => name)].map(([name, awards]) => ({
-    name,
-    awards: awards.flatMap(({ lotId, supplierId, share }) =>
-      lotId === null || supplierId === null || share === null ? [] : [{ lotId, supplierId, share }],
-    ),
-  }));
 }

@@ -5,7 +5,7 @@ import { listedSourcingRequest, sourcingRequest } from '#contract/sourcing-reque
 import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
-import { loadRequestFiles } from '../files/find-files.ts';
+import { loadAttachedFiles } from '../files/find-files.ts';
 import { answerList, renderList } from '../list-envelope.ts';
 
 const path = '/desk/sourcing-requests';
@@ -14,8 +14,8 @@ type Listed = z.input<typeof listedSourcingRequest>;
 
 /** The columns of an answer, from `page`, which has a request's row. */
 const shown = `id, name, description, reference_id, requested_by, needed_by, category, tags, bot, bidding_deadline, created,
-  array(select e.id::text from service.event_requests r join service.sourcing_events e on e.id = r.event_id
-        where r.request_id = page.id and e.status <> 'DELETED' order by e.created, e.id) as sourcing_events`;
+  array(select e.id::text from service.sourcing_events e
+        where e.sourcing_requests @> array[page.id] and e.status <> 'DELETED' order by e.created, e.id) as sourcing_events`;
 
 const listRequestsQuery = z.strictObject(listQuery);
 
@@ -62,6 +62,6 @@ export const readSourcingRequest = endpoint<Caller>({
         )
       : [];
     if (!row) throw new AppError('not-found', 'There is no such sourcing request.');
-    return { status: 200, body: { ...row, files: await loadRequestFiles(unit.tx, row.id) } };
+    return { status: 200, body: { ...row, files: await loadAttachedFiles(unit.tx, 'sourcing_requests', row.id) } };
   },
 });

@@ -7,6 +7,7 @@ import { withdrawn } from '../domain/bids.ts';
 import { announceBids } from '../events/announce-bids.ts';
 import { loadBids } from '../events/event-store.ts';
 import { saveBids } from '../events/save-bids.ts';
+import { removeAwards } from '../events/scenario-store.ts';
 import { invitationOf, lotIssues } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
@@ -42,13 +43,9 @@ export function withdrawBids({ clock }: { clock: Clock }) {
       });
       throwIssues(issues, refusal, 'conflict');
       await saveBids(unit.tx, event.id, { changed: bids, now });
-      const unawarded = await unit.tx.query<{ scenario: string; lot: string }>(
-        `with unawarded as (
-           delete from service.scenario_awards where event_id = $1 and supplier_id = $2 and lot_id = any($3)
-           returning scenario, lot_id
-         )
-         select scenario, name as lot from unawarded join service.lots on lots.id = lot_id order by scenario, position`,
-        [event.id, supplierId, bids.map((bid) => bid.lotId)],
+      const lotNames = new Map(event.lots.map((lot) => [lot.id, lot.name]));
+      const unawarded = (await removeAwards(unit.tx, event.id, bids)).flatMap(({ name, awards }) =>
+        awards.map(({ lotId }) => ({ scenario: name, lot: lotNames.get(lotId) })),
       );
       await unit.tx.query(
         'update service.invitations set last_accessed = $3 where event_id = $1 and supplier_id = $2',

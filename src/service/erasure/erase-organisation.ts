@@ -37,9 +37,9 @@ export async function eraseOrganisation(
     onDeleted(deleted);
   };
   for (let pass = 1; pass <= passesMax; pass += 1) {
-    await eraseFiles({ database, storage, clock }, id, told);
+    await eraseFiles({ database, storage }, id, told);
     for (const table of tables.slice(0, -1)) await deleteRows(database, table, id, told);
-    const removed = await end(database, id, clock);
+    const removed = await end(database, id);
     if (removed) return removed;
   }
   throw new AppError(
@@ -61,10 +61,6 @@ async function closeDoors(database: Database, id: string, clock: Clock): Promise
       [id, now],
     );
     if (found.length === 0) throw new AppError('not-found', `There is no organisation with the id ${id}.`);
-    await tx.query(
-      'insert into service.erased_organisations (organisation_id, started) values ($1, $2) on conflict do nothing',
-      [id, now],
-    );
     await tx.query('update service.api_keys set revoked_at = coalesce(revoked_at, $2) where organisation_id = $1', [
       id,
       now,
@@ -74,44 +70,34 @@ async function closeDoors(database: Database, id: string, clock: Clock): Promise
 }
 
 /**
- * A file becomes an abandoned upload, in one transaction; then its bytes are removed, then the row of the upload. So there
- * are never bytes without a row.
+ * A file is abandoned and counted, in one transaction; then its bytes are removed, then its row. So there are never bytes
+ * without a row.
  */
 async function eraseFiles(
-  { database, storage, clock }: Deps,
+  { database, storage }: Omit<Deps, 'clock'>,
   id: string,
   onDeleted: (rows: number) => void,
 ): Promise<void> {
   for (;;) {
     const files = await database.transaction(async (tx) => {
-      const rows = await tx.query<{ id: string }>(
-        'select id from service.files where organisation_id = $1 limit 100 for update',
+      const abandoned = await tx.query(
+        `update service.files set state = 'abandoned' where id = any(array(
+           select id from service.files where organisation_id = $1 and state <> 'abandoned' limit 100 for update))
+         returning 1`,
         [id],
       );
-      const ids = rows.map((row) => row.id);
-      for (const table of ['service.event_files', 'service.request_files']) {
-        const links = await tx.query(`delete from ${table} where file_id = any($1::uuid[]) returning 1`, [ids]);
-        await countDeleted(tx, id, table, links.length);
-      }
-      await tx.query('delete from service.files where id = any($1::uuid[])', [ids]);
-      await tx.query(
-        `insert into service.file_uploads (id, organisation_id, reserved, created, abandoned)
-         select f, $2, 0, $3, true from unnest($1::uuid[]) f`,
-        [ids, id, timestampNow(clock)],
-      );
-      await countDeleted(tx, id, 'service.files', ids.length);
-      return ids;
+      await countDeleted(tx, id, 'service.files', abandoned.length);
+      return abandoned.length;
     });
-    onDeleted(files.length);
+    onDeleted(files);
     const left = await database.query<{ id: string }>(
-      `update service.file_uploads set abandoned = true where id in (
-         select id from service.file_uploads where organisation_id = $1 order by id limit 100) returning id`,
+      'select id from service.files where organisation_id = $1 order by id limit 100',
       [id],
     );
     if (left.length === 0) return;
-    for (const upload of left) {
-      await storage.remove(upload.id);
-      await database.query('delete from service.file_uploads where id = $1', [upload.id]);
+    for (const file of left) {
+      await storage.remove(file.id);
+      await database.query('delete from service.files where id = $1', [file.id]);
     }
   }
 }
@@ -140,25 +126,21 @@ async function deleteRows(
 async function countDeleted(tx: Sql, id: string, table: string, rows: number): Promise<void> {
   if (rows === 0) return;
   await tx.query(
-    `update service.erased_organisations
+    `update service.organisations
      set removed = jsonb_set(removed, array[$2], to_jsonb(coalesce((removed ->> $2)::bigint, 0) + $3::bigint))
-     where organisation_id = $1`,
+     where id = $1`,
     [id, table, rows],
   );
 }
 
 /** Deletes the organisation itself; returns undefined when something still belongs to it. */
-async function end(database: Database, id: string, clock: Clock): Promise<Record<string, number> | undefined> {
+async function end(database: Database, id: string): Promise<Record<string, number> | undefined> {
   try {
-    return await database.transaction(async (tx) => {
-      await tx.query('delete from service.organisations where id = $1', [id]);
-      await countDeleted(tx, id, 'service.organisations', 1);
-      const [row] = await tx.query<{ removed: Record<string, number> }>(
-        'update service.erased_organisations set ended = $2 where organisation_id = $1 returning removed',
-        [id, timestampNow(clock)],
-      );
-      return row?.removed ?? {};
-    });
+    const [row] = await database.query<{ removed: Record<string, number> }>(
+      'delete from service.organisations where id = $1 returning removed',
+      [id],
+    );
+    return { ...row?.removed, 'service.organisations': 1 };
   } catch (error) {
     if (hasErrorCode(error, foreignKeyViolation)) return undefined;
     throw error;

@@ -26,8 +26,6 @@ const ownSteps = new Set([
   'service.api_keys',
   'service.feed_records',
   'service.idempotency_keys',
-  // Its scenario's name changes with the scenario.
-  'service.scenario_awards',
   'service.supplier_contacts',
 ]);
 

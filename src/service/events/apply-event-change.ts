@@ -23,8 +23,9 @@ import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import { type Announcement, announce } from './announce.ts';
 import { saveEventState } from './event-state-store.ts';
-import { loadBids, loadEvent, loadScenarioAwards } from './event-store.ts';
+import { loadBids, loadEvent } from './event-store.ts';
 import { appendHistory } from './history-store.ts';
+import { loadScenario } from './scenario-store.ts';
 
 /** An event after a change, with the domain event to announce and the feed records that are made already. */
 export interface EventChange {
@@ -124,12 +125,12 @@ async function advance(sql: Sql, before: SourcingEvent, event: SourcingEvent, no
  */
 export async function closedEvent(sql: Sql, event: SourcingEvent, at: Timestamp): Promise<EventChange> {
   const scenario = event.awardedScenario;
-  const [bids, awards] = await Promise.all([
+  const [bids, awarding] = await Promise.all([
     loadBids(sql, event.id),
-    scenario === null ? [] : loadScenarioAwards(sql, event.id, scenario),
+    scenario === null ? undefined : loadScenario(sql, event.id, scenario),
   ]);
   const sheet = compileBidSheet(event);
-  const { records, ...awarded } = makeAwards(event, sheet, bids, awards);
+  const { records, ...awarded } = makeAwards(event, sheet, bids, awarding?.awards ?? []);
   const rounds = roundsOfClosedEvent(event.rounds, at, awarded);
   return {
     event: { ...event, status: 'CLOSED', closed: at, rounds },

@@ -1,9 +1,9 @@
-/** The event in SQL, loaded whole: lots, rounds, invitations, bids and scenario awards. */
+/** The event in SQL, loaded whole: lots, rounds, invitations and bids. */
 import { uuid } from '#contract/scalars.ts';
 import type { Column } from '#contract/sourcing-event.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
-import type { Bid, Cells, Invitation, Lot, Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
+import type { Bid, Cells, Invitation, Lot, Round, SourcingEvent } from '../domain/sourcing-event.ts';
 
 type EventRow = Omit<SourcingEvent, 'globalValues' | 'lots' | 'rounds' | 'invitations'> & { globalValues: object };
 
@@ -21,8 +21,7 @@ const findEvent = prepared(
        json_build_object('id', created_by)) as "createdBy",
      created, published, closed, emptied, awarded_scenario as "awardedScenario", bids_behind as "bidsBehind",
      (select count(*)::int from service.scenarios where event_id = id) as "scenarioCount",
-     array(select request_id from service.event_requests where event_id = id order by position)
-       as "sourcingRequests"
+     sourcing_requests as "sourcingRequests"
    from service.sourcing_events
    where id = $1 and organisation_id = $2`,
 );
@@ -105,15 +104,6 @@ export async function loadBids(sql: Sql, eventId: string, supplierId?: string): 
     values: row.values && cellsOf(row.values),
     draft: row.draft && cellsOf(row.draft),
   }));
-}
-
-/** The awards of a scenario, in a stable order: a feed record with the same content must have the same text. */
-export async function loadScenarioAwards(sql: Sql, eventId: string, scenario: string): Promise<ScenarioAward[]> {
-  return sql.query<ScenarioAward>(
-    `select lot_id as "lotId", supplier_id as "supplierId", share from service.scenario_awards
-     where event_id = $1 and scenario = $2 order by lot_id, supplier_id`,
-    [eventId, scenario],
-  );
 }
 
 /** The cells (values by column name) that are stored as a JSON object. */

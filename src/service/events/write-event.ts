@@ -36,8 +36,10 @@ export async function insertEvent(
   await tx.query(
     `insert into service.sourcing_events (id, organisation_id, created_by, created, status, name, description,
        reference_id, type, primary_currency, secondary_currencies, tags, category, event_contact, columns, column_roles,
-       global_values, primary_cost_calculation, is_test, is_template, close_after_last_round, history)
-     values ($1, $2, $3, $4, 'DRAFT', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`,
+       global_values, primary_cost_calculation, is_test, is_template, close_after_last_round, history,
+       sourcing_requests)
+     values ($1, $2, $3, $4, 'DRAFT', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+       $22)`,
     [
       event.id,
       event.organisationId,
@@ -45,12 +47,12 @@ export async function insertEvent(
       now,
       ...plainMembers(payload),
       JSON.stringify([createdEntry(now)]),
+      resolved.sourcingRequests,
     ],
   );
   await saveLots(tx, event.id, payload.bid_sheet.lots);
   await insertRounds(tx, event.id, payload.rounds);
   await saveInvitations(tx, event.id, resolved.invitations, 0);
-  await insertRequests(tx, event.id, resolved.sourcingRequests);
   await saveQuestions(tx, event, payload.questions, now);
 }
 
@@ -71,10 +73,9 @@ export async function updateEvent(
     `update service.sourcing_events set name = $2, description = $3, reference_id = $4, type = $5,
        primary_currency = $6, secondary_currencies = $7, tags = $8, category = $9, event_contact = $10, columns = $11,
        column_roles = $12, global_values = $13, primary_cost_calculation = $14, is_test = $15, is_template = $16,
-       close_after_last_round = $17, bids_behind = true,
-       answers_behind = true
+       close_after_last_round = $17, sourcing_requests = $18, bids_behind = true, answers_behind = true
      where id = $1`,
-    [event.id, ...plainMembers(payload)],
+    [event.id, ...plainMembers(payload), sourcingRequests],
   );
   if (given.bid_sheet?.lots) {
     await tx.query('delete from service.lots where event_id = $1 and name not in (select unnest($2::text[]))', [
@@ -96,10 +97,6 @@ export async function updateEvent(
     );
     // A draft's invitations are sent, and counted, when it is published.
     await saveInvitations(tx, event.id, invitations, event.status === 'DRAFT' ? 0 : 1);
-  }
-  if (!isDeepStrictEqual(sourcingRequests, event.sourcingRequests)) {
-    await tx.query('delete from service.event_requests where event_id = $1', [event.id]);
-    await insertRequests(tx, event.id, sourcingRequests);
   }
   if (given.questions) await saveQuestions(tx, event, given.questions, now);
 }
@@ -177,14 +174,6 @@ async function saveInvitations(
       invitations.map(({ supplierId }) => supplierId),
       invitations.map(({ contacts }) => contacts && JSON.stringify(contacts)),
     ],
-  );
-}
-
-async function insertRequests(tx: Sql, eventId: string, requests: readonly string[]): Promise<void> {
-  await tx.query(
-    `insert into service.event_requests (event_id, request_id, position)
-     select $1, id, position from unnest($2::uuid[]) with ordinality as request (id, position)`,
-    [eventId, requests],
   );
 }
 

@@ -7,7 +7,7 @@ import type { Sql } from '#platform/database/sql.ts';
 export async function missingFileIds(sql: Sql, organisationId: string, ids: readonly string[]): Promise<string[]> {
   if (ids.length === 0) return [];
   const found = await sql.query<{ id: string }>(
-    'select id from service.files where organisation_id = $1 and id = any($2::uuid[])',
+    "select id from service.files where organisation_id = $1 and id = any($2::uuid[]) and state = 'file'",
     [organisationId, ids],
   );
   const known = new Set(found.map(({ id }) => id));
@@ -27,22 +27,17 @@ export async function missingFileIssues(
     .map(({ path }) => ({ path, message: 'is no file of this organisation' }));
 }
 
-const shownColumns = 'f.id as uuid, f.file_name, f.content_type, f.size, f.created';
-
-/** The files of an event, in the order they were attached. The caller has checked the event's organisation. */
-export async function loadEventFiles(sql: Sql, eventId: string): Promise<ShownFile[]> {
+/** The files of an event or a request, in the order they were attached. The caller has checked its organisation. */
+export async function loadAttachedFiles(
+  sql: Sql,
+  table: 'sourcing_events' | 'sourcing_requests',
+  id: string,
+): Promise<ShownFile[]> {
   return sql.query<ShownFile>(
-    `select ${shownColumns} from service.event_files a join service.files f on f.id = a.file_id
-     where a.event_id = $1 order by a.position`,
-    [eventId],
-  );
-}
-
-/** The files of a sourcing request, in the order they were attached. The caller has checked its organisation. */
-export async function loadRequestFiles(sql: Sql, requestId: string): Promise<ShownFile[]> {
-  return sql.query<ShownFile>(
-    `select ${shownColumns} from service.request_files a join service.files f on f.id = a.file_id
-     where a.request_id = $1 order by a.position`,
-    [requestId],
+    `select f.id as uuid, f.file_name, f.content_type, f.size, f.created
+     from service.${table} o cross join unnest(o.files) with ordinality as attached (id, place)
+     join service.files f on f.id = attached.id and f.state = 'file'
+     where o.id = $1 order by attached.place`,
+    [id],
   );
 }

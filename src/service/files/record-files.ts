@@ -1,8 +1,9 @@
 /**
- * Turns uploaded bytes into file rows. First the row of an upload is committed, then its bytes are made durable, then
- * the row of the file replaces the row of the upload, in the transaction of the caller that needs the file. A crash at
- * any instant leaves at most an upload row, and `sweep-uploads.ts` removes it with its bytes after a day; no upload
- * takes that long. The row also reserves room for the bytes, so that uploads at once cannot exceed the organisation's. So there is never a file without bytes, and there are never bytes without a row.
+ * Turns uploaded bytes into files. First the row of an upload is committed, then its bytes are made durable, then the
+ * upload becomes a file, in the transaction of the caller that needs the file. A crash at any instant leaves at most an
+ * upload, and `sweep-uploads.ts` removes it with its bytes after a day; no upload takes that long. The row also reserves
+ * room for the bytes, so that uploads at once cannot exceed the organisation's. So there is never a file without bytes,
+ * and there are never bytes without a row.
  */
 import { randomUUID } from 'node:crypto';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -40,7 +41,7 @@ export async function beginUpload(
        update service.organisations set file_bytes = file_bytes + $3
        where id = $2 and file_bytes + $3 <= coalesce((limits ->> 'file_bytes_max')::bigint, $4)
        returning id)
-     insert into service.file_uploads (id, organisation_id, reserved, created) select $1, id, $3, $5 from counted
+     insert into service.files (id, organisation_id, state, size, created) select $1, id, 'upload', $3, $5 from counted
      returning id`,
     [id, organisationId, bytes, fileBytesMax, now],
   );
@@ -51,10 +52,11 @@ export async function beginUpload(
 export async function releaseUploads(sql: Sql, ids: readonly string[]): Promise<void> {
   await sql.query(
     `with held as (
-       select id, organisation_id, reserved from service.file_uploads where id = any($1::uuid[]) order by id for update),
-     freed as (update service.file_uploads u set reserved = 0 from held where u.id = held.id)
+       select id, organisation_id, size from service.files
+       where id = any($1::uuid[]) and state <> 'file' order by id for update),
+     freed as (update service.files f set size = 0 from held where f.id = held.id)
      update service.organisations o set file_bytes = file_bytes - held.bytes
-     from (select organisation_id, sum(reserved) as bytes from held group by organisation_id) as held
+     from (select organisation_id, sum(size) as bytes from held group by organisation_id) as held
      where o.id = held.organisation_id`,
     [ids],
   );
@@ -71,7 +73,7 @@ export async function readFileRoom(sql: Sql, organisationId: string, fileBytesMa
   return { limitBytes: limit, usedBytes: used, leftBytes: Math.max(0, limit - used) };
 }
 
-/** Inserts the file rows. Throws `unavailable` when the sweep has abandoned one of the uploads: it must be repeated. */
+/** Makes files of the uploads. Throws `unavailable` when the sweep has abandoned one of the uploads: it must be repeated. */
 export async function recordFiles(
   tx: Sql,
   organisationId: string,
@@ -80,19 +82,19 @@ export async function recordFiles(
 ): Promise<void> {
   if (files.length === 0) return;
   const recorded = await tx.query(
-    `with noted as (
-       delete from service.file_uploads where id = any($2::uuid[]) and not abandoned returning id, reserved),
+    `with given as (
+       select * from unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bytea[])
+         as f (id, file_name, content_type, size, sha256)),
+     held as (
+       select id, size from service.files where id = any($2::uuid[]) and state = 'upload' order by id for update),
      counted as (
        update service.organisations set file_bytes = file_bytes
-         + (select sum(f.size - noted.reserved) from unnest($2::uuid[], $5::bigint[]) as f (id, size)
-            join noted on noted.id = f.id)
-       where id = $1 and exists (select from noted))
-     insert into service.files (id, organisation_id, file_name, content_type, size, sha256, created)
-     select f.id, $1, f.file_name, f.content_type, f.size, f.sha256, $7
-     from unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bytea[])
-       as f (id, file_name, content_type, size, sha256)
-     join noted on noted.id = f.id
-     returning id`,
+         + (select sum(given.size - held.size) from given join held on held.id = given.id)
+       where id = $1 and exists (select from held))
+     update service.files f set state = 'file', file_name = given.file_name, content_type = given.content_type,
+       size = given.size, sha256 = given.sha256, created = $7
+     from given join held on held.id = given.id where f.id = given.id
+     returning f.id`,
     [
       organisationId,
       files.map((file) => file.id),

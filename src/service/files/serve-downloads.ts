@@ -54,7 +54,7 @@ export function serveDownloads(app: Express, { database, storage, secrets, clock
         'This download link is not valid, or has expired. Submit a new job for a new one.',
       );
     const [file] = await database.query<FileRow>(
-      'select id, organisation_id, file_name, content_type, size from service.files where id = $1',
+      "select id, organisation_id, file_name, content_type, size from service.files where id = $1 and state = 'file'",
       [id],
     );
     if (!file) throw missing(id, 'row');

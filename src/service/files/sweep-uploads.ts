@@ -62,8 +62,10 @@ async function removeAbandoned(
   const startedBefore = addMicros(timestampNow(clock), -keptMs * 1000);
   while (!signal.aborted) {
     const uploads = await database.query<{ id: string }>(
-      `update service.file_uploads set abandoned = true
-       where id in (select id from service.file_uploads where created < $1 order by created limit ${batchSize})
+      // An upload that has become a file since it was found is left alone.
+      `update service.files set state = 'abandoned'
+       where state <> 'file' and id in (
+         select id from service.files where state <> 'file' and created < $1 order by created limit ${batchSize})
        returning id`,
       [startedBefore],
     );
@@ -76,6 +78,6 @@ async function removeAbandoned(
       if (signal.aborted) return;
       await storage.remove(id);
     }
-    await database.query('delete from service.file_uploads where id = any($1::uuid[])', [uploads.map(({ id }) => id)]);
+    await database.query('delete from service.files where id = any($1::uuid[])', [uploads.map(({ id }) => id)]);
   }
 }

@@ -61,8 +61,7 @@ export function attachFilesToSourcingEvent(
   return attachTo(deps, {
     idIn: (payload) => payload.sourcing_event,
     require: requireEvent,
-    link: `insert into service.event_files (event_id, file_id)
-           select $1, file.id from unnest($2::uuid[]) with ordinality as file (id, place) order by place`,
+    table: 'service.sourcing_events',
   });
 }
 
@@ -73,8 +72,7 @@ export function attachFilesToSourcingRequest(
   return attachTo(deps, {
     idIn: (payload) => payload.sourcing_request,
     require: requireRequest,
-    link: `insert into service.request_files (request_id, file_id)
-           select $1, file.id from unnest($2::uuid[]) with ordinality as file (id, place) order by place`,
+    table: 'service.sourcing_requests',
     touch: 'update service.sourcing_requests set modified = greatest(modified, $2) where id = $1',
   });
 }
@@ -86,8 +84,8 @@ interface Target<Payload> {
    * Throws `invalid`, with the path in the payload, when the object does not exist or files cannot be attached to it.
    */
   require: (sql: Sql, organisationId: string, id: string, mode: 'read' | 'lock') => Promise<void>;
-  /** The SQL that attaches the files. $1: the object's id; $2: the files' ids, whose order is kept. */
-  link: string;
+  /** The object's row in it names the files. */
+  table: string;
   /** The SQL that records the time at which files were attached, where the object shows it. $1: the object's id; $2: now. */
   touch?: string;
 }
@@ -109,7 +107,10 @@ function attachTo<Type extends 'ATTACH_FILES_TO_SOURCING_EVENT' | 'ATTACH_FILES_
       const files = uploads === null ? prepared : await uploadedFiles(tx, uploads);
       const stored = files.filter((file) => 'id' in file);
       await recordFiles(tx, job.organisationId, stored, now);
-      await tx.query(target.link, [id, stored.map((file) => file.id)]);
+      await tx.query(`update ${target.table} set files = files || $2::uuid[] where id = $1`, [
+        id,
+        stored.map((file) => file.id),
+      ]);
       if (target.touch !== undefined && stored.length > 0) await tx.query(target.touch, [id, now]);
       return resultOf(files);
     },
@@ -138,7 +139,7 @@ async function uploadedFiles(tx: Sql, uploads: readonly NamedUpload[]): Promise<
   const ids = uploads.flatMap(({ id }) => id ?? []);
   // A service that was down for a day after the last upload has removed the bytes when it started again.
   const kept = await tx.query<{ id: string }>(
-    'select id from service.file_uploads where id = any($1::uuid[]) and not abandoned',
+    "select id from service.files where id = any($1::uuid[]) and state = 'upload'",
     [ids],
   );
   const known = new Set(kept.map(({ id }) => id));

@@ -14,7 +14,8 @@ export function generateDownloadLinks({ secrets }: { secrets: SecretBox }): JobW
     apply: async ({ tx }, { payload, job, now }) => {
       const ids = [...new Set(payload.file_uuids)];
       const files = await tx.query<{ id: string; file_name: string }>(
-        'select id, file_name from service.files where organisation_id = $1 and id = any($2::uuid[])',
+        `select id, file_name from service.files
+         where organisation_id = $1 and id = any($2::uuid[]) and state = 'file'`,
         [job.organisationId, ids],
       );
       const names = new Map(files.map((file) => [file.id, file.file_name]));

@@ -9,6 +9,7 @@ import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import { loadEventNow } from '../events/apply-event-change.ts';
 import { cellsJson, loadBids, loadEvent } from '../events/event-store.ts';
 import { markParticipants, saveBids } from '../events/save-bids.ts';
+import { removeAwards } from '../events/scenario-store.ts';
 import { loadInvitedContacts, updateEvent } from '../events/write-event.ts';
 import { loadQuestions } from '../rfi/question-store.ts';
 import type { JobWork } from './job-work.ts';
@@ -83,11 +84,7 @@ async function recomputeDraftBids(tx: Sql, before: SourcingEvent, now: Timestamp
   const { bids: changed, completed, fallen, globalValues } = rebaseBids(before, after, bids);
   await saveBids(tx, before.id, { changed, now });
   await markParticipants(tx, before.id, completed);
-  await tx.query(
-    `delete from service.scenario_awards where event_id = $1
-       and (lot_id, supplier_id) in (select * from unnest($2::uuid[], $3::uuid[]))`,
-    [before.id, fallen.map((bid) => bid.lotId), fallen.map((bid) => bid.supplierId)],
-  );
+  await removeAwards(tx, before.id, fallen);
   await tx.query(
     `update service.invitations i set global_values = kept.values
      from unnest($2::uuid[], $3::jsonb[]) as kept (supplier_id, values)

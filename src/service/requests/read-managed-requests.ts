@@ -19,11 +19,11 @@ type Request = z.input<typeof managedSourcingRequest>;
 /** The columns of an answer, from `page`, which has a request's row. */
 const shown = `id as uuid, created, modified, name, description, reference_id, requested_by, needed_by, category, tags, bot, bidding_deadline,
   items, item_fields,
-  coalesce((select json_agg(json_build_object('file_uuid', f.id, 'file_name', f.file_name) order by a.position)
-            from service.request_files a join service.files f on f.id = a.file_id
-            where a.request_id = page.id), '[]') as files,
-  array(select e.id::text from service.event_requests r join service.sourcing_events e on e.id = r.event_id
-        where r.request_id = page.id and e.status <> 'DELETED' order by e.created, e.id) as sourcing_events`;
+  coalesce((select json_agg(json_build_object('file_uuid', f.id, 'file_name', f.file_name) order by attached.place)
+            from unnest(page.files) with ordinality as attached (id, place)
+            join service.files f on f.id = attached.id and f.state = 'file'), '[]') as files,
+  array(select e.id::text from service.sourcing_events e
+        where e.sourcing_requests @> array[page.id] and e.status <> 'DELETED' order by e.created, e.id) as sourcing_events`;
 
 /**
  * GET /api/manage/sourcing_requests: the organisation's requests, newest first. A request that is created while a client

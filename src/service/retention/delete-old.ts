@@ -72,7 +72,6 @@ const batches: readonly { readonly days: keyof RetentionDays; readonly sql: stri
           order by e.closed limit ${eventsAtOnce} for update skip locked) as e
         limit ${eventsAtOnce}),
       answers as (delete from service.rfi_responses where event_id in (select id from due)),
-      awards as (delete from service.scenario_awards where event_id in (select id from due)),
       scenarios as (delete from service.scenarios where event_id in (select id from due)),
       bids as (delete from service.bids where event_id in (select id from due)),
       invitations as (
@@ -81,30 +80,25 @@ const batches: readonly { readonly days: keyof RetentionDays; readonly sql: stri
       where id in (select id from due) returning 1`,
   },
   {
-    // A file becomes an abandoned upload, whose bytes and whose room the sweep of uploads frees.
+    // The sweep of uploads removes the bytes of what is abandoned, and frees their room.
     days: 'fileDays',
     size: 100,
-    sql: `with due as (
-        select f.* from service.organisations o cross join lateral (
-          select f.id, f.organisation_id, f.size, f.created from service.files f
-          where f.organisation_id = o.id and f.created < ${oldest}
-            and not exists (select from service.event_files l join service.sourcing_events e on e.id = l.event_id
-              where l.file_id = f.id and ${isAlive})
-            and not exists (select from service.request_files l join service.event_requests r using (request_id)
-              join service.sourcing_events e on e.id = r.event_id where l.file_id = f.id and ${isAlive})
+    sql: `update service.files set state = 'abandoned' where id = any(array(
+        select f.id from service.organisations o cross join lateral (
+          select f.id from service.files f
+          where f.organisation_id = o.id and f.state = 'file' and f.created < ${oldest}
+            and f.id not in (select unnest(e.files) from service.sourcing_events e
+              where e.organisation_id = o.id and ${isAlive})
+            and f.id not in (select unnest(r.files) from service.sourcing_events e
+              join service.sourcing_requests r on r.id = any(e.sourcing_requests)
+              where e.organisation_id = o.id and ${isAlive})
             and f.id not in (select unnest(r.document_file_ids) from service.rfi_responses r
               join service.sourcing_events e on e.id = r.event_id where e.organisation_id = o.id and ${isAlive})
             and f.id::text not in (select jsonb_array_elements_text(q.definition -> 'attachment_file_uuids')
               from service.questions q join service.sourcing_events e on e.id = q.event_id
               where e.organisation_id = o.id and ${isAlive})
           order by f.created limit 100 for update of f skip locked) as f
-        limit 100),
-      of_events as (delete from service.event_files where file_id in (select id from due)),
-      of_requests as (delete from service.request_files where file_id in (select id from due)),
-      uploads as (
-        insert into service.file_uploads (id, organisation_id, reserved, created, abandoned)
-        select id, organisation_id, size, created, true from due)
-      delete from service.files where id in (select id from due) returning 1`,
+        limit 100)) returning 1`,
   },
 ];
 

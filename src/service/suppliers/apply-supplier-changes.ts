@@ -93,20 +93,18 @@ async function applySubmission(tx: Sql, organisationId: string, submission: Subm
     organisationId,
     submission.suppliers.map((change) => change.external_id),
   );
-  const attributes = new Set(
-    (
-      await tx.query<{ name: string }>('select name from service.supplier_attributes where organisation_id = $1', [
-        organisationId,
-      ])
-    ).map(({ name }) => name),
+  const attributes = await tx.query<{ name: string }>(
+    'select unnest(supplier_attributes) as name from service.organisations where id = $1',
+    [organisationId],
   );
+  const attributeNames = new Set(attributes.map(({ name }) => name));
   // A Map, because a supplier may be called `__proto__`.
   const errors = new Map<string, string[]>();
   const summary: SubmissionNote[] = [];
   const warnings: SubmissionNote[] = [];
   const changed: { externalId: string; next: SupplierState }[] = [];
   for (const change of submission.suppliers) {
-    const result = applySupplierChange(current.get(change.external_id), change, attributes);
+    const result = applySupplierChange(current.get(change.external_id), change, attributeNames);
     if (result.ok) {
       summary.push({ header: result.header, messages: result.messages });
       if (result.warnings.length > 0)

@@ -52,16 +52,10 @@ export async function readDeliveryLog(
       select: `select d.id, d.webhook_id as webhook, d.trigger, d.state, d.created, d.due
         from service.deliveries d where ${conditions.join(' and ')}`,
       shown: `page.*, (
-        select coalesce(json_agg(json_build_object('number', number,
-            'time', to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'status', status,
+        select coalesce(json_agg(json_build_object('number', number, 'time', time, 'status', status,
             'duration_ms', duration_ms, 'error', ${reader === 'operator' ? 'coalesce(operator_error, error)' : 'error'}, 'response_excerpt', response_excerpt)
           order by number), '[]')
-        from (
-          select number, at, status, duration_ms, error, operator_error, response_excerpt
-          from service.delivery_attempts where delivery_id = page.id
-          union all
-          select attempts, accepted_at, accepted_status, accepted_duration_ms, null, null, accepted_excerpt
-          from service.deliveries where id = page.id and accepted_at is not null) as attempt) as attempts`,
+        from service.deliveries d cross join ${attemptsOf('d')} where d.id = page.id) as attempts`,
       orderBy: 'created desc, id desc',
       params: values,
       query,
@@ -72,12 +66,16 @@ export async function readDeliveryLog(
   );
 }
 
+/** A table for a `from` clause: the attempts of a delivery, whose row is `delivery`. */
+function attemptsOf(delivery: string): string {
+  return `jsonb_to_recordset(${delivery}.attempt_log) as attempt (number int, time text, status int, duration_ms int,
+    error text, operator_error text, response_excerpt text)`;
+}
+
 /** `failed` also selects notifications that failed and wait for a retry: they are failures to a reader, too. */
 function statusCondition(status: string, values: unknown[]): string {
-  const newest = (column: string) =>
-    `(select ${column} from service.delivery_attempts where delivery_id = d.id order by number desc limit 1)`;
-  // The accepted attempt that stands in the delivery's own row is its newest.
-  if (/^\d/.test(status)) return `coalesce(d.accepted_status, ${newest('status')}) = $${values.push(Number(status))}`;
+  const newest = (column: string) => `(select ${column} from ${attemptsOf('d')} order by number desc limit 1)`;
+  if (/^\d/.test(status)) return `${newest('status')} = $${values.push(Number(status))}`;
   if (status === 'failed') return `(d.state = 'failed' or (d.state <> 'delivered' and ${newest('error')} is not null))`;
   return `d.state = $${values.push(status)}`;
 }

@@ -147,44 +147,43 @@ export async function settleAccepted(
   attempts: readonly DeliveryAttempt[],
   now: Timestamp,
 ): Promise<void> {
-  await sql.query(writeAccepted, [...attemptColumns(attempts), attempts.map(({ excerpt }) => excerpt), now, webhookId]);
+  await sql.query(writeAccepted, [...loggedAttempts(attempts), now, webhookId]);
 }
 
-/** The columns that every attempt has: delivery, number, time, status and duration. */
-function attemptColumns(attempts: readonly DeliveryAttempt[]): unknown[][] {
+/** Three columns: the delivery, the attempt's number, and what the log of the delivery keeps of it, without nulls. */
+function loggedAttempts(attempts: readonly DeliveryAttempt[]): unknown[][] {
   return [
     attempts.map(({ delivery }) => delivery.id),
     attempts.map(({ delivery }) => delivery.attempts),
-    attempts.map(({ atMs }) => new Date(atMs).toISOString()),
-    attempts.map(({ status }) => status),
-    attempts.map(({ durationMs }) => durationMs),
+    attempts.map(({ delivery, atMs, status, durationMs, error, operatorError, excerpt }) =>
+      JSON.stringify({
+        number: delivery.attempts,
+        time: timestampFromMs(atMs),
+        status: status ?? undefined,
+        duration_ms: durationMs,
+        error: error ?? undefined,
+        operator_error: operatorError ?? undefined,
+        response_excerpt: excerpt ?? undefined,
+      }),
+    ),
   ];
 }
 
+const attempt = `unnest($1::uuid[], $2::int[], $3::jsonb[]) as attempt (delivery_id, number, entry)`;
+/** An outcome that is settled twice is one attempt. */
+const isNotLogged = `not d.attempt_log @> jsonb_build_array(jsonb_build_object('number', attempt.number))`;
+
 /**
- * The accepted attempt is kept in the row of its delivery. If the claim has run out meanwhile, that place may be another
- * attempt's: then this one is kept among the others. Writes nothing for a delivery that was deleted meanwhile, together
- * with its webhook.
+ * Also where the claim has run out meanwhile: the receiver has accepted the notification. Writes nothing for a delivery
+ * that was deleted meanwhile, together with its webhook.
  */
 const writeAccepted = prepared(
-  `with attempt (delivery_id, number, at, status, duration_ms, response_excerpt) as (
-     select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::int[], $5::int[], $6::text[])),
-   healthy as (
-     update service.webhooks set failing_since = null where id = $8 and failing_since is not null),
+  `with healthy as (
+     update service.webhooks set failing_since = null where id = $5 and failing_since is not null),
    delivered as (
-     update service.deliveries d set state = 'delivered', finished = $7, claimed_until = null, accepted_at = a.at,
-       accepted_status = a.status, accepted_duration_ms = a.duration_ms, accepted_excerpt = a.response_excerpt
-     from attempt a where d.id = a.delivery_id and d.state = 'sending' and d.attempts = a.number returning d.id),
-   left_over as materialized (
-     select * from attempt where delivery_id not in (select id from delivered)),
-   late as (
-     update service.deliveries d set state = 'delivered', finished = $7, claimed_until = null
-     from left_over a where d.id = a.delivery_id and not (d.accepted_at is not null and d.attempts = a.number)
-     returning a.*),
-   kept as (
-     insert into service.delivery_attempts (delivery_id, number, at, status, duration_ms, response_excerpt)
-     select * from late
-     on conflict do nothing)
+     update service.deliveries d set state = 'delivered', finished = $4, claimed_until = null,
+       attempt_log = d.attempt_log || attempt.entry
+     from ${attempt} where d.id = attempt.delivery_id and ${isNotLogged})
    select ${withoutFlush}`,
 );
 
@@ -211,17 +210,9 @@ export async function settleBatch(
   const failed = attempts.filter(({ status }) => !isAccepted(status));
   if (accepted.length > 0) await settleAccepted(tx, webhookId, accepted, now);
   await tx.query(
-    `insert into service.delivery_attempts
-       (delivery_id, number, at, status, duration_ms, error, response_excerpt, operator_error)
-     select * from
-       unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[])
-     on conflict do nothing`,
-    [
-      ...attemptColumns(failed),
-      failed.map(({ error }) => error),
-      failed.map(({ excerpt }) => excerpt),
-      failed.map(({ operatorError }) => operatorError),
-    ],
+    `update service.deliveries d set attempt_log = d.attempt_log || attempt.entry
+     from ${attempt} where d.id = attempt.delivery_id and ${isNotLogged}`,
+    loggedAttempts(failed),
   );
   const released = await releaseAll(tx, untried);
   const unfinished: { delivery: ClaimedDelivery; attempt?: DeliveryAttempt }[] = [

@@ -58,16 +58,11 @@ async function lockDelivery(tx: Sql, id: string | undefined, owner: Owner | unde
 /**
  * A finished notification no longer coalesces: a newer one does not replace it before it is sent, and it does not
  * collide with the pending one of its trigger. Its failures are counted from here on: `-attempts` cancels the earlier
- * attempts. The attempt that was accepted goes to the others, as its row gets another one.
+ * attempts.
  */
 async function makeDue(tx: Sql, id: string, now: Timestamp): Promise<'pending'> {
   await tx.query(
-    `with accepted as (
-       insert into service.delivery_attempts (delivery_id, number, at, status, duration_ms, response_excerpt)
-       select id, attempts, accepted_at, accepted_status, accepted_duration_ms, accepted_excerpt
-       from service.deliveries where id = $1 and accepted_at is not null)
-     update service.deliveries set state = 'pending', due = $2, finished = null,
-       accepted_at = null, accepted_status = null, accepted_duration_ms = null, accepted_excerpt = null,
+    `update service.deliveries set state = 'pending', due = $2, finished = null,
        coalesces = coalesces and state = 'pending',
        first_attempt = case when state = 'pending' then first_attempt end,
        earlier_failures = case when state = 'pending' then earlier_failures else -attempts end

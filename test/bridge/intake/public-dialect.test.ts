@@ -1,6 +1,6 @@
 /** Requisitions at a source whose dialect is public: at a service that takes nothing else, and at our own. */
 import { describe, expect, test } from 'vitest';
-import { loadEventFiles } from '#service/files/find-files.ts';
+import { loadAttachedFiles } from '#service/files/find-files.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { startTestService } from '../../harness/test-service.ts';
 import { startPublicService } from './public-service.ts';
@@ -314,7 +314,7 @@ test.each([{}, { profile: 'public' as const }])(
     await makeAll();
     const [event = {}] = (await deps.client.readFeed('sourcing-events', { pageSize: 100 })).records;
     expect(event).toMatchObject({ reference_id: 'PR-7', lot_count: 2, event_contact: { name: 'Ann' } });
-    const held = await loadEventFiles(service.db.database, String(event['id']));
+    const held = await loadAttachedFiles(service.db.database, 'sourcing_events', String(event['id']));
     expect(held.map(({ file_name: name, size }) => [name, size])).toEqual([['note.txt', 7]]);
     erp.saveRecord('requisitions', requisition({ name: 'Steel fasteners', files: [] }));
     await eventually('the draft follows', async () => {

@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
-import { loadEventFiles } from '#service/files/find-files.ts';
+import { loadAttachedFiles } from '#service/files/find-files.ts';
 import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { readWholeFeed } from '../../harness/sourcing.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
@@ -66,7 +66,7 @@ async function attach(
   const events = await readWholeFeed(organisation, 'sourcing-events');
   expect(new Set(events.map((event) => event['reference_id']))).toEqual(new Set(['PR-7', 'PR-8']));
   const event = events.find((each) => each['reference_id'] === 'PR-7') ?? {};
-  const held = await loadEventFiles(service.db.database, String(event['id']));
+  const held = await loadAttachedFiles(service.db.database, 'sourcing_events', String(event['id']));
   return {
     held: held.map(({ file_name: name, content_type: type, size }) => [name, type, size]),
     letters: (await letters()).map(({ erpKey, errorType, lastError }) => [erpKey, errorType, lastError]),

@@ -612,14 +612,12 @@ test('a process that dies between the call and its outcome tells the same under 
   world.save(requisition(1));
   await settle();
   const [{ id } = { id: '' }] = await db.database.query<{ id: string }>(
-    'select id from bridge.intake_acknowledgements',
+    'select news_id as id from bridge.intake_records',
   );
   expect(world.told.map(({ idempotencyKey }) => idempotencyKey)).toEqual([id]);
   // As the row stands after a kill: the intent is committed, the call can take effect for 13 s.
   const next = timestampFromMs(world.clock.nowMs() + 13_000);
-  await db.database.query(`update bridge.intake_acknowledgements set state = 'intent', told = null, next_try = $1`, [
-    next,
-  ]);
+  await db.database.query(`update bridge.intake_records set news_state = 'intent', told = null, news_due = $1`, [next]);
   world.shown.clear();
   await world.run();
   expect(world.shown.size).toBe(0);

@@ -109,6 +109,17 @@ describe('a link of the command line', () => {
     expect(statuses.toSorted((a, b) => a - b)).toEqual([303, 403, 403, 403, 403]);
   });
 
+  test('is no session, and a session is no link: the token of one does not serve as the other', async () => {
+    const path = await linkFor();
+    const browser = local.browser();
+    browser.cookies.set(`bridge-session-${local.port}`, path.split('/').at(-1) ?? '');
+    expect(await sees(browser)).toBe(false);
+    await browser.open(path);
+    const session = browser.cookies.get(`bridge-session-${local.port}`) ?? '';
+    expect((await local.browser().open(`/login/link/${session}`)).status).toBe(403);
+    expect(await sees(browser)).toBe(true);
+  });
+
   test('is not used up by a program that only looks ahead', async () => {
     const path = await linkFor();
     expect((await local.browser().open(path, { 'sec-purpose': 'prefetch' })).status).toBe(503);
@@ -143,7 +154,7 @@ describe('a session', () => {
     expect(cookie).toMatch(/; Path=\/; .*HttpOnly; SameSite=Lax$/);
     const token = browser.cookies.get(`bridge-session-${local.port}`) ?? '';
     expect(token).toHaveLength(43);
-    const rows = await db.database.query<{ row: string }>('select s::text as row from bridge.console_sessions s');
+    const rows = await db.database.query<{ row: string }>('select s::text as row from bridge.console_tokens s');
     expect(rows.some(({ row }) => row.includes(token) || row.includes(Buffer.from(token).toString('hex')))).toBe(false);
   });
 

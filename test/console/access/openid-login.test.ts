@@ -22,7 +22,7 @@ beforeAll(async () => {
   console = await startConsole(db, clock, settingsOf(url), port);
 });
 beforeEach(async () => {
-  await db.database.query('delete from bridge.console_sessions');
+  await db.database.query('delete from bridge.console_tokens');
 });
 
 const settingsOf = (console_url: string, openid: Record<string, unknown> = {}) => ({

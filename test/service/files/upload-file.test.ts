@@ -18,8 +18,13 @@ const service = await startTestService({ bodyBytesMax, storage, clock });
 const organisation = await service.organisation();
 const { database } = service.db;
 
-const countOf = async (table: string) =>
-  Number((await database.query<{ n: number }>(`select count(*)::int as n from service.${table}`))[0]?.n);
+const countOf = async (what: 'files' | 'uploads') => {
+  const [row] = await database.query<{ n: number }>(
+    `select count(*)::int as n from service.files where (state = 'file') = $1`,
+    [what === 'files'],
+  );
+  return row?.n ?? 0;
+};
 
 /** Sweeps until `look` is true: a sweep during the removal of the previous one starts nothing. */
 const sweepUntil = (what: string, look: () => Promise<boolean>) =>
@@ -30,14 +35,14 @@ const sweepUntil = (what: string, look: () => Promise<boolean>) =>
 
 const insertUpload = async (created: string): Promise<string> => {
   const [uploadRow] = await database.query<{ id: string }>(
-    `insert into service.file_uploads (id, organisation_id, reserved, created)
-     values (gen_random_uuid(), $2, 0, $1) returning id`,
+    `insert into service.files (id, organisation_id, state, size, created)
+     values (gen_random_uuid(), $2, 'upload', 0, $1) returning id`,
     [created, organisation.id],
   );
   return uploadRow?.id ?? '';
 };
 const hasUpload = async (id: string) =>
-  (await database.query('select from service.file_uploads where id = $1', [id])).length > 0;
+  (await database.query('select from service.files where id = $1', [id])).length > 0;
 
 describe('an upload', () => {
   test('answers 201 with uuid, name, size and SHA-256, and the download has the same bytes', async () => {
@@ -203,7 +208,7 @@ test('a storage that does not answer does not block the closing of the sweep', a
 describe('failures during an upload', () => {
   test('a client that disconnects leaves no file and no bytes', async () => {
     const [files, stored] = [await countOf('files'), storage.stored.size];
-    const notes = await countOf('file_uploads');
+    const notes = await countOf('uploads');
     const sending = httpRequest(`${service.url}/desk/files`, {
       method: 'POST',
       headers: {
@@ -215,7 +220,7 @@ describe('failures during an upload', () => {
     });
     sending.on('error', () => undefined);
     sending.write('the beginning');
-    await eventually('the upload has begun', async () => (await countOf('file_uploads')) > notes);
+    await eventually('the upload has begun', async () => (await countOf('uploads')) > notes);
     sending.destroy();
     // Other uploads succeed meanwhile and afterwards.
     await uploadFile(organisation);
@@ -248,7 +253,7 @@ describe('failures during an upload', () => {
     expect(storage.stored.has(orphan)).toBe(true);
 
     clock.advance(2_000);
-    await sweepUntil('nothing is noted any more', async () => (await countOf('file_uploads')) === 0);
+    await sweepUntil('nothing is noted any more', async () => (await countOf('uploads')) === 0);
     expect(storage.stored.has(orphan)).toBe(false);
     expect(storage.stored.has(kept)).toBe(true);
   });

@@ -9,7 +9,7 @@ import { storageUnavailable } from '#platform/file-storage.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createSecretBox } from '#platform/secrets.ts';
-import { loadEventFiles, loadRequestFiles } from '#service/files/find-files.ts';
+import { loadAttachedFiles } from '#service/files/find-files.ts';
 import { attachFilesToSourcingEvent } from '#service/jobs/attach-files.ts';
 import { createJobWorker } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
@@ -103,7 +103,8 @@ async function newRequest(who = organisation): Promise<string> {
   return job.created_entity;
 }
 
-const filesOf = async (event: string) => (await loadEventFiles(database, event)).map(({ file_name: name }) => name);
+const filesOf = async (event: string) =>
+  (await loadAttachedFiles(database, 'sourcing_events', event)).map(({ file_name: name }) => name);
 const codesOf = (job: { detail: { errors: { file_name: string; error: string }[] } }) =>
   Object.fromEntries(job.detail.errors.map(({ file_name: name, error }) => [name, error]));
 
@@ -143,7 +144,7 @@ describe('files', () => {
       const { headers, bytes } = await download(await linkTo(organisation, id));
       expect([headers.get('content-type'), bytes.toString()]).toEqual(expected[index]);
     }
-    expect(await loadEventFiles(database, event)).toEqual(
+    expect(await loadAttachedFiles(database, 'sourcing_events', event)).toEqual(
       job.detail.data.map((file: { file_uuid: string; file_name: string }, index: number) => ({
         uuid: file.file_uuid,
         file_name: file.file_name,
@@ -160,7 +161,9 @@ describe('files', () => {
     const files = [{ file_name: 'a.pdf', content: base64('x') }];
     const job = await endedJob(organisation, path, { sourcing_request: request, files });
     expect(job).toMatchObject({ type: 'ATTACH_FILES_TO_SOURCING_REQUEST', status: 'COMPLETED' });
-    expect((await loadRequestFiles(database, request)).map(({ uuid }) => uuid)).toEqual([job.detail.data[0].file_uuid]);
+    expect((await loadAttachedFiles(database, 'sourcing_requests', request)).map(({ uuid }) => uuid)).toEqual([
+      job.detail.data[0].file_uuid,
+    ]);
   });
 
   test('are attached after the earlier ones', async () => {
@@ -454,7 +457,9 @@ describe('slow and endless servers', () => {
       names.map((name) => ({ file_name: name, url: urlOf(`/${name}`) })),
     );
     expect(codesOf(job)).toEqual({ announced: 'too_large', chunked: 'too_large', endless: 'too_large' });
-    expect((await loadEventFiles(database, event)).map(({ size }) => size)).toEqual([bodyBytesMax]);
+    expect((await loadAttachedFiles(database, 'sourcing_events', event)).map(({ size }) => size)).toEqual([
+      bodyBytesMax,
+    ]);
     await eventually('the endless body is aborted', async () => ended);
   });
 
@@ -561,7 +566,7 @@ describe('crashes', () => {
     const job = await jobOf(id);
     expect(job.status).toBe('COMPLETED');
     expect(job.detail.data.map((file: { file_uuid: string }) => file.file_uuid)).toEqual(
-      (await loadEventFiles(database, event)).map(({ uuid }) => uuid),
+      (await loadAttachedFiles(database, 'sourcing_events', event)).map(({ uuid }) => uuid),
     );
   });
 
@@ -581,7 +586,9 @@ describe('crashes', () => {
     expect(await filesOf(event)).toEqual(['a']);
     expect((await jobOf(id)).status).toBe('COMPLETED');
     // The first worker's bytes have an upload row that never became a file: the sweep removes them after a day.
-    const [orphans] = await database.query<{ n: number }>('select count(*)::int as n from service.file_uploads');
+    const [orphans] = await database.query<{ n: number }>(
+      "select count(*)::int as n from service.files where state = 'upload'",
+    );
     expect(orphans?.n).toBeGreaterThanOrEqual(1);
   });
 

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { createSecretBox } from '#platform/secrets.ts';
-import { loadEventFiles } from '#service/files/find-files.ts';
+import { loadAttachedFiles } from '#service/files/find-files.ts';
 import { createUploadUrl } from '#service/files/serve-uploads.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkTo } from '../../harness/files.ts';
@@ -72,7 +72,7 @@ describe('a job that names files', () => {
       text: '',
     });
     expect((await readJob(organisation, id)).status).toBe('RUNNING');
-    expect(await loadEventFiles(database, event)).toEqual([]);
+    expect(await loadAttachedFiles(database, 'sourcing_events', event)).toEqual([]);
     await put(urls[0], 'first file');
     const ended = await jobThatIs(organisation, id, 'COMPLETED');
     expect(ended.detail).toEqual({
@@ -82,7 +82,7 @@ describe('a job that names files', () => {
       ],
       errors: [],
     });
-    expect(await loadEventFiles(database, event)).toMatchObject([
+    expect(await loadAttachedFiles(database, 'sourcing_events', event)).toMatchObject([
       { file_name: 'b.txt', size: 10 },
       { file_name: 'a.pdf', size: 6, content_type: 'application/pdf' },
     ]);
@@ -176,7 +176,7 @@ describe('an upload', () => {
     await put(urls[1], 'b');
     await jobThatIs(organisation, id, 'COMPLETED');
     expect([(await put(urls[0], 'same')).status, (await put(urls[0], 'else')).status]).toEqual([200, 409]);
-    expect(await loadEventFiles(database, event)).toMatchObject([{ size: 4 }, { size: 1 }]);
+    expect(await loadAttachedFiles(database, 'sourcing_events', event)).toMatchObject([{ size: 4 }, { size: 1 }]);
     expect(await usedBytes(organisation)).toBe(5);
   });
 
@@ -186,7 +186,7 @@ describe('an upload', () => {
     const answers = await Promise.all(Array.from({ length: 12 }, (_, index) => put(urls[index % 2], 'bytes')));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     await jobThatIs(organisation, id, 'COMPLETED');
-    expect(await loadEventFiles(database, event)).toHaveLength(2);
+    expect(await loadAttachedFiles(database, 'sourcing_events', event)).toHaveLength(2);
     expect(await usedBytes(organisation)).toBe(10);
   });
 
@@ -272,7 +272,7 @@ describe('over a restart', () => {
     const url = (urls[1] ?? '').replace(service.url, second.url);
     expect((await put(url, 'after')).status).toBe(200);
     await jobThatIs(organisation, id, 'COMPLETED');
-    expect(await loadEventFiles(database, event)).toMatchObject([{ size: 6 }, { size: 5 }]);
+    expect(await loadAttachedFiles(database, 'sourcing_events', event)).toMatchObject([{ size: 6 }, { size: 5 }]);
   });
 
   test('a last file whose process died before it woke the worker is found by the sweep', async () => {

@@ -383,7 +383,7 @@ test('a command that waited for an update sees all of it: awards name the reques
   // The statements of an update, whose transaction stays open until the command waits for the event.
   await database.transaction(async (tx) => {
     await tx.query('select from service.sourcing_events where id = $1 for update', [id]);
-    await tx.query('insert into service.event_requests (event_id, request_id, position) values ($1, $2, 1)', [
+    await tx.query('update service.sourcing_events set sourcing_requests = array[$2::uuid] where id = $1', [
       id,
       request,
     ]);

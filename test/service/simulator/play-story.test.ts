@@ -101,7 +101,7 @@ test('the requester finds the event that serves its request, and fails when the 
     submit: client.submit,
     call: async (call, schema) => {
       if (call.path.startsWith('/api/manage/sourcing_requests/'))
-        await service.db.database.query('delete from service.event_requests');
+        await service.db.database.query("update service.sourcing_events set sourcing_requests = '{}'");
       return client.call(call, schema);
     },
   };

@@ -1,4 +1,7 @@
-/** The rows of `bridge.intake_acknowledgements`, and what they are to say. One operation a function. */
+/**
+ * What the ERP is to be told of its requisitions, and was: the news in the rows of `bridge.intake_records`. One operation a
+ * function.
+ */
 import { randomUUID } from 'node:crypto';
 import { bodyJson } from '#bridge/mirror/body-json.ts';
 import type { AcknowledgedStatus } from '#connector/acknowledgements.ts';
@@ -59,17 +62,15 @@ const dueNews = `
       select ${bodyJson('v.body')} ->> 'status' as status from bridge.mirror v
       where v.source = $2 and v.feed = 'sourcing-events' and v.record_id = p.entity) s on true
     where not exists (select from failed f where f.erp_key = p.erp_key))
-  select r.erp_key as "erpKey", coalesce(n.wanted, a.wanted) as wanted, a.wanted as before, a.id,
-    coalesce(a.failures, 0) as failures
-  from newest n
-  full join (select * from bridge.intake_acknowledgements k where k.intake = $1) a on a.erp_key = n.erp_key
-  join bridge.intake_records r on r.intake = $1 and r.erp_key = coalesce(n.erp_key, a.erp_key)
-  where case
-    when a.erp_key is null then true
-    when a.state in ('intent', 'waiting') then coalesce(a.next_try, $3) <= $3
+  select r.erp_key as "erpKey", coalesce(n.wanted, r.news) as wanted, r.news as before, r.news_id as id,
+    r.news_failures as failures
+  from bridge.intake_records r left join newest n on n.erp_key = r.erp_key
+  where r.intake = $1 and case
+    when r.news_state in ('intent', 'waiting') then coalesce(r.news_due, $3) <= $3
     when n.wanted is null then false
-    else n.wanted <> a.wanted or (a.state = 'dead' and r.dead_since is null and r.missing_since is null) end
-  order by a.next_try nulls last, r.erp_key limit $4`;
+    else n.wanted is distinct from r.news
+      or (r.news_state = 'dead' and r.dead_since is null and r.missing_since is null) end
+  order by r.news_due nulls last, r.erp_key limit $4`;
 
 /**
  * Commits the intent to tell the ERP the news that are due, at most `limit`. News that differ from what was to be told
@@ -97,12 +98,10 @@ export async function beginTelling(
     return { ...row, id: isSame ? id : randomUUID(), failures: isSame ? row.failures : 0 };
   });
   await tx.query(
-    `insert into bridge.intake_acknowledgements (intake, erp_key, id, wanted, state, next_try, failures)
-     select $1, g.erp_key, g.id::uuid, g.wanted, 'intent', $6, g.failures
-     from unnest($2::text[], $3::text[], $4::text[], $5::int[]) as g (erp_key, id, wanted, failures)
-     on conflict (intake, erp_key) do update
-       set id = excluded.id, wanted = excluded.wanted, state = 'intent', next_try = excluded.next_try,
-         failures = excluded.failures`,
+    `update bridge.intake_records r
+     set news = g.news, news_id = g.id, news_state = 'intent', news_due = $6, news_failures = g.failures
+     from unnest($2::text[], $3::uuid[], $4::text[], $5::int[]) as g (erp_key, id, news, failures)
+     where r.intake = $1 and r.erp_key = g.erp_key`,
     [
       intake,
       due.map(({ erpKey }) => erpKey),
@@ -127,8 +126,9 @@ export async function storeNewsTold(
   { reference, now }: { reference: string; now: Timestamp },
 ): Promise<void> {
   await tx.query(
-    `update bridge.intake_acknowledgements
-     set state = 'told', told = wanted, reference = $3, told_at = $4, next_try = null, failures = 0, last_error = null
+    `update bridge.intake_records
+     set news_state = 'told', told = news, told_reference = $3, told_at = $4, news_due = null, news_failures = 0,
+       news_error = null
      where intake = $1 and erp_key = $2`,
     [intake, erpKey, reference, now],
   );
@@ -141,8 +141,8 @@ export async function storeNewsWaiting(
   { why, next }: { why: string; next: Timestamp },
 ): Promise<void> {
   await tx.query(
-    `update bridge.intake_acknowledgements
-     set state = 'waiting', next_try = $3, failures = failures + 1, last_error = $4
+    `update bridge.intake_records
+     set news_state = 'waiting', news_due = $3, news_failures = news_failures + 1, news_error = $4
      where intake = $1 and erp_key = $2`,
     [intake, erpKey, next, storableText(why)],
   );
@@ -164,11 +164,11 @@ export async function storeNewsRefused(
     [intake, erpKey, now, storableText(`the ERP was not told what became of it: ${why}`)],
   );
   await tx.query(
-    `update bridge.intake_acknowledgements a
-     set state = case when r.dead_since is null and r.missing_since is null then 'waiting' else 'dead' end,
-       next_try = case when r.dead_since is null and r.missing_since is null then $3::timestamptz end, failures = failures + 1, last_error = $4
-     from bridge.intake_records r
-     where a.intake = $1 and a.erp_key = $2 and r.intake = a.intake and r.erp_key = a.erp_key`,
+    `update bridge.intake_records
+     set news_state = case when dead_since is null and missing_since is null then 'waiting' else 'dead' end,
+       news_due = case when dead_since is null and missing_since is null then $3::timestamptz end,
+       news_failures = news_failures + 1, news_error = $4
+     where intake = $1 and erp_key = $2`,
     [intake, erpKey, next, storableText(why)],
   );
 }
@@ -180,8 +180,8 @@ export async function delayNews(
   { now, next }: { now: Timestamp; next: Timestamp },
 ): Promise<void> {
   await tx.query(
-    `update bridge.intake_acknowledgements set next_try = $3
-     where intake = $1 and state in ('intent', 'waiting') and next_try <= $2`,
+    `update bridge.intake_records set news_due = $3
+     where intake = $1 and news_state in ('intent', 'waiting') and news_due <= $2`,
     [intake, now, next],
   );
 }
@@ -189,7 +189,8 @@ export async function delayNews(
 /** Nothing waits to be told while the ERP is not to be told anything: it is told all when it is again. */
 export async function restNews(tx: Sql, intake: string): Promise<void> {
   await tx.query(
-    `update bridge.intake_acknowledgements set next_try = null where intake = $1 and next_try is not null`,
+    `update bridge.intake_records set news_due = null
+     where intake = $1 and news_state in ('intent', 'waiting') and news_due is not null`,
     [intake],
   );
 }

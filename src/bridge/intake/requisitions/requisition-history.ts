@@ -86,20 +86,21 @@ export async function readRequisitionHistory(
         text: `the award of ${award.who ?? 'a supplier'} is ${award.reference ?? 'withdrawn'} (flow ${award.flow})`,
       });
   }
-  const news = await sql.query<{
+  const rows = await sql.query<{
     state: string;
-    wanted: string;
+    news: string;
     told: string | null;
     at: Timestamp | null;
     error: string | null;
     next: Timestamp | null;
     reference: string | null;
   }>(
-    `select state, wanted, told, told_at as at, last_error as error, next_try as next, reference
-     from bridge.intake_acknowledgements where intake = $1 and erp_key = $2`,
+    `select news_state as state, news, told, told_at as at, news_error as error, news_due as next,
+       told_reference as reference
+     from bridge.intake_records where intake = $1 and erp_key = $2 and news is not null`,
     [intake, erpKey],
   );
-  for (const { state, wanted, told, at, error, next, reference } of news) {
+  for (const { state, news, told, at, error, next, reference } of rows) {
     if (told !== null && at !== null)
       entries.push({
         at,
@@ -110,7 +111,7 @@ export async function readRequisitionHistory(
       entries.push({
         at: next,
         step: 'not told',
-        text: `${newsText({}, JSON.parse(wanted) as News)}; ${error}; tried again then`,
+        text: `${newsText({}, JSON.parse(news) as News)}; ${error}; tried again then`,
       });
   }
   return entries;

@@ -102,9 +102,9 @@ type EraseFromRow = (sql: Sql, row: FoundRow, person: Person) => Promise<boolean
 
 /** Tables whose rows go as a whole. */
 const ownSteps: Readonly<Record<string, EraseFromRow>> = {
-  // The account was the person's; its sessions go with it.
+  // The account was the person's; its sessions and links go with it.
   'bridge.console_users': deleteRow,
-  'bridge.console_sessions': deleteRow,
+  'bridge.console_tokens': deleteRow,
 };
 
 async function deleteRow(sql: Sql, { table, key }: FoundRow): Promise<boolean> {

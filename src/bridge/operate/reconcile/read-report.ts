@@ -7,7 +7,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { type FindingName, findingNames } from './finding-names.ts';
-import { type LedgerFinding, readFindings } from './reconciliation-store.ts';
+import { type LedgerFinding, readFindings, totalColumns } from './reconciliation-store.ts';
 
 /** How many documents of a kind are in a state, and what was delivered with them. */
 export interface ReportTotal {
@@ -84,8 +84,9 @@ export async function readReport(sql: Sql, run: number): Promise<ReportContent> 
 
 async function readTotals(sql: Sql, run: number): Promise<ReportTotal[]> {
   const rows = await sql.query<ReportTotal & { readonly amount: string }>(
-    `select kind, state, nullif(currency, '') as currency, documents, amount::text from bridge.reconciliation_totals
-     where run = $1 order by kind, currency, state`,
+    `select t.kind, t.state, t.currency, t.documents, t.amount::text
+     from bridge.reconciliations r cross join jsonb_to_recordset(r.totals) as t (${totalColumns})
+     where r.id = $1 order by t.kind, t.currency, t.state`,
     [run],
   );
   return rows.map((row) => ({ ...row, amount: row.currency === null ? null : canonicalDecimal(row.amount) }));

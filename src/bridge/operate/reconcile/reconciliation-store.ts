@@ -189,10 +189,23 @@ export interface ComparedState {
   readonly amount: string | null;
 }
 
+/** The columns of a total, in the JSON of its run. */
+export const totalColumns = 'kind text, currency text, state text, documents bigint, amount numeric';
+
+/** The run's totals with those of a page, $9 to $12. Exact: `numeric` adds decimals of any length. */
+const addedTotals = `(
+  select coalesce(jsonb_agg(t), '[]') from (
+    select kind, currency, state, sum(documents) as documents, sum(amount) as amount from (
+      select * from jsonb_to_recordset(totals) as known (${totalColumns})
+      union all
+      select s.kind, s.currency, s.state, 1, s.amount
+      from unnest($9::text[], $10::text[], $11::text[], $12::numeric[]) as s (kind, currency, state, amount)) as each
+    group by kind, currency, state) as t)`;
+
 /**
- * Writes the findings of a page and moves the run behind it, in one transaction. Returns the run as it is then. Throws
- * AppError `conflict` when another process has compared this page, or has begun the run anew: nothing is
- * written then.
+ * Writes the findings of a page, counts its documents and moves the run behind it, in one transaction. Returns the run
+ * as it is then. Throws AppError `conflict` when another process has compared this page, or has begun the run anew:
+ * nothing is written then.
  */
 export async function storeComparedPage(
   database: Database,
@@ -202,13 +215,25 @@ export async function storeComparedPage(
   return database.transaction(async (tx) => {
     const [moved] = await tx.query<Reconciliation>(
       `update bridge.reconciliations set kind = $4, key = $5, documents = documents + $6,
-         as_delivered = as_delivered + $7, compared_values = compared_values + $8
+         as_delivered = as_delivered + $7, compared_values = compared_values + $8, totals = ${addedTotals}
        where id = $1 and kind = $2 and key = $3 and ended is null returning ${reconciliationColumns}`,
-      [run.id, run.kind, run.key, page.last.kind, page.last.key, page.documents, page.asDelivered, page.comparedValues],
+      [
+        run.id,
+        run.kind,
+        run.key,
+        page.last.kind,
+        page.last.key,
+        page.documents,
+        page.asDelivered,
+        page.comparedValues,
+        page.states.map(({ kind }) => kind),
+        page.states.map(({ currency }) => currency),
+        page.states.map(({ state }) => state),
+        page.states.map(({ amount }) => amount ?? '0'),
+      ],
     );
     if (!moved) throw movedOn(run);
     if (page.findings.length > 0) await insertFindings(tx, run.id, page.findings);
-    await addToTotals(tx, run.id, page.states);
     return moved;
   });
 }
@@ -239,25 +264,6 @@ async function insertFindings(tx: Sql, run: number, findings: readonly LedgerFin
       column(({ changedBy }) => changedBy),
       column(({ changedAt }) => changedAt),
       column(({ reason }) => reason),
-    ],
-  );
-}
-
-/** Exact: `numeric` adds decimals of any length. */
-async function addToTotals(tx: Sql, run: number, states: readonly ComparedState[]): Promise<void> {
-  await tx.query(
-    `insert into bridge.reconciliation_totals as t (run, kind, currency, state, documents, amount)
-     select $1, s.kind, s.currency, s.state, count(*), sum(s.amount)
-     from unnest($2::text[], $3::text[], $4::text[], $5::numeric[]) as s (kind, currency, state, amount)
-     group by s.kind, s.currency, s.state
-     on conflict (run, kind, currency, state) do update
-       set documents = t.documents + excluded.documents, amount = t.amount + excluded.amount`,
-    [
-      run,
-      states.map(({ kind }) => kind),
-      states.map(({ currency }) => currency ?? ''),
-      states.map(({ state }) => state),
-      states.map(({ amount }) => amount ?? '0'),
     ],
   );
 }
