@@ -2,7 +2,7 @@
  * `npm run build`: makes dist/package, which `npm pack ./dist/package` packs: JavaScript, types, migrations, the pages of
  * the console, the sources of the connectors (the templates of new ones), guides, and a list of what is shipped. Folders
  * lie as in the repository, so that a path between files is the same in both. The folder gets its name when everything is
- * in it: a build that is killed leaves the old one.
+ * in it: a build that is killed leaves the old one. Then it makes dist/library of it.
  */
 import { execFileSync } from 'node:child_process';
 import {
@@ -18,6 +18,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { billOfMaterials, licenceList } from './bill-of-materials.ts';
+import { buildLibrary } from './build-library.ts';
 import { packageManifest } from './manifest.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -25,7 +26,7 @@ const target = join(root, 'dist', 'package');
 const draft = join(root, 'dist', `.package-${process.pid}`);
 
 mkdirSync(join(root, 'dist'), { recursive: true });
-for (const left of readdirSync(join(root, 'dist')).filter((name) => name.startsWith('.package-')))
+for (const left of readdirSync(join(root, 'dist')).filter((name) => /^\.(package|library)-/.test(name)))
   rmSync(join(root, 'dist', left), { recursive: true });
 if (process.argv.includes('--pages') || !existsSync(join(root, 'dist', 'console', 'index.html')))
   run('src/console/web/build.js');
@@ -51,7 +52,8 @@ writeFileSync(join(draft, 'THIRD-PARTY-LICENSES.md'), licenceList(root, material
 writeFileSync(join(draft, 'package.json'), `${JSON.stringify(packageManifest(), null, 2)}\n`);
 rmSync(target, { recursive: true, force: true });
 renameSync(draft, target);
-console.log(`Built ${target}. Pack it: npm pack ./dist/package`);
+const library = await buildLibrary(root, target);
+console.log(`Built ${target} and ${library}. Pack them: npm pack ./dist/package ./dist/library`);
 
 function run(program: string, ...args: string[]): void {
   execFileSync(process.execPath, [join(root, program), ...args], { cwd: root, stdio: 'inherit' });

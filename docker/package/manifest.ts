@@ -14,6 +14,12 @@ const entries = {
   './receiver': 'src/receiver/index',
 } as const;
 
+/** The exports of the small package, and the module of each. */
+export const libraryEntries = {
+  client: entries['./client'],
+  receiver: entries['./receiver'],
+} as const;
+
 /** The packages that the built pages of the console hold parts of. */
 export const bundledPackages = ['preact', '@preact/signals', 'preact-iso', 'uplot'] as const;
 
@@ -55,5 +61,27 @@ export function packageManifest({ name, version, description, dependencies, devD
     peerDependencies: Object.fromEntries(all.filter(isOptional)),
     peerDependenciesMeta: Object.fromEntries(optionalNames.map((optional) => [optional, { optional: true }])),
     devDependencies: Object.fromEntries(connectorTools.map((tool) => [tool, devDependencies[tool]])),
+  };
+}
+
+/** The package.json of the small package: the library without the programs. */
+export function libraryManifest({ name, version, dependencies } = repositoryManifest()) {
+  return {
+    name: `${name}-library`,
+    version,
+    description: 'Receive the webhooks of a sourcing service in your own web server, and call its API',
+    license: 'Apache-2.0',
+    type: 'module',
+    engines: { node: `>=${nodeMinOfPackage}` },
+    // The types name each other as the sources do.
+    imports: { '#*.ts': { types: './src/*.d.ts' } },
+    exports: Object.fromEntries(
+      Object.entries(libraryEntries).map(([path, file]) => [
+        `./${path}`,
+        { types: `./${file}.d.ts`, default: `./${path}.js` },
+      ]),
+    ),
+    sideEffects: false,
+    dependencies: { zod: dependencies['zod'] },
   };
 }

@@ -4,13 +4,12 @@
  * tests pass, and a start until an award lies in the inbox of the ERP. Prints times and sizes; exits with 1 at the first
  * thing that is not as it should be. Only the installation gets this environment, which knows the way to the registry.
  * Install scripts are blocked, as some companies have it: the harder case. The same start is tried after an installation
- * by pnpm, which blocks them itself.
+ * by pnpm, which blocks them itself. The small package is installed alone, and its examples run with the same service.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import {
-  copyFileSync,
   existsSync,
   globSync,
   mkdirSync,
@@ -33,12 +32,12 @@ import type * as Client from '#client/index.ts';
 const npm = process.env['npm_execpath'];
 if (npm === undefined) throw new Error('Run this with npm: npm run test:package');
 const root = join(import.meta.dirname, '../..');
-const built = join(root, 'dist/package');
 const folder = mkdtempSync(join(tmpdir(), 'newcomer-'));
 const home = join(folder, 'home');
 const place = join(folder, 'empty');
 const pnpmPlace = join(folder, 'empty-for-pnpm');
-for (const made of [home, place, pnpmPlace]) mkdirSync(made);
+const libraryPlace = join(folder, 'empty-for-library');
+for (const made of [home, place, pnpmPlace, libraryPlace]) mkdirSync(made);
 /** Nothing of the person who runs this, and no tool of the repository. */
 const empty = { HOME: home, PATH: [dirname(process.execPath), '/usr/bin', '/bin'].join(delimiter) };
 const awardWaitMs = 90_000;
@@ -46,13 +45,16 @@ const pnpm = 'pnpm@12';
 const program = join(place, 'node_modules/sourcing-bridge/src/cli/launch.js');
 
 try {
-  const tarball = run(npm, ['pack', built, '--silent', '--pack-destination', folder], { env: process.env }).trim();
-  const installed = seconds(() =>
-    run(npm, ['install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', join(folder, tarball)], {
-      env: process.env,
-    }),
+  const tarball = pack('package');
+  const installed = install(tarball, place);
+  console.log(`installed in ${installed} s: ${sizeOf(place)}, with PostgreSQL`);
+  const installedLibrary = install(pack('library'), libraryPlace);
+  console.log(`the library alone is installed in ${installedLibrary} s: ${sizeOf(libraryPlace)}`);
+  const libraryPackages = readdirSync(join(libraryPlace, 'node_modules')).filter((name) => !name.startsWith('.'));
+  expect(
+    libraryPackages.join() === 'sourcing-bridge-library,zod',
+    `the library must need zod alone: ${String(libraryPackages)}`,
   );
-  console.log(`installed in ${installed} s: ${sizeOf('node_modules')}, with PostgreSQL`);
   for (const left of ['typescript', 'vitest', '@aws-sdk', 'ssh2', 'swagger-ui-dist', '@modelcontextprotocol'])
     expect(!existsSync(join(place, 'node_modules', left)), `${left} must not come with the package`);
 
@@ -71,7 +73,7 @@ try {
     'mcp',
   ])
     expect(new RegExp(`^ {2}${verb}\\b`, 'm').test(help), `the help must name ${verb}`);
-  expect(refusal('mcp').includes(install('@modelcontextprotocol/server')), 'without its package mcp must name it');
+  expect(refusal('mcp').includes(commandFor('@modelcontextprotocol/server')), 'without its package mcp must name it');
   npx('connector', 'new', 'acme');
   const tests = run(npm, ['test'], { cwd: join(place, 'acme') });
   const passed = Number(/^. pass (\d+)$/m.exec(tests)?.[1]);
@@ -79,14 +81,18 @@ try {
   console.log(`a new connector passes its ${passed} tests`);
 
   useTypes();
+  useLibraryTypes();
   await refuseTakenPort();
   const awarded = await startUntilAward(place, async () => {
-    useClient();
-    await useReceiver();
+    for (const cwd of [place, libraryPlace]) {
+      useClient(cwd);
+      await useReceiver(cwd);
+    }
+    console.log('the examples of the client and of the receiver work with the started service, from both packages');
     await lackOptional();
   });
   console.log(`the first award arrives ${awarded} s after the start, on Node ${process.versions.node}`);
-  await usePnpm(join(folder, tarball));
+  await usePnpm(tarball);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
@@ -157,17 +163,29 @@ async function startUntilAward(cwd: string, meanwhile: () => Promise<void>): Pro
 async function lackOptional(): Promise<void> {
   const { serviceUrl = '' } = localSetup();
   const page = await (await fetch(`${serviceUrl}/docs`)).text();
-  expect(page.includes(install('swagger-ui-dist')), `the page of the API must name its package:\n${page}`);
+  expect(page.includes(commandFor('swagger-ui-dist')), `the page of the API must name its package:\n${page}`);
   const sftp = { host: '127.0.0.1', user: 'none', password: 'none-at-all', fingerprint: `SHA256:${'A'.repeat(43)}` };
   const flow = { name: 'erp', source: 'local', connector: 'file', settings: { directory: 'out', sftp } };
   writeFileSync(join(place, 'sftp.yaml'), JSON.stringify({ bridge: { flows: [flow] } }));
   const check = refusal('bridge', 'check', '--config', 'sftp.yaml', '--data', 'data');
-  expect(check.includes(install('ssh2')), `the check must name the package of SFTP:\n${check}`);
+  expect(check.includes(commandFor('ssh2')), `the check must name the package of SFTP:\n${check}`);
   console.log('what is not installed is named, with the command that installs it: mcp, /docs, SFTP');
 }
 
-function install(name: string): string {
+function commandFor(name: string): string {
   return `npm install ${name}`;
+}
+
+/** Packs a folder of dist, and returns the tarball. */
+function pack(name: string): string {
+  const options = ['--silent', '--pack-destination', folder];
+  return join(folder, run(npm ?? '', ['pack', join(root, 'dist', name), ...options], { env: process.env }).trim());
+}
+
+/** Installs a tarball in a folder; returns the seconds that it took. */
+function install(tarball: string, cwd: string): number {
+  const options = ['--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts'];
+  return seconds(() => run(npm ?? '', ['install', ...options, tarball], { cwd, env: process.env }));
 }
 
 interface LocalSetup {
@@ -183,15 +201,15 @@ function localSetup(): LocalSetup {
 }
 
 /** The example of the client, against the service that runs. */
-function useClient(): void {
+function useClient(cwd: string): void {
   const { serviceUrl = '', deskKey = '' } = localSetup();
-  const output = run(example('client.mjs'), [], { env: { ...empty, BASE_URL: serviceUrl, API_KEY: deskKey } });
+  const output = run(example('client.mjs', cwd), [], { env: { ...empty, BASE_URL: serviceUrl, API_KEY: deskKey } });
   expect(/^supplier SUP-\d+$/m.test(output), `the client must list the suppliers:\n${output}`);
   expect(/^award [\w-]+ of event [\w-]+$/m.test(output), `the client must read the awards:\n${output}`);
 }
 
 /** The example of the receiver, behind HTTPS as its text says, takes what the service signs and sends. */
-async function useReceiver(): Promise<void> {
+async function useReceiver(cwd: string): Promise<void> {
   const { serviceUrl = '', bridgeKey = '' } = localSetup();
   let receiverPort = 0;
   const pem = readFileSync(join(place, 'data/tls/server.pem'), 'utf8');
@@ -212,8 +230,8 @@ async function useReceiver(): Promise<void> {
   const url = `https://localhost:${(front.address() as AddressInfo).port}/`;
   const triggers = ['AWARDS_FEED_UPDATED' as const];
   const { uuid, signing_key = '' } = await client.createWebhook({ name: 'example', url, triggers }, randomUUID());
-  const child = spawn(process.execPath, [example('receiver.mjs')], {
-    cwd: place,
+  const child = spawn(process.execPath, [example('receiver.mjs', cwd)], {
+    cwd,
     env: { ...empty, SIGNING_KEY: signing_key, PORT: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -237,7 +255,6 @@ async function useReceiver(): Promise<void> {
     front.closeAllConnections();
     front.close();
   }
-  console.log('the examples of the client and of the receiver work with the started service');
 }
 
 /** A program in TypeScript, in strict mode and without skipLibCheck, finds the types of each export. */
@@ -256,6 +273,24 @@ createClient({ baseUrl: '', apiKey: '' }).feed('nonsense');
 export default [defineConnector, conformance];
 `,
   );
+  compile(place);
+}
+
+/** The same of the small package, with the names of its exports. */
+function useLibraryTypes(): void {
+  writeFileSync(
+    join(libraryPlace, 'program.ts'),
+    `import { createClient } from 'sourcing-bridge-library/client';
+import { createReceiver } from 'sourcing-bridge-library/receiver';
+createReceiver({ signingKeys: [process.env['KEY']], on: { AWARDS_FEED_UPDATED: ({ payload }) => payload.sourcing_event satisfies string } });
+// @ts-expect-error -- there is no such feed
+createClient({ baseUrl: '', apiKey: '' }).feed('nonsense');
+`,
+  );
+  compile(libraryPlace);
+}
+
+function compile(cwd: string): void {
   const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')];
   const strict = [
     '--noEmit',
@@ -267,12 +302,14 @@ export default [defineConnector, conformance];
     '--lib',
     'es2024,esnext.disposable',
   ];
-  run(join(root, 'node_modules/typescript/bin/tsc'), [...strict, ...types, 'program.ts'], {});
+  run(join(root, 'node_modules/typescript/bin/tsc'), [...strict, ...types, 'program.ts'], { cwd });
 }
 
-function example(name: string): string {
-  const file = join(place, name);
-  copyFileSync(join(place, 'node_modules/sourcing-bridge/docs/examples', name), file);
+/** Copies an example into a folder, with the name of the package that is installed there. */
+function example(name: string, cwd: string): string {
+  const file = join(cwd, name);
+  const text = readFileSync(join(place, 'node_modules/sourcing-bridge/docs/examples', name), 'utf8');
+  writeFileSync(file, cwd === libraryPlace ? text.replaceAll("'sourcing-bridge/", "'sourcing-bridge-library/") : text);
   return file;
 }
 
@@ -311,10 +348,10 @@ function seconds(work: () => unknown): number {
   return Math.round((performance.now() - from) / 100) / 10;
 }
 
-function sizeOf(path: string): string {
-  const files = globSync('**/*', { cwd: join(place, path), withFileTypes: true }).filter((entry) => entry.isFile());
+function sizeOf(cwd: string): string {
+  const files = globSync('node_modules/**/*', { cwd, withFileTypes: true }).filter((entry) => entry.isFile());
   const bytes = files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
-  return `${Math.round(bytes / 1e6)} MB in ${files.length} files`;
+  return `${Math.round(bytes / 1e5) / 10} MB in ${files.length} files`;
 }
 
 function expect(holds: boolean, what: string): asserts holds {

@@ -41,6 +41,9 @@ if (problems.length > 0) {
   console.error(`Not released:\n  ${problems.join('\n  ')}`);
   process.exitCode = 1;
 } else {
-  console.log(run('npm', 'publish', './dist/package', '--dry-run', '--tag', 'latest'));
-  console.log(`This was a dry run. To publish ${version}: npm publish ./dist/package, and git tag v${version}`);
+  for (const folder of ['./dist/package', './dist/library'])
+    console.log(run('npm', 'publish', folder, '--dry-run', '--tag', 'latest'));
+  console.log(
+    `This was a dry run. To publish ${version}: npm publish ./dist/package, npm publish ./dist/library, and git tag v${version}`,
+  );
 }

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { createReceiver, toNodeHandler } from 'sourcing-bridge/receiver';
 
 const receiver = createReceiver({
-  signingKeys: [process.env.SIGNING_KEY ?? ''],
+  signingKeys: [process.env.SIGNING_KEY],
   on: {
     AWARDS_FEED_UPDATED: ({ payload }) => console.log(`read the awards of ${payload.sourcing_event}`),
     TEST: ({ payload }) => console.log(`test: ${payload.detail}`),

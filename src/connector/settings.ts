@@ -4,7 +4,7 @@
  */
 import { inspect } from 'node:util';
 import { z } from 'zod';
-import { censor } from '#platform/log.ts';
+import { censor } from '#platform/secret-names.ts';
 
 /** A text that no log line, JSON document or error shows: they get `[secret]` instead. */
 export class Secret {

@@ -5,13 +5,11 @@
  */
 import { types } from 'node:util';
 import { type DestinationStream, type Logger, pino } from 'pino';
-import { isSecretName } from './secret-names.ts';
+import { censor, isSecretName } from './secret-names.ts';
 import { traceFields } from './telemetry.ts';
 
 export type { Logger } from 'pino';
 
-/** Replaces a secret. */
-export const censor = '[secret]';
 const depthMax = 12;
 /** Of an error's chain of causes, and characters of its texts. */
 const causesMax = 5;

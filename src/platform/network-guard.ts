@@ -14,7 +14,8 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 /** A network in canonical form; `text` is like `10.0.0.0/8` and equal for equal networks. */
 export interface Cidr {
   readonly text: string;
-  readonly network: Address;
+  /** Four, or sixteen of IPv6. */
+  readonly bytes: readonly number[];
   readonly prefixLength: number;
 }
 
@@ -63,8 +64,7 @@ function cidrOf(address: Address, prefixLength: number): Cidr {
     const kept = Math.min(8, Math.max(0, prefixLength - index * 8));
     return byte & (0xff00 >> kept) & 0xff;
   });
-  const network = ipaddr.fromByteArray(bytes);
-  return { text: `${network.toString()}/${prefixLength}`, network, prefixLength };
+  return { text: `${ipaddr.fromByteArray(bytes).toString()}/${prefixLength}`, bytes, prefixLength };
 }
 
 const globalUnicast6 = cidrOf(ipaddr.parse('2000::'), 3);
@@ -134,7 +134,8 @@ function readAddress(text: string): Address {
 }
 
 function contains(cidr: Cidr, address: Address): boolean {
-  return address.kind() === cidr.network.kind() && address.match(cidr.network, cidr.prefixLength);
+  const network = ipaddr.fromByteArray([...cidr.bytes]);
+  return address.kind() === network.kind() && address.match(network, cidr.prefixLength);
 }
 
 /**

@@ -5,7 +5,7 @@
  * `s3c/ret\"` and `s3c\/ret\"` of JSON, `s3c/ret&quot;` of a page, `7333632f72657422` in hexadecimal, the whole of
  * `dXNlcjpzM2MvcmV0Ig==`, which is `user:s3c/ret"` in Base64, and the beginning of a longer secret at the end of a text that was cut there.
  */
-import { censor } from './log.ts';
+import { censor } from './secret-names.ts';
 
 /** Shorter secrets are not removed, as they would be found inside plain words. */
 const charactersMin = 4;

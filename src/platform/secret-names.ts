@@ -1,7 +1,11 @@
 /**
- * Which names stand for a secret. For logs, which hide the whole value, only names that mean nothing else count. The
- * settings of connectors have names that their authors chose, so there a name counts that contains such a word.
+ * Which names stand for a secret, and what is shown in place of one. For logs, which hide the whole value, only names that
+ * mean nothing else count. The settings of connectors have names that their authors chose, so there a name counts that
+ * contains such a word.
  */
+
+/** Replaces a secret. */
+export const censor = '[secret]';
 
 const exactNames = new Set([
   'accesstoken',

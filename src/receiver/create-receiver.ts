@@ -12,16 +12,22 @@
  * notification. It says that there is something to read: the handler reads the feed from its own checkpoint.
  */
 import { createHash } from 'node:crypto';
+import { types } from 'node:util';
 import { isSignedWith, readSignature } from '#contract/signature.ts';
 import { msFromTimestamp } from '#contract/timestamp.ts';
 import { notification } from '#contract/webhook.ts';
+import { errorText } from '#platform/errors.ts';
+import { aFunction, anObjectWith, aPositiveNumber, checkOptions, isObject, kindOf } from './check-options.ts';
 import { memoryStore } from './memory-store.ts';
 import { type NotificationStore, newToken } from './notification-store.ts';
 import { type NotificationHandlers, payloadSchemaOf, type VerifiedNotification } from './notifications.ts';
 
+/** An entry that is unset or empty does not count, nor does white space round a key. */
+type SigningKeys = readonly (string | null | undefined)[];
+
 export interface ReceiverOptions {
   /** The webhook's `signing_key`; several while a key is rotated. Read at each notification when it is a function. */
-  readonly signingKeys: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
+  readonly signingKeys: SigningKeys | (() => SigningKeys | Promise<SigningKeys>);
   readonly on: NotificationHandlers;
   /** Where handled notifications are remembered. Default: in this process. */
   readonly store?: NotificationStore;
@@ -29,8 +35,11 @@ export interface ReceiverOptions {
   readonly bodyBytesMax?: number;
   /** A notification whose time differs from now by more is acknowledged and does nothing. Default: four days. */
   readonly freshnessMs?: number;
-  /** Gets what a handler or the store threw; the answer is then 500. Default: printed on standard error. */
-  readonly onError?: (error: unknown, notification: VerifiedNotification | undefined) => void;
+  /**
+   * Gets what a handler or the store threw; the answer is then 500, after the promise that it may return. If it fails
+   * itself, both errors are printed. Default: printed on standard error.
+   */
+  readonly onError?: (error: unknown, notification: VerifiedNotification | undefined) => unknown;
   readonly nowMs?: () => number;
 }
 
@@ -59,35 +68,50 @@ export interface NotificationReceiver {
 const bodyBytesDefault = 1024 * 1024;
 const freshnessDefaultMs = 4 * 86_400_000;
 
-/** Creates a receiver. Throws when `signingKeys` is a list without a key, because it would refuse everything. */
+/**
+ * Creates a receiver. Throws a TypeError that names an option which is not as documented, and an Error when `signingKeys`
+ * is a list without a key, because it would refuse everything.
+ */
 export function createReceiver(options: ReceiverOptions): NotificationReceiver {
+  checkReceiverOptions(options);
   const { signingKeys, on, store = memoryStore(), nowMs = Date.now } = options;
   const { bodyBytesMax = bodyBytesDefault, freshnessMs = freshnessDefaultMs, onError = printError } = options;
-  if (typeof signingKeys !== 'function' && !signingKeys.some((key) => key !== ''))
-    throw new Error('createReceiver needs the signing_key of the webhook in signingKeys.');
+  if (typeof signingKeys !== 'function') usableKeys(signingKeys);
+  const readKeys = typeof signingKeys === 'function' ? signingKeys : () => signingKeys;
 
-  const receive: NotificationReceiver['receive'] = async ({ method, signature: header, readBody }) => {
+  const receive: NotificationReceiver['receive'] = async (request) => {
     let known: VerifiedNotification | undefined;
     try {
-      if (method !== 'POST') return answer(405, 'Notifications are sent with POST.', { allow: 'POST' });
+      if (request.method !== 'POST') return answer(405, 'Notifications are sent with POST.', { allow: 'POST' });
       // A body that cannot be genuine is not read.
-      const signature = readSignature(header);
+      const signature = readSignature(request.signature);
       if (!signature) return answer(401, 'The signature is missing.');
-      const body = await readBody(bodyBytesMax);
+      const body = await request.readBody(bodyBytesMax);
       if (body === undefined)
         return answer(413, `The body is longer than ${bodyBytesMax} bytes, or did not arrive whole.`);
-      const keys = typeof signingKeys === 'function' ? await signingKeys() : signingKeys;
-      if (!isSignedWith(keys, body, signature)) return answer(401, 'The signature is wrong.');
+      if (!types.isUint8Array(body))
+        throw new TypeError(`readBody must return the bytes of the body as a Uint8Array, not ${kindOf(body)}.`);
+      if (!isSignedWith(usableKeys(await readKeys()), body, signature)) return answer(401, 'The signature is wrong.');
       const parsed = parse(body);
       if (typeof parsed === 'string') return answer(400, parsed);
       known = parsed;
       if (Math.abs(nowMs() - msFromTimestamp(known.timestamp)) > freshnessMs) return answer(200, 'stale');
       return await handleOnce(known);
     } catch (error) {
-      onError(error, known);
-      return answer(500, 'The notification could not be handled.');
+      return fail(error, known);
     }
   };
+
+  /** Never rejects, whatever `onError` does: a server may have nobody who catches it. */
+  async function fail(error: unknown, known?: VerifiedNotification): Promise<ReceiverAnswer> {
+    try {
+      await onError(error, known);
+    } catch (failure) {
+      printError(error, known);
+      print('onError of the receiver failed, too:', failure);
+    }
+    return answer(500, 'The notification could not be handled.');
+  }
 
   async function handleOnce(received: VerifiedNotification): Promise<ReceiverAnswer> {
     const token = newToken();
@@ -107,15 +131,66 @@ export function createReceiver(options: ReceiverOptions): NotificationReceiver {
 
   return {
     receive,
-    handle: async (request) => {
-      const { status, headers, body } = await receive({
-        method: request.method,
-        signature: request.headers.get('x-signature') ?? undefined,
-        readBody: (bytesMax) => readStream(request.body, bytesMax),
-      });
-      return new Response(body, { status, headers });
-    },
+    handle: async (request) =>
+      toResponse(
+        isWebRequest(request)
+          ? await receive({
+              method: request.method,
+              signature: request.headers.get('x-signature') ?? undefined,
+              readBody: (bytesMax) => readRequest(request, bytesMax),
+            })
+          : await fail(new TypeError(`receiver.handle takes the web's Request, not ${kindOf(request)}.`)),
+      ),
   };
+}
+
+/** An answer as the web's `Response`. */
+export function toResponse({ status, headers, body }: ReceiverAnswer): Response {
+  return new Response(body, { status, headers });
+}
+
+function checkReceiverOptions(options: ReceiverOptions): void {
+  checkOptions(
+    'createReceiver',
+    options,
+    {
+      signingKeys: {
+        isRight: (value) => Array.isArray(value) || typeof value === 'function',
+        wanted: 'an array of keys, or a function that returns one',
+      },
+      on: { isRight: isObject, wanted: 'an object with a handler for each trigger' },
+      store: anObjectWith('begin', 'finish', 'abandon'),
+      bodyBytesMax: aPositiveNumber,
+      freshnessMs: aPositiveNumber,
+      onError: aFunction,
+      nowMs: aFunction,
+    },
+    ['signingKeys', 'on'],
+  );
+  for (const [trigger, handler] of Object.entries(options.on))
+    if (handler !== undefined && typeof handler !== 'function')
+      throw new TypeError(`The option on.${trigger} of createReceiver must be a function, and is ${kindOf(handler)}.`);
+}
+
+/** The keys of a list that count. Throws when there is none, and for what is no list of keys. */
+function usableKeys(list: unknown): readonly string[] {
+  if (!Array.isArray(list))
+    throw new TypeError(`The function signingKeys must return an array of keys, and returned ${kindOf(list)}.`);
+  const keys = list.map((key: unknown, index) => {
+    if (key === undefined || key === null) return '';
+    // The newline at the end of a file with a key is the usual case.
+    if (typeof key === 'string') return key.trim();
+    throw new TypeError(
+      `signingKeys[${index}] of createReceiver must be a string, and is a value of type ${typeof key}.`,
+    );
+  });
+  const used = keys.filter((key) => key !== '');
+  if (used.length === 0)
+    throw new Error(
+      'createReceiver needs the signing_key of the webhook in signingKeys: there is none, or every entry is unset or ' +
+        'empty. Look at the environment variable or file that it comes from.',
+    );
+  return used;
 }
 
 /** Returns the notification, or what is wrong with it. */
@@ -146,14 +221,20 @@ function handlerOf(on: NotificationHandlers, trigger: string) {
   return (own ?? on.otherwise) as ((received: VerifiedNotification) => unknown) | undefined;
 }
 
-/** Reads a body to its end; undefined as soon as it is longer than `bytesMax`. */
-async function readStream(
-  stream: ReadableStream<Uint8Array> | null,
-  bytesMax: number,
-): Promise<Uint8Array | undefined> {
+function isWebRequest(request: unknown): request is Request {
+  return isObject(request) && isObject(request['headers']) && typeof request['headers']['get'] === 'function';
+}
+
+/** Reads the body to its end; undefined as soon as it is longer than `bytesMax`. Throws when something has read it before. */
+async function readRequest(request: Request, bytesMax: number): Promise<Uint8Array | undefined> {
+  if (request.bodyUsed || request.body?.locked)
+    throw new Error(
+      'The bytes of the body are gone: something has read this Request before. Give the receiver the Request first, or ' +
+        'a request.clone() that was made before.',
+    );
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of stream ?? []) {
+  for await (const chunk of request.body ?? []) {
     length += chunk.byteLength;
     if (length > bytesMax) return undefined;
     chunks.push(chunk);
@@ -166,6 +247,16 @@ function answer(status: number, detail: string, headers: Record<string, string> 
 }
 
 function printError(error: unknown, received: VerifiedNotification | undefined): void {
-  // oxlint-disable-next-line no-console -- an error that the caller does not take must not be lost
-  console.error(`A notification (${received?.trigger ?? 'not yet read'}) could not be handled:`, error);
+  print(`A notification (${received?.trigger ?? 'not yet read'}) could not be handled:`, error);
+}
+
+function print(text: string, error: unknown): void {
+  try {
+    // oxlint-disable-next-line no-console -- an error that the caller does not take must not be lost
+    console.error(text, error);
+  } catch {
+    // A thrown value may fail while it is shown.
+    // oxlint-disable-next-line no-console -- as above
+    console.error(text, errorText(error));
+  }
 }

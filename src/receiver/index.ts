@@ -7,6 +7,7 @@ export {
   type ReceiverAnswer,
   type ReceiverOptions,
 } from './create-receiver.ts';
+export { type LambdaAnswer, type LambdaEvent, toLambdaHandler } from './lambda-handler.ts';
 export { type MemoryStoreOptions, memoryStore } from './memory-store.ts';
 export type { NotificationStore, StoreTimes } from './notification-store.ts';
 export type { KnownTrigger, NotificationHandlers, VerifiedNotification } from './notifications.ts';

@@ -1,5 +1,6 @@
 /** Remembers notifications in this process: enough for one process, and forgotten when it ends. */
-import { type NotificationStore, type StoreTimes, storeTimes } from './notification-store.ts';
+import { aFunction, aPositiveNumber, checkOptions } from './check-options.ts';
+import { type NotificationStore, type StoreTimes, storeTimes, timeChecks } from './notification-store.ts';
 
 interface Entry {
   /** Undefined when it is handled. */
@@ -14,6 +15,7 @@ export interface MemoryStoreOptions extends StoreTimes {
 }
 
 export function memoryStore(options: MemoryStoreOptions = {}): NotificationStore {
+  checkOptions('memoryStore', options, { ...timeChecks, entriesMax: aPositiveNumber, nowMs: aFunction });
   const { leaseMs, rememberMs } = storeTimes(options);
   const { entriesMax = 10_000, nowMs = Date.now } = options;
   const entries = new Map<string, Entry>();

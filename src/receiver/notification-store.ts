@@ -10,6 +10,7 @@
  * handler runs at least once, and twice only if its process died or it took longer than the lease.
  */
 import { randomUUID } from 'node:crypto';
+import { aPositiveNumber } from './check-options.ts';
 
 export interface NotificationStore {
   /** `token` names this delivery: only the one that began may finish or abandon. */
@@ -24,6 +25,9 @@ export interface StoreTimes {
   /** How long a handled notification is remembered. Default: five days, a day longer than the receiver accepts one. */
   readonly rememberMs?: number;
 }
+
+/** The run-time checks of `StoreTimes`. */
+export const timeChecks = { leaseMs: aPositiveNumber, rememberMs: aPositiveNumber };
 
 const leaseDefaultMs = 60_000;
 const rememberDefaultMs = 5 * 86_400_000;

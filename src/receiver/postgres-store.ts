@@ -1,5 +1,6 @@
 /** Remembers notifications in a table of PostgreSQL, for any number of processes. The database's clock counts. */
-import { type NotificationStore, type StoreTimes, storeTimes } from './notification-store.ts';
+import { anObjectWith, checkOptions } from './check-options.ts';
+import { type NotificationStore, type StoreTimes, storeTimes, timeChecks } from './notification-store.ts';
 
 export interface PostgresStoreOptions extends StoreTimes {
   /** A pool or a client of `pg`, or anything with this method. */
@@ -16,8 +17,10 @@ export const postgresStoreTable = `create table if not exists handled_notificati
 );
 create index if not exists handled_notifications_until on handled_notifications (until)`;
 
-export function postgresStore({ database, ...times }: PostgresStoreOptions): NotificationStore {
-  const { leaseMs, rememberMs } = storeTimes(times);
+export function postgresStore(options: PostgresStoreOptions): NotificationStore {
+  checkOptions('postgresStore', options, { ...timeChecks, database: anObjectWith('query') }, ['database']);
+  const { database } = options;
+  const { leaseMs, rememberMs } = storeTimes(options);
   return {
     begin: async (id, token) => {
       // A row that is handled has no token. One statement: of two deliveries at once, one gets the row. It also removes a

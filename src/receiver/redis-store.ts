@@ -1,5 +1,6 @@
 /** Remembers notifications in Redis or Valkey, for any number of processes. Each step is one script, so it is atomic. */
-import { type NotificationStore, type StoreTimes, storeTimes } from './notification-store.ts';
+import { aFunction, aString, checkOptions } from './check-options.ts';
+import { type NotificationStore, type StoreTimes, storeTimes, timeChecks } from './notification-store.ts';
 
 export interface RedisStoreOptions extends StoreTimes {
   /**
@@ -19,8 +20,10 @@ return 'new'`;
 const finish = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], 'done', 'PX', ARGV[2]) end`;
 const abandon = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end`;
 
-export function redisStore({ send, prefix = 'notification:', ...times }: RedisStoreOptions): NotificationStore {
-  const { leaseMs, rememberMs } = storeTimes(times);
+export function redisStore(options: RedisStoreOptions): NotificationStore {
+  checkOptions('redisStore', options, { ...timeChecks, send: aFunction, prefix: aString }, ['send']);
+  const { send, prefix = 'notification:' } = options;
+  const { leaseMs, rememberMs } = storeTimes(options);
   const run = (script: string, id: string, ...args: string[]) => send('EVAL', script, '1', prefix + id, ...args);
   return {
     begin: async (id, token) => {

@@ -6,7 +6,12 @@ import { Ajv } from 'ajv';
 import ajvFormats from 'ajv-formats';
 import { describe, expect, test } from 'vitest';
 import { billOfMaterials, licenceList } from '../../docker/package/bill-of-materials.ts';
-import { bundledPackages, packageManifest, repositoryManifest } from '../../docker/package/manifest.ts';
+import {
+  bundledPackages,
+  libraryManifest,
+  packageManifest,
+  repositoryManifest,
+} from '../../docker/package/manifest.ts';
 
 const root = join(import.meta.dirname, '../..');
 const manifest = packageManifest();
@@ -58,6 +63,12 @@ describe('package.json of the package', () => {
     });
     expect(tooNew).toEqual([]);
   });
+});
+
+test('the small package exports the same modules by the same names, and needs zod alone', () => {
+  const library = libraryManifest();
+  for (const [path, { types }] of Object.entries(library.exports)) expect(types).toBe(manifest.exports[path]?.types);
+  expect(library.dependencies).toEqual({ zod: manifest.dependencies['zod'] });
 });
 
 describe('the bill of materials', () => {

@@ -1,20 +1,41 @@
-/** Each adapter in its real server, behind HTTPS, receives what the running service sends. */
+/**
+ * Each adapter in its real server, behind HTTPS, receives what the running service sends; and over a real connection, what
+ * parsers and middlewares before it do to the body.
+ */
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { createServer } from 'node:https';
+import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { buffer } from 'node:stream/consumers';
-import express from 'express';
+import { buffer, text } from 'node:stream/consumers';
+import { getRequestListener } from '@hono/node-server';
+import express, { type RequestHandler } from 'express';
 import fastify from 'fastify';
-import { Hono } from 'hono';
+import { Hono, type MiddlewareHandler } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { signBody } from '#contract/signature.ts';
-import { toFastifyPlugin, toHonoHandler, toLambdaHandler, toNodeHandler } from '../../src/receiver/adapters.ts';
+import { toFastifyPlugin, toHonoHandler, toNodeHandler } from '../../src/receiver/adapters.ts';
 import { createReceiver, type NotificationReceiver } from '../../src/receiver/create-receiver.ts';
+import { type LambdaEvent, toLambdaHandler } from '../../src/receiver/lambda-handler.ts';
 import { closeAtEnd } from '../harness/close-at-end.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createEvent, eventPayload } from '../harness/sourcing.ts';
 import { testCertificates } from '../harness/test-certificates.ts';
 import { startTestService, type TestService } from '../harness/test-service.ts';
+
+const require = createRequire(import.meta.url);
+/** Has no types of its own; what is used of it is as in Express 5. */
+const express4 = require('express4') as typeof express;
+
+interface KoaContext {
+  readonly req: IncomingMessage;
+  readonly res: Parameters<RequestListener>[1];
+}
+/** What is used of it. */
+const Koa = require('koa') as new () => {
+  use(middleware: (ctx: KoaContext, next: () => Promise<void>) => Promise<void>): void;
+  callback(): RequestListener;
+};
 
 let service: TestService;
 beforeAll(async () => {
@@ -30,25 +51,21 @@ const servers: Record<string, (receiver: NotificationReceiver) => Promise<Reques
     app.use(express.json());
     return app;
   },
-  'Express behind express.raw': async (receiver) => {
-    const app = express();
-    app.use(express.raw({ type: 'application/json' }));
-    app.post('/webhook', toNodeHandler(receiver));
-    return app;
-  },
   Fastify: async (receiver) => {
     const app = fastify();
     await app.register(toFastifyPlugin(receiver, '/webhook'));
     await app.ready();
     return (request, response) => app.routing(request, response);
   },
+  Koa: async (receiver) => {
+    const app = new Koa();
+    app.use(async ({ req, res }) => toNodeHandler(receiver)(req, res));
+    return app.callback();
+  },
   Hono: async (receiver) => {
     const app = new Hono();
     app.post('/webhook', toHonoHandler(receiver));
-    return answeredBy(async (request, response) => {
-      const answer = await app.fetch(await webRequest(request));
-      response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
-    });
+    return honoListener(app);
   },
   'AWS Lambda': async (receiver) => {
     const handler = toLambdaHandler(receiver);
@@ -92,23 +109,245 @@ describe.each(Object.entries(servers))('%s', (_name, listenerOf) => {
   });
 });
 
-describe('a body that is not the bytes as they came', () => {
-  test('is refused, and one that a parser has taken is said to be', async () => {
-    const errors: unknown[] = [];
-    const receiver = createReceiver({ signingKeys: ['key'], on: {}, onError: (error) => errors.push(error) });
+const key = 'the-signing-key';
+const detail = 'Stühle für Åsa';
+/** Its number is exact only as it stands: who parses it and writes it again changes it. */
+const body = `{"trigger":"TEST","timestamp":"${new Date().toISOString()}","payload":{"detail":"${detail}","count":1.0}}`;
+
+function receiverOfTest() {
+  const seen: unknown[] = [];
+  const errors: unknown[] = [];
+  const receiver = createReceiver({
+    signingKeys: [key],
+    on: { TEST: ({ payload }) => seen.push(payload.detail) },
+    onError: (error) => errors.push(error),
+  });
+  return { receiver, seen, errors };
+}
+
+/** The statuses of the notification and of one with another body, sent to a listener over a connection. */
+async function statusesOf(listener: RequestListener): Promise<number[]> {
+  const url = `${await listen(listener)}/webhook`;
+  const headers = { 'content-type': 'application/json', 'x-signature': signBody(body, key) };
+  const statuses: number[] = [];
+  for (const sent of [body, body.replace('1.0', '1.1')])
+    statuses.push((await fetch(url, { method: 'POST', body: sent, headers })).status);
+  return statuses;
+}
+
+describe.each([
+  ['Express 5', express],
+  ['Express 4', express4],
+])('%s', (_name, express) => {
+  function behind(parser: RequestHandler, receiver: NotificationReceiver): RequestListener {
     const app = express();
-    app.use(express.json());
+    app.use(parser);
     app.post('/webhook', toNodeHandler(receiver));
-    const url = await listen(app);
-    const body = JSON.stringify({ trigger: 'TEST', timestamp: new Date().toISOString(), payload: { detail: 'x' } });
-    const headers = { 'content-type': 'application/json', 'x-signature': signBody(body, 'key') };
-    expect((await fetch(`${url}/webhook`, { method: 'POST', body, headers })).status).toBe(500);
-    expect(String(errors[0])).toContain('before a parser such as express.json()');
-    const raw = await listen(await servers['node:http']!(receiver));
-    const changed = body.replace('"x"', '"y"');
-    expect((await fetch(raw, { method: 'POST', body: changed, headers })).status).toBe(401);
-    expect((await fetch(raw, { method: 'POST', body, headers })).status).toBe(200);
-    expect(errors).toHaveLength(1);
+    return app;
+  }
+  const keeping = (keep: (bytes: Buffer) => unknown) =>
+    express.json({ verify: (request, _response, bytes) => void Object.assign(request, { rawBody: keep(bytes) }) });
+
+  test.each<[string, RequestHandler]>([
+    ['express.raw()', express.raw({ type: '*/*' })],
+    ['express.text()', express.text({ type: '*/*' })],
+    ['express.json() that keeps req.rawBody, as in Nest and Cloud Functions', keeping((bytes) => bytes)],
+    ['express.json() that keeps req.rawBody as text', keeping(String)],
+    ['express.raw() for other types', express.raw()],
+    ['express.urlencoded()', express.urlencoded({ extended: false })],
+    [
+      'a middleware that begins to collect req.rawBody',
+      (request, _response, next) => {
+        Object.assign(request, { rawBody: '' });
+        next();
+      },
+    ],
+  ])('behind %s the bytes are found', async (_parser, parser) => {
+    const { receiver, seen, errors } = receiverOfTest();
+    expect(await statusesOf(behind(parser, receiver))).toEqual([200, 401]);
+    expect([seen, errors]).toEqual([[detail], []]);
+  });
+
+  test('behind express.json() the error names the parser and what to do', async () => {
+    const { receiver, seen, errors } = receiverOfTest();
+    expect(await statusesOf(behind(express.json(), receiver))).toEqual([500, 500]);
+    expect(String(errors[0])).toContain('a parser before the receiver, such as express.json() or koa-bodyparser');
+    expect(String(errors[0])).toContain('has left an object in req.body');
+    expect(String(errors[0])).toContain('express.json({ verify: (req, _res, bytes) => { req.rawBody = bytes; } })');
+    expect(seen).toEqual([]);
+  });
+});
+
+describe('Koa', () => {
+  test.each<[string, (ctx: KoaContext) => unknown]>([
+    ['has read the body', ({ req }) => text(req)],
+    ['has made the body text', ({ req }) => req.setEncoding('utf8')],
+  ])('behind a middleware that %s the error says so', async (_name, read) => {
+    const { receiver, errors } = receiverOfTest();
+    const app = new Koa();
+    app.use(async (ctx, next) => {
+      await read(ctx);
+      await next();
+    });
+    app.use(async ({ req, res }) => toNodeHandler(receiver)(req, res));
+    expect(await statusesOf(app.callback())).toEqual([500, 500]);
+    expect(String(errors[0])).toContain('such as express.json() or koa-bodyparser, has read them.');
+  });
+});
+
+describe('Fastify', () => {
+  test('has its own parsers for other routes, and a hook that replaces the body is named', async () => {
+    const { receiver, errors } = receiverOfTest();
+    const app = fastify();
+    app.post('/other', async ({ body: parsed }) => ({ parsed }));
+    await app.register(toFastifyPlugin(receiver, '/webhook'));
+    await app.ready();
+    expect(await statusesOf((request, response) => app.routing(request, response))).toEqual([200, 401]);
+    const other = await app.inject({ method: 'POST', url: '/other', payload: { a: 1 } });
+    expect(other.json()).toEqual({ parsed: { a: 1 } });
+
+    const hooked = fastify();
+    hooked.addHook('preValidation', async (request) => {
+      request.body = JSON.parse(String(request.body));
+    });
+    await hooked.register(toFastifyPlugin(receiver, '/webhook'));
+    await hooked.ready();
+    expect(await statusesOf((request, response) => hooked.routing(request, response))).toEqual([500, 500]);
+    expect(String(errors[0])).toContain('A hook of Fastify has replaced the bytes of the body by an object');
+  });
+});
+
+describe('Hono', () => {
+  function behind(middleware: MiddlewareHandler, receiver: NotificationReceiver): RequestListener {
+    const app = new Hono();
+    app.use(middleware);
+    app.post('/webhook', toHonoHandler(receiver));
+    return honoListener(app);
+  }
+  const reading =
+    (read: (context: Parameters<MiddlewareHandler>[0]) => unknown): MiddlewareHandler =>
+    async (context, next) => {
+      await read(context);
+      await next();
+    };
+
+  test.each<[string, MiddlewareHandler]>([
+    ['c.req.text()', reading(({ req }) => req.text())],
+    ['c.req.json()', reading(({ req }) => req.json())],
+    ['c.req.arrayBuffer()', reading(({ req }) => req.arrayBuffer())],
+    ['c.req.blob()', reading(({ req }) => req.blob())],
+    ['c.req.raw.clone()', reading(({ req }) => req.raw.clone().text())],
+    ['bodyLimit()', bodyLimit({ maxSize: 10_000 })],
+  ])('behind a middleware with %s the bytes are found', async (_name, middleware) => {
+    const { receiver, seen, errors } = receiverOfTest();
+    expect(await statusesOf(behind(middleware, receiver))).toEqual([200, 401]);
+    expect([seen, errors]).toEqual([[detail], []]);
+  });
+
+  test('behind one that has read c.req.raw the error says what to call', async () => {
+    const { receiver, errors } = receiverOfTest();
+    expect(
+      await statusesOf(
+        behind(
+          reading(({ req }) => req.raw.text()),
+          receiver,
+        ),
+      ),
+    ).toEqual([500, 500]);
+    expect(String(errors[0])).toContain('Let it call c.req.text() or c.req.json()');
+  });
+});
+
+describe('AWS Lambda', () => {
+  const signature = signBody(body, key);
+  const base64 = { body: Buffer.from(body).toString('base64'), isBase64Encoded: true };
+  /** As AWS documents them, with the members that matter here. */
+  const events: Record<string, LambdaEvent & { readonly version?: string }> = {
+    'of an HTTP API or function URL (2.0)': {
+      version: '2.0',
+      headers: { 'x-signature': signature },
+      requestContext: { http: { method: 'POST', path: '/webhook' }, stage: '$default' },
+      body,
+      isBase64Encoded: false,
+    },
+    'of an HTTP API, in Base64': {
+      version: '2.0',
+      headers: { 'x-signature': signature },
+      requestContext: { http: { method: 'POST', path: '/webhook' } },
+      ...base64,
+    },
+    'of a REST API (1.0), with names as they were sent': {
+      httpMethod: 'POST',
+      headers: { Host: 'example.com', 'X-Signature': signature },
+      multiValueHeaders: { Host: ['example.com'], 'X-Signature': [signature] },
+      requestContext: { httpMethod: 'POST', resourcePath: '/webhook' },
+      body,
+      isBase64Encoded: false,
+    },
+    'of a REST API, in Base64': {
+      httpMethod: 'POST',
+      headers: { 'X-SIGNATURE': signature },
+      multiValueHeaders: null,
+      requestContext: {},
+      ...base64,
+    },
+    'of a load balancer': {
+      httpMethod: 'POST',
+      headers: { 'x-signature': signature },
+      requestContext: { elb: { targetGroupArn: 'arn:aws:elasticloadbalancing:…' } },
+      body,
+      isBase64Encoded: false,
+    },
+    'of a load balancer with multi-value headers': {
+      httpMethod: 'POST',
+      multiValueHeaders: { 'x-signature': [signature] },
+      requestContext: { elb: { targetGroupArn: 'arn:aws:elasticloadbalancing:…' } },
+      ...base64,
+    },
+  };
+
+  test.each(Object.entries(events))('an event %s is taken, and a changed body refused', async (_name, event) => {
+    const { receiver, seen, errors } = receiverOfTest();
+    const handler = toLambdaHandler(receiver);
+    const changed = { ...event, body: event.isBase64Encoded ? base64.body.replace(/^./, 'f') : `${body} ` };
+    expect((await handler(changed)).statusCode).toBe(401);
+    expect(await handler(event)).toMatchObject({ statusCode: 200, isBase64Encoded: false });
+    expect([seen, errors]).toEqual([[detail], []]);
+  });
+
+  test('a load balancer with multi-value headers is answered with such, and the others with plain ones', async () => {
+    const handler = toLambdaHandler(receiverOfTest().receiver);
+    const answers = await Promise.all(
+      Object.values(events).map(async (event) => await handler({ ...event, body: null })),
+    );
+    const plain = { 'content-type': 'application/json' };
+    expect(answers.map(({ headers }) => headers)).toEqual(answers.map(() => plain));
+    expect(answers.map(({ multiValueHeaders }) => multiValueHeaders)).toEqual([
+      ...answers.slice(1).map(() => undefined),
+      { 'content-type': ['application/json'] },
+    ]);
+  });
+
+  test('two signatures are none', async () => {
+    const handler = toLambdaHandler(receiverOfTest().receiver);
+    const event = { httpMethod: 'POST', multiValueHeaders: { 'x-signature': [signature, signature] }, body };
+    expect((await handler(event)).statusCode).toBe(401);
+  });
+
+  test.each([
+    [{ Records: [{ eventSource: 'aws:sqs', body }] }, 'This event is one of aws:sqs.'],
+    [{ Records: [{ EventSource: 'aws:sns', Sns: { Message: body } }] }, 'This event is one of aws:sns.'],
+    [{ source: 'aws.events', 'detail-type': 'Scheduled Event', detail: {} }, 'This event is one of aws.events.'],
+    [
+      { version: '2.0', path: '/webhook', method: 'POST', headers: { 'x-signature': ['…'] }, requestContext: {} },
+      'This event is an object with the members version, path, method, headers, requestContext.',
+    ],
+    [{}, 'This event is an object with the members (none).'],
+    [undefined, 'This event is undefined.'],
+    ['test', 'This event is a string.'],
+  ])('an event of another form is refused by its form: %o', async (event, message) => {
+    const handler = toLambdaHandler(receiverOfTest().receiver);
+    await expect(handler(event as LambdaEvent)).rejects.toThrow(message);
   });
 });
 
@@ -125,15 +364,12 @@ async function listen(listener: RequestListener, tls?: { certPem: string; keyPem
   return tls ? `https://localhost:${port}` : `http://127.0.0.1:${port}`;
 }
 
+function honoListener(app: Hono): RequestListener {
+  const listener = getRequestListener(app.fetch);
+  return answeredBy(async (request, response) => listener(request, response));
+}
+
 /** An asynchronous answer as a listener; when it fails, the connection ends. */
 function answeredBy(answer: (...exchange: Parameters<RequestListener>) => Promise<unknown>): RequestListener {
   return (request, response) => void answer(request, response).catch(() => response.destroy());
-}
-
-async function webRequest(request: IncomingMessage): Promise<Request> {
-  return new Request(`https://localhost${request.url}`, {
-    method: request.method ?? 'GET',
-    headers: request.headers as Record<string, string>,
-    body: await buffer(request),
-  });
 }

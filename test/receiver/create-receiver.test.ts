@@ -1,6 +1,7 @@
+import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { Pool } from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { signBody } from '#contract/signature.ts';
 import { createReceiver, type ReceiverOptions } from '../../src/receiver/create-receiver.ts';
 import { memoryStore } from '../../src/receiver/memory-store.ts';
@@ -44,7 +45,7 @@ function receiverOf(options: Partial<ReceiverOptions> = {}) {
     const response = await receiver.handle(request);
     return [response.status, ((await response.json()) as { detail: string }).detail];
   };
-  return { answerTo, seen, errors };
+  return { answerTo, receiver, seen, errors };
 }
 
 test('a notification with the right signature reaches the handler of its trigger, once', async () => {
@@ -64,8 +65,180 @@ test('while a key is rotated, both keys are right; a wrong, short or missing sig
   for (const signature of [signBody(body, 'old'), signBody(`${body} `, key), 'hmac-sha256=', '', null])
     expect((await answerTo(post(body, signature)))[0]).toBe(401);
   expect(seen).toHaveLength(2);
-  expect(() => createReceiver({ signingKeys: [''], on: {} })).toThrow('signing_key');
 });
+
+describe('signing keys', () => {
+  const body = JSON.stringify(award);
+
+  test('that are unset or empty are skipped, and white space round a key does not count', async () => {
+    const given = [undefined, null, '', '  ', ` ${key}\r\n`];
+    for (const signingKeys of [given, () => given, async () => given]) {
+      const { answerTo } = receiverOf({ signingKeys });
+      expect(await answerTo(post(body))).toEqual([200, 'accepted']);
+      expect((await answerTo(post(body, signBody(body, 'another'))))[0]).toBe(401);
+    }
+  });
+
+  test('without any, the creation throws; a function without any is answered with 500 and reported', async () => {
+    for (const signingKeys of [[], [undefined], ['', null, ' \n']]) {
+      expect(() => createReceiver({ signingKeys, on: {} })).toThrow('needs the signing_key of the webhook');
+      const { answerTo, errors } = receiverOf({ signingKeys: () => signingKeys });
+      expect((await answerTo(post(body)))[0]).toBe(500);
+      expect(String(errors)).toContain('needs the signing_key of the webhook');
+    }
+  });
+
+  test('that are none are named by their place, and never shown', async () => {
+    expect(() => make({ signingKeys: [key, 12_345], on: {} })).toThrow(
+      'signingKeys[1] of createReceiver must be a string, and is a value of type number.',
+    );
+    expect(() => make({ signingKeys: key, on: {} })).toThrow(
+      'The option signingKeys of createReceiver must be an array of keys, or a function that returns one, and is a string.',
+    );
+    const { answerTo, errors } = receiverOf({ signingKeys: (() => key) as never });
+    expect((await answerTo(post(body)))[0]).toBe(500);
+    expect(String(errors)).toContain('must return an array of keys, and returned a string');
+  });
+});
+
+/** As JavaScript calls it. */
+const make = createReceiver as (options?: unknown) => unknown;
+
+describe('options that are not as documented are refused by name when the receiver is made', () => {
+  const right = { signingKeys: [key], on: {} };
+
+  test.each([
+    [undefined, 'createReceiver takes an object of options, not undefined.'],
+    [[key], 'createReceiver takes an object of options, not an array.'],
+    [{ ...right, signingKey: key }, 'createReceiver has no option signingKey.'],
+    [
+      { on: {} },
+      'The option signingKeys of createReceiver must be an array of keys, or a function that returns one, and is undefined.',
+    ],
+    [
+      { signingKeys: [key] },
+      'The option on of createReceiver must be an object with a handler for each trigger, and is undefined.',
+    ],
+    [
+      { ...right, on: () => undefined },
+      'The option on of createReceiver must be an object with a handler for each trigger, and is a function.',
+    ],
+    [{ ...right, on: { TEST: 'log' } }, 'The option on.TEST of createReceiver must be a function, and is a string.'],
+    [
+      { ...right, store: new Map() },
+      'The option store of createReceiver must be an object with the methods begin, finish, abandon',
+    ],
+    [
+      { ...right, bodyBytesMax: '1mb' },
+      'The option bodyBytesMax of createReceiver must be a number above 0, and is a string.',
+    ],
+    [
+      { ...right, bodyBytesMax: Number(undefined) },
+      'The option bodyBytesMax of createReceiver must be a number above 0, and is NaN.',
+    ],
+    [{ ...right, freshnessMs: 0 }, 'The option freshnessMs of createReceiver must be a number above 0, and is 0.'],
+    [{ ...right, onError: {} }, 'The option onError of createReceiver must be a function, and is an object.'],
+    [{ ...right, nowMs: null }, 'The option nowMs of createReceiver must be a function, and is null.'],
+  ])('%o', (options, message) => {
+    expect(() => make(options)).toThrow(message);
+    expect(() => make(options)).toThrow(TypeError);
+  });
+
+  test('those of the stores, too', () => {
+    const stores = { memoryStore, redisStore, postgresStore } as unknown as Record<
+      string,
+      (options: unknown) => unknown
+    >;
+    for (const [name, options, message] of [
+      ['memoryStore', { entriesMax: '10' }, 'The option entriesMax of memoryStore must be a number above 0'],
+      ['memoryStore', { leaseSeconds: 5 }, 'memoryStore has no option leaseSeconds.'],
+      ['redisStore', {}, 'The option send of redisStore must be a function, and is undefined.'],
+      [
+        'redisStore',
+        { send: () => undefined, prefix: 7 },
+        'The option prefix of redisStore must be a string, and is 7.',
+      ],
+      ['postgresStore', undefined, 'postgresStore takes an object of options, not undefined.'],
+      [
+        'postgresStore',
+        { database: 'postgres://localhost' },
+        'The option database of postgresStore must be an object with the methods query',
+      ],
+    ] as const)
+      expect(() => stores[name]?.(options)).toThrow(message);
+  });
+});
+
+describe('handle() never rejects', () => {
+  const failing = { AWARDS_FEED_UPDATED: () => Promise.reject(new Error('the ERP is away')) };
+  const body = JSON.stringify(award);
+
+  test.each([
+    [
+      'throws',
+      () => {
+        throw new Error('the reporter is away');
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('the reporter is away'))],
+    // oxlint-disable-next-line promise/reject-error -- what callers' code may do
+    ['rejects with nothing', () => Promise.reject()],
+    [
+      'throws what cannot be shown',
+      () => {
+        throw unshowable();
+      },
+    ],
+  ])('when onError %s: the answer is 500, and both errors are printed', async (_name, onError) => {
+    const print = vi.spyOn(console, 'error').mockImplementation((_text, error) => void inspect(error));
+    const { answerTo } = receiverOf({ on: failing, onError });
+    expect((await answerTo(post(body)))[0]).toBe(500);
+    const printed = print.mock.calls.map(([text]) => String(text));
+    print.mockRestore();
+    expect(printed).toContain('A notification (AWARDS_FEED_UPDATED) could not be handled:');
+    expect(printed).toContain('onError of the receiver failed, too:');
+  });
+
+  test('when a handler throws what cannot be shown, and nobody takes the errors', async () => {
+    const print = vi.spyOn(console, 'error').mockImplementation((_text, error) => void inspect(error));
+    const receiver = createReceiver({
+      signingKeys: [key],
+      on: { AWARDS_FEED_UPDATED: () => Promise.reject(unshowable()) },
+      nowMs: () => nowMs,
+    });
+    expect((await receiver.handle(post(body))).status).toBe(500);
+    print.mockRestore();
+  });
+
+  test('when it gets no Request, or one that was read before: the error says so', async () => {
+    const { receiver, errors } = receiverOf();
+    for (const wrong of [undefined, 'POST', { method: 'POST', headers: {} }])
+      expect((await receiver.handle(wrong as never)).status).toBe(500);
+    expect(String(errors[0])).toBe("TypeError: receiver.handle takes the web's Request, not undefined.");
+    const read = post(body);
+    const kept = read.clone();
+    await read.text();
+    expect((await receiver.handle(read)).status).toBe(500);
+    expect(String(errors[3])).toContain('something has read this Request before');
+    expect((await receiver.handle(kept)).status).toBe(200);
+  });
+
+  test('when an adapter of your own brings no bytes', async () => {
+    const { receiver, errors } = receiverOf();
+    const signature = signBody(body, key);
+    const request = { method: 'POST', signature, readBody: async () => award as never };
+    expect((await receiver.receive(request)).status).toBe(500);
+    expect(String(errors[0])).toContain('readBody must return the bytes of the body as a Uint8Array, not an object.');
+  });
+});
+
+/** An error that fails when it is printed or made a text. */
+function unshowable(): object {
+  const fail = () => {
+    throw new Error('not to be shown');
+  };
+  return { [inspect.custom]: fail, toString: fail };
+}
 
 test('what is signed and no notification is answered with 400, also a payload that its trigger does not have', async () => {
   const { answerTo, seen } = receiverOf();
