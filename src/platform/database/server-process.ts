@@ -2,11 +2,13 @@
  * The embedded server's process: starting it detached, shutting it down, and what its log says when it did not start.
  */
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import { open, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { systemClock } from '#platform/clock.ts';
-import { AppError, errorText } from '#platform/errors.ts';
+import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
 import { pathForServer } from './create-cluster.ts';
 import type { Cluster } from './open-cluster.ts';
 import { binariesEnvironment } from './postgres-binaries.ts';
@@ -138,18 +140,29 @@ async function lastPort(directory: string): Promise<number | undefined> {
   return port === undefined ? undefined : Number(port);
 }
 
-/** Returns a TCP port of 127.0.0.1 that was free a moment ago. */
+/**
+ * Returns a TCP port of 127.0.0.1 that was free a moment ago. It lies below those that systems give to outgoing
+ * connections (from 32768 on): one of these would take it while the server is away, and the server could not come back at
+ * its address.
+ */
 async function findFreePort(): Promise<number> {
-  const server = createServer();
-  const port = await new Promise<number>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      resolve(typeof address === 'object' && address ? address.port : 0);
-    });
-  });
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = randomInt(20_000, 32_768);
+    if (await isFree(port)) return port;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+    return true;
+  } catch (error) {
+    if (hasErrorCode(error, 'EADDRINUSE')) return false;
+    throw error;
+  } finally {
+    server.close();
+  }
 }
 
 async function rotateLog(file: string): Promise<void> {
