@@ -177,7 +177,9 @@ describe.runIf(process.env['RESTORE_DRILL'])('a backup that was made under load'
     // Without a puller the source is not read again: the flow is held, whatever is due.
     const pusher = bridge.start(['bridge', '--role', 'push'], { LOG_LEVEL: 'debug' });
     await lineOf(pusher, /^bridge ready/);
-    expect((await run('bridge', 'status')).output).toMatch(/^Restored at .* from the backup of /);
+    expect((await run('bridge', 'status')).output).toMatch(
+      /^Note: the database was restored at .* from the backup of /,
+    );
     expect(held()).toBe(atRestore);
     const submitted = (await suppliersAtService()).submissions.length;
     const puller = bridge.start(['bridge', '--role', 'pull'], { SOURCING__BRIDGE__CONSOLE_PORT: '0' });
