@@ -1,26 +1,27 @@
-/**
- * `demo --loop`: an ERP and the service both edit, intakes carry the ERP's side over, and both are compared at the end. The
- * ERP is the one of the connector `memory`. Suppliers: `loop-suppliers.ts`; requisitions: `loop-requisitions.ts`.
- */
+/** `demo --loop`: the ERP of the connector `memory`, the settings of the intakes and the flow, and waiting for them. */
 import { randomUUID } from 'node:crypto';
 import { resumeIntake } from '#bridge/intake/control-intakes.ts';
 import { isThrough } from '#bridge/operate/status/intake-status.ts';
 import { readStatus } from '#bridge/operate/status/status.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
-import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { msFromTimestamp } from '#contract/timestamp.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { createRandom } from '#service/simulator/random.ts';
+import type { Installation } from './installation.ts';
+import type { LocalPrograms } from './local-programs.ts';
 import type { LocalSetup } from './local-setup.ts';
-import { createLoopRequisitions } from './loop-requisitions.ts';
-import type { LoopErp, LoopRun } from './loop-run.ts';
-import { createLoopSuppliers } from './loop-suppliers.ts';
+import { type LoopErp, type LoopStory, playLoop } from './loop-story.ts';
+
+interface LoopRun extends Pick<LoopStory, 'client' | 'suppliers' | 'requisitions' | 'signal'> {
+  readonly installation: Installation;
+  readonly programs: LocalPrograms;
+}
 
 export interface Loop {
   /** Adds the source, the intakes and the flow of the loop. */
   readonly settings: (given: BridgeSettings, serviceUrl: string, setup: LocalSetup) => BridgeSettings;
-  /** Edits on both sides, waits until the intakes are through, and compares. Returns whether both sides are equal. */
-  play(played: LoopRun): Promise<boolean>;
+  /** Plays the story, and prints what differs at its end. Returns whether both sides are equal. */
+  play(given: LoopRun): Promise<boolean>;
 }
 
 const connector = 'memory';
@@ -37,6 +38,8 @@ export async function createLoop(): Promise<Loop> {
   const memory = new URL('../../connectors/memory/memory-erp.ts', import.meta.url).href;
   const { startMemoryErp } = (await import(memory)) as { startMemoryErp: (given: typeof login) => Promise<LoopErp> };
   const erp = await startMemoryErp(login);
+  // An intake remembers what it has read of its ERP: that of an earlier run is gone.
+  const run = randomUUID().slice(0, 6);
   const settings = { base_url: erp.address, client_id: login.clientId, client_secret: login.clientSecret };
   return {
     settings: (given, serviceUrl, { deskKey }) =>
@@ -57,19 +60,19 @@ export async function createLoop(): Promise<Loop> {
         ],
         intakes: [
           {
-            name: 'loop-suppliers',
+            name: `loop-suppliers-${run}`,
             connector,
             source: sourceName,
             poll_seconds: pollSeconds,
             prefix: 'ERP-',
             // The service has no attributes for what an ERP has besides names.
             mapping: { supplier: { fields: {} } },
-            // The random edits block many at once, and no person is there to agree.
+            // No person is there to agree.
             archive: { most: 1_000_000 },
             settings,
           },
           {
-            name: 'loop-requisitions',
+            name: `loop-requisitions-${run}`,
             connector,
             source: sourceName,
             stream: 'requisition',
@@ -92,40 +95,26 @@ export async function createLoop(): Promise<Loop> {
           },
         ],
       }),
-    play: (run) => playLoop(erp, run),
+    async play(given) {
+      const differences = await playLoop({ ...given, run, erp, untilThrough: () => untilThrough(given) });
+      for (const line of differences) console.log(`  differs: ${line}`);
+      console.log(differences.length === 0 ? '\nThe ERP and the service agree.' : '\nTHE ERP AND THE SERVICE DIFFER.');
+      return differences.length === 0;
+    },
   };
 }
 
-async function playLoop(erp: LoopErp, run: LoopRun): Promise<boolean> {
-  const { rounds, seed, signal } = run;
-  const random = createRandom(seed);
-  const suppliers = createLoopSuppliers(erp, run);
-  const requisitions = createLoopRequisitions(erp, run);
-  for (let round = 0; round < rounds && !signal.aborted; round += 1) {
-    await suppliers.edit(random, round);
-    await requisitions.edit(random, round);
-  }
-  console.log(`  ${suppliers.summary()}\n  ${requisitions.summary()}`);
-  await waitUntilThrough(run, timestampNow(systemClock));
-  console.log(`  ${await requisitions.award()} purchase order lines name a requisition`);
-  const differences = [...(await suppliers.differences()), ...(await requisitions.differences())];
-  for (const line of differences.slice(0, 20)) console.log(`  differs: ${line}`);
-  console.log(differences.length === 0 ? '\nThe ERP and the service agree.' : '\nTHE ERP AND THE SERVICE DIFFER.');
-  return differences.length === 0;
-}
-
-/** Waits until the ERP and the service's list were both read after `since`, and nothing is left to send. */
-async function waitUntilThrough({ installation, programs, signal }: LoopRun, since: Timestamp): Promise<void> {
+/** Waits until the ERP and the service's list were both read after this moment, and nothing is left to send. */
+async function untilThrough({ installation, programs, signal }: LoopRun): Promise<void> {
   const { database } = installation.open;
+  const since = timestampNow(systemClock);
   const giveUpMs = systemClock.nowMs() + throughWithinMs;
   for (;;) {
     if (signal.aborted) throw new AppError('unavailable', 'The demo was stopped before its end.');
     const now = timestampNow(systemClock);
     const { intakes } = await readStatus(database, { settings: programs.settings, now });
-    for (const { intake, pausedKind } of intakes.filter((each) => each.pausedKind === 'first-run')) {
-      console.log(
-        `  ${intake}: the service has suppliers already, and the demo agrees to the first run (${pausedKind})`,
-      );
+    for (const { intake } of intakes.filter((each) => each.pausedKind === 'first-run')) {
+      console.log(`  ${intake}: the service has suppliers already, and the demo agrees to the first run`);
       await resumeIntake(database, intake, { agreeToArchive: false }, now);
     }
     const isSettled = intakes.every(

@@ -31,8 +31,6 @@ export interface DemoOptions {
 }
 
 const idleWithinMs = 120_000;
-/** In the loop: so many edits for each event that the story would have. */
-const roundsOfEvent = 10;
 
 /** Returns 0 when both sides are equal, else 1. Rejects when it cannot start, is stopped, or the bridge stays busy. */
 export async function runDemo(options: DemoOptions): Promise<number> {
@@ -52,10 +50,9 @@ export async function runDemo(options: DemoOptions): Promise<number> {
   opened.defer(() => programs.close());
   if (loop) {
     const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
-    const { events, suppliers, seed } = options;
-    const rounds = events * roundsOfEvent;
-    console.log(`Service ${programs.service.url}; database: ${storageOf(installation)}; seed ${seed}\n`);
-    return (await loop.play({ installation, programs, client, rounds, suppliers, seed, signal: stop.signal })) ? 0 : 1;
+    const { events: requisitions, suppliers } = options;
+    console.log(`Service ${programs.service.url}; database: ${storageOf(installation)}\n`);
+    return (await loop.play({ installation, programs, client, requisitions, suppliers, signal: stop.signal })) ? 0 : 1;
   }
   // Awaited here: a promise that is returned unawaited would run after everything is closed.
   return await playAndCompare(installation, programs, options, stop.signal);
