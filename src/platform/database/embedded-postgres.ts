@@ -31,7 +31,14 @@ import type { Logger } from '#platform/log.ts';
 import { superuser } from './create-cluster.ts';
 import { type Cluster, openCluster } from './open-cluster.ts';
 import { isPostmaster, readPidFile } from './postmaster.ts';
-import { mayStartLater, notStarted, type ServerStart, shutDownServer, startServer } from './server-process.ts';
+import {
+  hasLostPort,
+  mayStartLater,
+  notStarted,
+  type ServerStart,
+  shutDownServer,
+  startServer,
+} from './server-process.ts';
 
 export interface EmbeddedPostgres {
   /** Holds the password. */
@@ -132,7 +139,8 @@ async function attach(cluster: Cluster): Promise<Attached> {
         }
     } else if (start === undefined || start.ended !== undefined) {
       if (start && (isLate || !(await mayStartLater(cluster, start)))) throw await notStarted(cluster, start);
-      start = await startServer(cluster, { stale: file, isAgain: start !== undefined });
+      const isPortTaken = start !== undefined && (await hasLostPort(cluster, start));
+      start = await startServer(cluster, { stale: file, isPortTaken });
     } else if (isLate) throw await notStarted(cluster, start);
     await systemClock.sleep(pollMs);
   }

@@ -46,22 +46,23 @@ const shutdownPatienceMs = 120_000;
 const emptyPidFileMs = 5_000;
 /** How a server ends that is shut down. */
 const orderlyEnd = 'exit code 0';
-/** Another server that was quicker, a port that was taken, or the last children of a server that was killed. */
-const passingFailure = /could not bind|TCP\/IP sockets|lock file|shared memory block/;
+const takenPort = /could not bind|TCP\/IP sockets/;
+/** Another server that was quicker, or the last children of a server that was killed. */
+const otherServer = /lock file|shared memory block/;
 
 /**
  * Starts a server; `postmaster.pid` shows whether it came up. `stale` is that file when it is known not to be a server's
  * of this directory: PostgreSQL itself checks only whether any process has its pid. PG_GRANDPARENT_PID is how pg_ctl tells
  * PostgreSQL that a pid is not a server's. The rest of PostgreSQL's checks stay, and a file written meanwhile has another
- * pid. The port is that of the last start, which other processes may still use; with `isAgain` any free one.
+ * pid. The port is that of the last start, which other processes may still use; with `isPortTaken` any free one.
  */
 export async function startServer(
   cluster: Cluster,
-  { stale, isAgain }: { stale: PidFile | undefined; isAgain: boolean },
+  { stale, isPortTaken }: { stale: PidFile | undefined; isPortTaken: boolean },
 ): Promise<ServerStart> {
   if (stale && stale.pid === undefined && systemClock.nowMs() - stale.modifiedMs > emptyPidFileMs)
     await unlink(join(cluster.directory, 'postmaster.pid')).catch(() => undefined);
-  const port = (isAgain ? undefined : await lastPort(cluster.directory)) ?? (await findFreePort());
+  const port = (isPortTaken ? undefined : await lastPort(cluster.directory)) ?? (await findFreePort());
   const { postgres } = await cluster.binaries();
   await rotateLog(cluster.logFile);
   const log = await open(cluster.logFile, 'a', 0o600);
@@ -104,7 +105,13 @@ export async function startServer(
 export async function mayStartLater(cluster: Cluster, start: ServerStart): Promise<boolean> {
   // It came up, and another process that owned it has ended it before this process could connect.
   if (start.ended === orderlyEnd) return true;
-  return passingFailure.test(await readLogFrom(cluster.logFile, start.logStart));
+  const lines = await readLogFrom(cluster.logFile, start.logStart);
+  return takenPort.test(lines) || otherServer.test(lines);
+}
+
+/** Whether this try has failed because another program has the port. */
+export async function hasLostPort(cluster: Cluster, start: ServerStart): Promise<boolean> {
+  return takenPort.test(await readLogFrom(cluster.logFile, start.logStart));
 }
 
 /** The error for a server that did not come up, with the last lines of its log. */
