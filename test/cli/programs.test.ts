@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { signBody } from '#contract/signature.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import { eventually } from '../harness/eventually.ts';
 import { isRunning } from '../harness/is-running.ts';
@@ -184,16 +185,38 @@ describe('bridge', () => {
     );
   });
 
-  test('that only receives does not miss a flow, and warns of a signing key that can be guessed, without showing it', async () => {
-    const sources = '[{name: main, base_url: "http://127.0.0.1:1", api_key: unused, signing_keys: [fifteen-letters]}]';
-    const command = await startOnServer(['bridge', '--role', 'receive'], { SOURCING__BRIDGE__SOURCES: sources });
-    await command.line(/ready/);
+  test('that only receives does not miss a flow; a key with white space around it counts without it, one that can be guessed is warned of, and none is shown', async () => {
+    const sources =
+      '[{name: main, base_url: "http://127.0.0.1:1", api_key: unused, signing_keys: ["fifteen-letters\\n"]}]';
+    const folder = await scratchFolder();
+    const [certificate, key] = [join(folder, 'bridge.crt'), join(folder, 'bridge.key')];
+    await writeFile(certificate, testCertificates().certPem);
+    await writeFile(key, testCertificates().keyPem);
+    const command = await startOnServer(['bridge', '--role', 'receive'], {
+      SOURCING__BRIDGE__SOURCES: sources,
+      SOURCING__BRIDGE__TLS__CERT_FILE: certificate,
+      SOURCING__BRIDGE__TLS__KEY_FILE: key,
+    });
+    const url = urlIn(await command.line(/ready/));
+    const body = '{"trigger":"TEST","timestamp":"2030-01-01T00:00:00.000000Z","payload":{}}';
+    const { status } = await testOutgoing().fetch({
+      url: `${new URL(url).origin}/webhooks/main`,
+      method: 'POST',
+      headers: { 'X-Signature': signBody(body, 'fifteen-letters') },
+      body,
+      allowedNetworks: anyNetwork,
+      timeoutMs: 10_000,
+      responseBytesMax: 10_000,
+    });
+    expect(status).toBe(200);
     command.signal('SIGTERM');
     expect(await command.ended).toBe(0);
     const warnings = logLines(command).filter(({ level }) => level === 'warn');
-    expect(warnings).toEqual([
-      expect.objectContaining({ source: 'main', msg: expect.stringContaining('fewer than 16 characters') as string }),
-    ]);
+    expect(warnings).toEqual(
+      ['white space around it', 'fewer than 16 characters', 'stale'].map((text) =>
+        expect.objectContaining({ source: 'main', msg: expect.stringContaining(text) as string }),
+      ),
+    );
     expect(command.stderr()).not.toContain('fifteen-letters');
   });
 });

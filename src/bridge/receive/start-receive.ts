@@ -1,10 +1,12 @@
 /** The receiving part of a process: the webhook endpoint, on HTTPS. */
 import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { createUnverifiedBytes } from '#platform/http/unverified-bytes.ts';
+import type { Logger } from '#platform/log.ts';
 import { createBearerCheck } from './bearer/bearer-check.ts';
 import { createRefusals } from './refusals.ts';
 import { createSigningKeys } from './signing-keys.ts';
@@ -39,19 +41,13 @@ export async function startReceive(
     trustsProxy: connections?.isTrustedProxy,
   });
   const signingKeys = createSigningKeys({
-    configured: new Map(settings.sources.map((source) => [source.name, source.signing_keys])),
+    configured: new Map(settings.sources.map((source) => [source.name, configuredKeys(source, log)])),
     database,
     secrets,
     clock,
     log,
   });
   await signingKeys.refresh();
-  for (const { name, signing_keys: keys } of settings.sources)
-    if (keys.some((key) => key.length < signingKeyLeast))
-      log.warn(
-        { source: name },
-        `a signing key of the source (signing_keys) has fewer than ${signingKeyLeast} characters: who guesses it can send notifications. Use a random one of 32`,
-      );
   const sources = new Map<string, ReceivedSource>();
   for (const { name, feeds, freshness_seconds: freshnessS, bearer } of settings.sources)
     sources.set(name, {
@@ -110,4 +106,20 @@ export async function startReceive(
       await pruneWebhooks(database, timestampNow(clock));
     },
   };
+}
+
+/** With the line break that it was pasted with, a key would refuse every genuine notification. */
+function configuredKeys({ name, signing_keys: given }: SourceSettings, log: Logger): string[] {
+  const keys = given.map((key) => key.trim());
+  if (keys.some((key, index) => key !== given[index]))
+    log.warn(
+      { source: name },
+      'a signing key of the source (signing_keys) has white space around it, which does not count. Remove it',
+    );
+  if (keys.some((key) => key.length < signingKeyLeast))
+    log.warn(
+      { source: name },
+      `a signing key of the source (signing_keys) has fewer than ${signingKeyLeast} characters: who guesses it can send notifications. Use a random one of 32`,
+    );
+  return keys;
 }

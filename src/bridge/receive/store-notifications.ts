@@ -12,7 +12,7 @@ export interface ReceivedNotification {
   trigger: string;
   /** The feed that the puller reads because of it; undefined for a notification that is only acknowledged. */
   feed: FeedName | undefined;
-  /** JSON in valid UTF-8, as it was received. */
+  /** JSON in valid UTF-8, as it was received: perhaps with a byte order mark, which PostgreSQL does not read as JSON. */
   body: Buffer;
   receivedMs: number;
   /** Its place in a trace (`traceparent`), while traces are sent. */
@@ -23,6 +23,8 @@ const intoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, bod
    select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])`);
 const tracedIntoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, body, received, trace)
    select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`);
+
+const withoutMark = new TextDecoder();
 
 /**
  * A sender waits some ten seconds for its answer. A database, or a pooler before it, that hangs without breaking the
@@ -48,7 +50,7 @@ function paramsOf(notifications: readonly ReceivedNotification[], isTraced: bool
     notifications.map(({ source }) => source),
     notifications.map(({ trigger }) => trigger),
     notifications.map(({ feed }) => feed ?? null),
-    notifications.map(({ body }) => body.toString()),
+    notifications.map(({ body }) => withoutMark.decode(body)),
     notifications.map(({ receivedMs }) => new Date(receivedMs).toISOString()),
     ...(isTraced ? [notifications.map(({ trace }) => trace ?? null)] : []),
   ];

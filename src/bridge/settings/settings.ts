@@ -92,7 +92,7 @@ const source = z.strictObject({
   base_url: z.url({ protocol: /^https?$/ }).describe('Where the sourcing service answers, without /api'),
   api_key: z.string().min(1).describe('An API key with the scope feeds; write ${NAME} to take it from the environment'),
   signing_keys: z
-    .array(z.string().min(1))
+    .array(z.string().regex(/\S/, 'is empty'))
     .default([])
     .describe('Keys that sign the notifications, besides those that `bridge webhooks` stores in the database'),
   feeds: z

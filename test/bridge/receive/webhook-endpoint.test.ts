@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import * as fc from 'fast-check';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -146,6 +147,20 @@ describe('a signed notification', () => {
     ]);
     expect(endpoint.woken).toEqual(['main/awards']);
     expect(await endpoint.count('accepted')).toBe(1);
+  });
+
+  test.each([
+    ['a byte order mark', '\uFEFF', '1'],
+    ['a number that PostgreSQL does not hold', '', '1e999999'],
+  ])('with %s is stored so that the documented query reads the inbox', async (_what, before, number) => {
+    const endpoint = await startEndpoint();
+    const body = `${before}{"trigger":"AWARDS_FEED_UPDATED","timestamp":"2030-01-01T00:00:00.000000Z","payload":{"sourcing_event":"here","n":${number}}}`;
+    expect((await post(endpoint.url, body)).status).toBe(200);
+    const documented = /```sql\n(select id, received, trigger, body from bridge\.inbox[^]*?)```/.exec(
+      readFileSync(new URL('../../../docs/webhooks.md', import.meta.url), 'utf8'),
+    );
+    const query = (documented?.[1] ?? '').replace('<uuid>', 'here').replace('now()', "timestamptz '2030-01-01'");
+    expect(await db.database.query(query)).toMatchObject([{ trigger: 'AWARDS_FEED_UPDATED' }]);
   });
 
   test('is committed before it is answered, and the puller is woken after the commit', async () => {
