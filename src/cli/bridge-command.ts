@@ -42,6 +42,9 @@ export interface BridgeCommand {
   readonly clientOf: (source: string, use?: ClientUse) => SourceClient;
 }
 
+/** A bridge that runs beside the command may have used up the source's limits, which are of a minute. */
+const commandWaitsMs = 90_000;
+
 /**
  * Opens everything for `use`, closes it afterwards in any case, and returns the result of `use`. The bridge's tables
  * are migrated first. Throws an AppError as `readConfiguration` and `openInstallation` do.
@@ -95,6 +98,7 @@ async function openAndUse<T>(
     fetch: installation.outgoing.fetch,
     clock,
     registry: new Registry(),
+    longestWaitMs: commandWaitsMs,
   });
   // Awaited here: a promise that is returned unawaited would run after everything is closed.
   return await use({

@@ -7,7 +7,7 @@ import { type Limit, limits, type Window } from '#contract/limits.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Bucket, limitNameOf, type Quotas, type QuotaUse } from './quotas.ts';
-import { longestWaitMs } from './send-call.ts';
+import { longestWaitDefaultMs } from './send-call.ts';
 
 /** The pause after a 429 without a time from the service; it doubles with each refusal in a row. */
 const pauseFirstMs = 10_000;
@@ -34,10 +34,14 @@ interface BucketState {
   refusal: { sinceMs: number; untilMs: number; inRow: number } | undefined;
 }
 
-/** `limitOf` returns undefined for a bucket without a limit. Default: the limits of the documents. */
+/**
+ * `limitOf` returns undefined for a bucket without a limit. Default: the limits of the documents. A call waits for its turn
+ * for `longestWaitMs` at most.
+ */
 export function createMemoryQuotas(
   clock: Clock,
   limitOf: (bucket: Bucket) => Limit | undefined = (bucket) => limits[limitNameOf(bucket)],
+  longestWaitMs = longestWaitDefaultMs,
 ): MemoryQuotas {
   const states = new Map<Bucket, BucketState>();
 

@@ -20,7 +20,7 @@ const answerBytesMax = 64 * 1024 * 1024;
 /**
  * The longest wait before a retry. A longer wait is left to the caller, whose schedule waits without holding a worker.
  */
-export const longestWaitMs = 5_000;
+export const longestWaitDefaultMs = 5_000;
 const firstBackoffMs = 200;
 /** A service may ask for a day by mistake; it is asked again after this time at the latest. */
 const retryAfterDefaultMaxMs = 2 * 60 * 60_000;
@@ -34,6 +34,8 @@ export interface ClientSettings {
   timeoutMs: number;
   /** How often a call is retried after transient errors before the error is thrown. */
   retries: number;
+  /** The longest wait for which a call waits itself, before it is sent or sent again; default: 5 s. */
+  longestWaitMs?: number | undefined;
   /** The longest wait that a `Retry-After` can cause; default: two hours. */
   retryAfterMaxMs?: number;
   /**
@@ -171,7 +173,8 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
     };
     // A POST without a key may have taken effect although there was no answer: only the caller can decide what to do.
     const canRepeat = call.once !== true && (method !== 'POST' || idempotencyKey !== undefined);
-    return retried(attempt, canRepeat ? settings.retries : 0, clock, signal);
+    const longestWaitMs = settings.longestWaitMs ?? longestWaitDefaultMs;
+    return retried(attempt, { retries: canRepeat ? settings.retries : 0, longestWaitMs, clock, signal });
   };
 }
 
@@ -203,7 +206,15 @@ export async function reportingFetch(
 }
 
 /** Retries after transient errors, and waits at least as long as the error asks. */
-async function retried<T>(attempt: () => Promise<T>, retries: number, clock: Clock, signal?: AbortSignal): Promise<T> {
+async function retried<T>(
+  attempt: () => Promise<T>,
+  {
+    retries,
+    longestWaitMs,
+    clock,
+    signal,
+  }: { retries: number; longestWaitMs: number; clock: Clock; signal: AbortSignal | undefined },
+): Promise<T> {
   return pRetry(attempt, {
     retries,
     // p-retry itself does not wait: `onFailedAttempt` waits on our clock.

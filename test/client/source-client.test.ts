@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { createMemoryQuotas } from '#client/memory-quotas.ts';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { AppError } from '#platform/errors.ts';
 import { type TestClock, testClock } from '../bridge/parts.ts';
@@ -186,6 +187,19 @@ describe('a transient error', () => {
     expect(error).toMatchObject({ recovery: { do: 'retry', afterMs: 600_000 } });
     expect(service.requests).toHaveLength(1);
     expect(clock.slept).toEqual([]);
+  });
+
+  test('that asks for a minute is waited for by a command, which has no schedule', async () => {
+    const longestWaitMs = 90_000;
+    const command = createSourceClient({
+      settings: { baseUrl: service.url, apiKey, timeoutMs: 2_000, retries, longestWaitMs },
+      fetch: testOutgoing().fetch,
+      clock,
+      quotas: createMemoryQuotas(clock, () => undefined, longestWaitMs),
+    });
+    service.answers = [status(429, { 'retry-after': '60' }), page()];
+    await command.readFeed('awards', first);
+    expect(clock.slept).toEqual([60_000]);
   });
 
   test.each<[string, (response: ServerResponse) => void]>([

@@ -11,7 +11,10 @@ import { sourceLimit } from './source-limit.ts';
 
 const retries = 3;
 
-type Deps = Pick<BridgeDeps, 'settings' | 'fetch' | 'clock' | 'registry'>;
+interface Deps extends Pick<BridgeDeps, 'settings' | 'fetch' | 'clock' | 'registry'> {
+  /** For how long a call waits itself where the source asks for a wait; default: 5 s, as a schedule comes again. */
+  readonly longestWaitMs?: number;
+}
 
 export interface ClientUse {
   /** For work that may take its time, as a backfill: it leaves a quarter of each quota to the others. */
@@ -26,7 +29,7 @@ export interface SourceClients {
 }
 
 /** Called once in a process: two of these would not know of each other's requests. */
-export function createSourceClients({ settings, fetch, clock, registry }: Deps): SourceClients {
+export function createSourceClients({ settings, fetch, clock, registry, longestWaitMs }: Deps): SourceClients {
   const requests = new Counter({
     name: 'bridge_source_requests_total',
     help: 'Requests to sources: by the limit they count against, and the status of the answer or why none came',
@@ -40,6 +43,7 @@ export function createSourceClients({ settings, fetch, clock, registry }: Deps):
         apiKey: source.api_key,
         timeoutMs: source.timeout_seconds * 1000,
         retries,
+        longestWaitMs,
         retryAfterMaxMs: source.retry_after_max_seconds * 1000,
         fileNetworks: source.file_networks,
         dialect: dialectOf(source),
@@ -50,7 +54,7 @@ export function createSourceClients({ settings, fetch, clock, registry }: Deps):
       onRequest: (request) => requests.inc({ ...request }),
     });
   const open = (source: SourceSettings) => {
-    const quotas = createMemoryQuotas(clock, (bucket) => sourceLimit(source, limitNameOf(bucket)));
+    const quotas = createMemoryQuotas(clock, (bucket) => sourceLimit(source, limitNameOf(bucket)), longestWaitMs);
     return { quotas, live: create(source, quotas), background: create(source, quotas.background) };
   };
   const sources = new Map(settings.sources.map((source) => [source.name, source]));
