@@ -24,7 +24,7 @@ const intoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, bod
 const tracedIntoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, body, received, trace)
    select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`);
 
-const withoutMark = new TextDecoder();
+const byteOrderMark = /^\uFEFF/;
 
 /**
  * A sender waits some ten seconds for its answer. A database, or a pooler before it, that hangs without breaking the
@@ -50,7 +50,7 @@ function paramsOf(notifications: readonly ReceivedNotification[], isTraced: bool
     notifications.map(({ source }) => source),
     notifications.map(({ trigger }) => trigger),
     notifications.map(({ feed }) => feed ?? null),
-    notifications.map(({ body }) => withoutMark.decode(body)),
+    notifications.map(({ body }) => body.toString().replace(byteOrderMark, '')),
     notifications.map(({ receivedMs }) => new Date(receivedMs).toISOString()),
     ...(isTraced ? [notifications.map(({ trace }) => trace ?? null)] : []),
   ];
