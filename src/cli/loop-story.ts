@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import type { SourceClient } from '#client/source-client.ts';
-import { Decimal } from '#contract/decimal.ts';
+import { Decimal, formatDecimal } from '#contract/decimal.ts';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { createSimulatorStage } from '#service/simulator/stage.ts';
@@ -115,7 +115,7 @@ export async function playLoop({ run, erp, client, untilThrough, signal, ...coun
       const sum = lines.reduce((total, each) => total.plus(each.quantity ?? 0), new Decimal(0));
       return sum.equals(quantity) && lines.length === shares.length
         ? []
-        : [`${number}, line ${line}: ${quantity} raised, ${sum} ordered in ${lines.length} lines`];
+        : [`${number}, line ${line}: ${quantity} raised, ${formatDecimal(sum)} ordered in ${lines.length} lines`];
     });
     for (const number of new Set(wanted.map((each) => each.number)))
       if (erp.sourcingOf(number)?.status !== 'awarded')

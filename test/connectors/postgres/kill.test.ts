@@ -17,10 +17,9 @@ import { scratchFolder } from '../../harness/scratch-folder.ts';
 const rounds = Number(process.env['POSTGRES_KILLS'] ?? 1);
 const random = seededRandom(Number(process.env['PROPERTY_SEED'] ?? 1));
 
-const title =
-  'after kills of writers and database at random moments, each key has one row with its parts of the same version, and no acknowledged version is lost';
-
-test(title, { timeout: 60_000 + rounds * 15_000 }, async () => {
+test('after kills of writers and database at random moments, each key has one row with its parts of the same version, and no acknowledged version is lost', {
+  timeout: 60_000 + rounds * 15_000,
+}, async () => {
   const dataDir = await scratchFolder();
   // Connects to the running server, or starts it again, perhaps on another port.
   const start = async () => {
