@@ -1,7 +1,8 @@
 /** Why each feed is behind, in words for people. */
+import type { Lag } from '#bridge/mirror/feed-lag.ts';
 import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
 import type { AuditStatus } from '#bridge/operate/status/part-statuses.ts';
-import { shortTime } from './output.ts';
+import { lagText, shortTime } from './output.ts';
 
 /**
  * The reasons in the order of `feeds`. An error that several feeds of a source share is shown for the first of them;
@@ -22,26 +23,31 @@ export function whysOf(feeds: readonly FeedStatus[]): string[] {
 
 /** What an operator should know of a feed although it is being read; a sentence each. */
 export function warningsOf(feed: FeedStatus): string[] {
-  const { warning, orderBroken, orderBrokenWhy, unfilteredWhy, unfilteredDue } = feed;
+  const { warning, orderBroken, orderBrokenWhy } = feed;
   const warnings = warning === null ? [] : [warning];
   if (orderBroken !== null)
     warnings.push(
       `it declares the order of commits and does not keep it (${orderBrokenWhy ?? 'no reason known'}): ` +
         `read in windows since ${shortTime(orderBroken)}`,
     );
-  if (unfilteredWhy !== null)
-    warnings.push(
-      `records without a time may be missing, as the pages of the feed break off (${unfilteredWhy}): ` +
-        `read again at ${unfilteredDue === null ? 'the next pull' : shortTime(unfilteredDue)}`,
-    );
   return warnings;
 }
 
+/** By how much a feed is behind; null of one that is in step: that it was read a while ago is no lag. */
+export function behindText({ inStep, seconds }: Lag): string | null {
+  return inStep ? null : lagText(seconds);
+}
+
+/** `under way: 37 %, about 4 min left`. */
+export function underWay(progress: string): string {
+  return progress === '' ? 'under way' : `under way: ${progress}`;
+}
+
 /** How far an audit has come, in words: finished, under way, or why it cannot go on. */
-export function auditState({ finished, cancelled, failures, lastError, nextTry }: AuditStatus): string {
+export function auditState({ finished, cancelled, failures, lastError, nextTry, progress }: AuditStatus): string {
   if (finished !== null) return `finished ${shortTime(finished)}`;
   if (cancelled !== null) return `cancelled ${shortTime(cancelled)}`;
-  if (failures === 0) return 'under way';
+  if (failures === 0) return underWay(progress);
   const times = failures === 1 ? 'failed once' : `failed ${failures} times`;
   return `${times}, tried again at ${shortTime(nextTry)}: ${lastError ?? 'no reason known'}`;
 }

@@ -1,5 +1,6 @@
 /** The doctor's findings about feeds and flows: they name the part that is behind. */
 import { expect, test } from 'vitest';
+import type { FeedStatus } from '#bridge/mirror/feed-statuses.ts';
 import { findConditions } from '#bridge/operate/status/conditions.ts';
 import type { FlowStatus } from '#bridge/operate/status/part-statuses.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
@@ -42,4 +43,11 @@ test.each<[string, Partial<FlowStatus>, string, RegExp]>([
   const [found] = of(change);
   expect(found?.level).toBe(level);
   expect(found?.todo ?? '').toMatch(todo);
+});
+
+test('a feed in step says how it is read, and only one that is late by how much', () => {
+  const messageOf = (lag: FeedStatus['lag']) =>
+    findWork({ ...noStatus, feeds: [{ ...feedInStep, lag }] }).map(({ level, message }) => [level, message]);
+  expect(messageOf(feedInStep.lag)).toEqual([['ok', 'up to date, read 4 s ago']]);
+  expect(messageOf(late)).toEqual([['warn', 'behind by 15 min: late']]);
 });

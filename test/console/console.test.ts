@@ -80,6 +80,28 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     }
   });
 
+  test('a feed that is up to date is not called behind, and an audit that goes on shows its progress', async () => {
+    // It has read half of the time since the oldest record, in an hour and a half.
+    const [audit] = await db.database.query<{ id: number }>(
+      `insert into bridge.backfills (source, feed, kind, range_start, range_end, asked, next_try, position)
+       select 'main', 'awards', 'full', 'epoch', now(), now() - interval '90 minutes', now(),
+         min(modified) + (now() - min(modified)) / 2 from bridge.mirror where feed = 'awards' returning id`,
+    );
+    const shown = async () => {
+      await open('/feeds', 'Feeds');
+      return page.locator('main').innerText();
+    };
+    await expect.poll(shown, { timeout: 15_000 }).toMatch(/full audit[^]*50 %, about 1\.5 h left/);
+    expect(await shown()).toMatch(/awards\s+main\s+up to date, read \d+ s ago/);
+    expect(await shown()).not.toMatch(/behind/i);
+    await open('/', 'Overview');
+    const feeds = await page.locator('a.node[href="/feeds"]').allInnerTexts();
+    expect(feeds.length).toBeGreaterThan(0);
+    for (const feed of feeds) expect(feed).toMatch(/up to date, read \d+ s ago/);
+    expect(await violations()).toEqual([]);
+    await db.database.query('delete from bridge.backfills where id = $1', [audit?.id]);
+  });
+
   test('the settings are shown without any secret', async () => {
     await open('/settings', 'Settings');
     await page.getByText('https://erp.example.com').waitFor();
@@ -409,7 +431,14 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
       `update bridge.flows set paused_kind = 'operator', paused_reason = $1, paused_at = now() where name = 'archive'`,
       [hostileName],
     );
-    await database.query(`update bridge.checkpoints set failures = 1, last_error = $1, warning = $1`, [hostileName]);
+    await database.query(`update bridge.checkpoints set failures = 1, last_error = $1`, [hostileName]);
+    await database.query(
+      `insert into bridge.backfills
+         (source, feed, kind, range_start, range_end, asked, next_try, finished, last_error, warning)
+       values ('main', 'awards', 'full', 'epoch', now(), now(), now(), now(), null, $1),
+         ('main', 'latest-bids', 'audit', 'epoch', now(), now(), now(), null, $1, null)`,
+      [hostileName],
+    );
     await database.query(`update bridge.intake_records set last_error = $1 where dead_since is not null`, [
       hostileName,
     ]);

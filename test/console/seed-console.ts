@@ -90,7 +90,7 @@ export async function seedConsole(database: Database, nowMs: number): Promise<vo
   );
   for (const [index, feed] of ['sourcing-events', 'latest-bids', 'awards', 'rfi-responses'].entries())
     await database.query(
-      `insert into bridge.checkpoints (source, feed, watermark, next_pull, last_pull, answered, audited)
+      `insert into bridge.checkpoints (source, feed, watermark, next_pull, last_pull, answered, created)
        values ('main', $1, $2, $3, $2, 0, $2)`,
       [feed, timestampFromMs(nowMs - 4_000 - index * 700), timestampFromMs(nowMs + 40_000)],
     );

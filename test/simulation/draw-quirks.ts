@@ -55,10 +55,17 @@ export function drawQuirks(random: Random, { quirks, settings, story }: Given): 
     boundsInSeconds = false,
     pageMax = 1_000,
     hiddenRun = 0,
+    shrinksEvery = null,
   } = all;
   // Where one stamp, or one second of whole bounds, may hold more than the pages that can be read, no request shows all.
   const isSecondCrowded = boundsInSeconds && (pageMax < 1_000 || hiddenRun > 0);
-  const isCrowded = stamps === 'seconds' || stamps === 'rounded' || equalStampsMs > 0 || isSecondCrowded;
+  const isCrowded =
+    stamps === 'seconds' ||
+    stamps === 'rounded' ||
+    equalStampsMs > 0 ||
+    isSecondCrowded ||
+    // A page that has shrunk to a row or two does not show a millisecond with three.
+    (stamps === 'millis' && shrinksEvery !== null);
   // A look for news takes four requests there: every few seconds that is all of a small quota, and no backfill ends.
   const isDear = all.pageMaxLater !== undefined && hiddenRun > 0;
   return {

@@ -59,12 +59,6 @@ export async function whyNotIdle(simulation: Simulation, calmSinceMs: number): P
      union all
      select 'feed ' || feed || ' fails: ' || coalesce(last_error, '') from bridge.checkpoints where failures > 0
      union all
-     select 'a version of ' || record_id || ' is suspect' from bridge.suspect_versions
-     union all
-     -- Where the source shows nothing any more, nothing proves that the range was read: it is tried again now and then.
-     select 'feed ' || feed || ' is to be read again at ' || range_start from bridge.rereads
-     where source || '/' || feed = any($4)
-     union all
      select 'feed ' || feed || ' has not been read since' from bridge.checkpoints
      where last_pull is null or (last_pull < $1::timestamptz and source <> all($2))
      union all
@@ -73,19 +67,14 @@ export async function whyNotIdle(simulation: Simulation, calmSinceMs: number): P
      union all
      select 'backfill ' || id || ' has not ended: ' || coalesce(last_error, '') from bridge.backfills
      where finished is null and cancelled is null and (kind = 'range' or failures > 0) and source || '/' || feed = any($4)
-     union all
-     select 'the audit of ' || feed || ' has not ended' from bridge.checkpoints
-     -- Before the first watermark there is nothing to audit: it waits.
-     where audit_asked is not null and watermark is not null and source || '/' || feed = any($4)
+       -- Only where records have no time are they missing while the pages without a filter break off; status says so.
+       and (kind <> 'untimed' or source = any($8))
      union all
      -- One that is due by its schedule waits for the next sweep; of several feeds one always may.
      select 'feed ' || feed || ' is due' from bridge.checkpoints
      -- One whose source allows few requests a minute may wait for the next minute.
      where next_pull <= $3 and case when source = any($7) then next_pull < $5::timestamptz - interval '1 minute'
        else next_pull <= $5 or next_pull < last_pull + $6 * interval '1 second' end
-     union all
-     select 'the first read of ' || feed || ' goes on at a page' from bridge.checkpoints
-     where unfiltered_next is not null and commit_ordered is not true
      limit 1`,
     values: [
       new Date(world.nowMs - world.elapsedMs + allArrivedMs + scenario.processes.skewMs).toISOString(),
@@ -95,6 +84,7 @@ export async function whyNotIdle(simulation: Simulation, calmSinceMs: number): P
       new Date(world.nowMs - scenario.processes.skewMs - 2 * scenario.settings.sweepMs).toISOString(),
       Math.min(...sources.map((each) => each.scenario.settings.pollS)) / 2,
       sources.filter((each) => each.scenario.quirks.perMinute !== null).map(({ name }) => name),
+      sources.filter((each) => (each.scenario.quirks.undated ?? 0) > 0).map(({ name }) => name),
     ],
   });
   if (rows[0]) return rows[0].reason;

@@ -195,6 +195,8 @@ export class SimulatedErp {
       { toMs: 1 + 30 * random.fraction(), fromMs: 1 + 30 * random.fraction() },
       async (answer) => {
         if (lostBefore) {
+          // It has never reached the ERP: it takes no effect later either, when a process that was frozen gives it up.
+          for (const each of underway) each.cancelled = true;
           if (!hangs) answer({ error: new Error('the connection to the ERP was reset') });
           return;
         }

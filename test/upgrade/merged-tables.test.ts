@@ -1,20 +1,8 @@
 /** What stood in tables that were merged since is found in its new place, in its order. */
-import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import { migrateService } from '#service/create-service.ts';
-import { createEmptyDatabase } from '../harness/test-database.ts';
-import { loadTables, type Schema } from './release-state.ts';
-
-/** An empty database with the migrations of the schema up to this one. */
-async function databaseAt(schema: Schema, last: string) {
-  const db = await createEmptyDatabase();
-  const names = await readdir(join(import.meta.dirname, '../../src', schema, 'migrations'));
-  const migrations = names.filter((name) => name.slice(0, 3) <= last).sort();
-  await loadTables(db.database, schema, { migrations, rows: {}, sequences: {} });
-  return db;
-}
+import { databaseAt } from './database-at.ts';
 
 const id = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const at = '2026-05-04T03:02:01.000001Z';

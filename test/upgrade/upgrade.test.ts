@@ -105,6 +105,7 @@ const notKept = [
   'report_keys',
   'reports',
   'request_files',
+  'rereads',
   'restores',
   'samples',
   'scenario_awards',
@@ -113,6 +114,7 @@ const notKept = [
   'source_forms',
   'supplier_attributes',
   'supplier_marks',
+  'suspect_versions',
 ];
 
 describe.each(await keptVersions())('the tables of %s', (version) => {

@@ -11,6 +11,7 @@
  * not, although new records are read all the time.
  */
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { progressText } from './read-progress.ts';
 
 export interface Lag {
   /** Null when it is unknown, because the feed was never read to its end. */
@@ -34,15 +35,15 @@ export interface FeedProgress {
   readonly waiting: number;
   readonly failures: number;
   readonly lastError: string | null;
-  /** How many versions are suspect: older than those in the mirror, perhaps from a replica that lags. */
-  readonly suspects: number;
   readonly pollSeconds: number;
-  /** Since when the watermark stands still although newer records are known, and why; null while it moves. */
-  readonly stalledSince: Timestamp | null;
-  /** Names the request that repeats. */
+  /** Why the watermark stands still although newer records are known; names the request that repeats. */
   readonly stalledWhy: string | null;
   /** Since when the mirror holds the oldest record that the watermark has not passed; null when there is none. */
   readonly unprovedSince: Timestamp | null;
+  /** When the feed was first read; null before. */
+  readonly created: Timestamp | null;
+  /** The oldest stamp in the mirror. */
+  readonly oldest: Timestamp | null;
 }
 
 /**
@@ -53,14 +54,19 @@ function stillAllowedSeconds({ latenessSeconds, pollSeconds }: FeedProgress): nu
   return 3 * latenessSeconds + pollSeconds;
 }
 
-/** For how many seconds the watermark has stood still; 0 while it moves. */
-export function stillSeconds({ stalledSince }: Pick<FeedProgress, 'stalledSince'>, now: Timestamp): number {
-  return stalledSince === null ? 0 : Math.max(0, (msFromTimestamp(now) - msFromTimestamp(stalledSince)) / 1000);
+/** For how many seconds records have been known that the watermark has not passed; 0 when there are none. */
+export function stillSeconds({ unprovedSince }: Pick<FeedProgress, 'unprovedSince'>, now: Timestamp): number {
+  return unprovedSince === null ? 0 : Math.max(0, (msFromTimestamp(now) - msFromTimestamp(unprovedSince)) / 1000);
+}
+
+/** Whether a record has been known for longer than the watermark may need to pass it. */
+function isUnproved(feed: FeedProgress, now: Timestamp): boolean {
+  return feed.lastPull !== null && stillSeconds(feed, now) > stillAllowedSeconds(feed);
 }
 
 /** Whether the watermark is standing still for longer than the lateness bound allows, while the feed is being read. */
 export function isStalled(feed: FeedProgress, now: Timestamp): boolean {
-  return stillSeconds(feed, now) > stillAllowedSeconds(feed);
+  return isUnproved(feed, now) && feed.stalledWhy !== null;
 }
 
 /** Returns the lag of a feed. */
@@ -78,24 +84,20 @@ export function lagOfFeed(feed: FeedProgress, now: Timestamp): Lag {
     const why = `throttled until ${shortTime(feed.nextPull)}: ${feed.lastError}`;
     return { seconds, inStep: false, why };
   }
-  if (feed.lastPull === null) return { seconds, inStep: false, why: 'it is being read for the first time' };
+  if (feed.lastPull === null) return { seconds, inStep: false, why: firstReadText(feed, now) };
   const idleSeconds = (nowMs - msFromTimestamp(feed.lastPull)) / 1000;
   if (idleSeconds > 2 * feed.pollSeconds + 60) {
     const read = `it was last read at ${shortTime(feed.lastPull)}`;
     return { seconds, inStep: false, why: `${read}: the bridge is catching up, or no process with the role pull runs` };
   }
-  if (isStalled(feed, now)) {
-    const since = `the watermark stands still since ${shortTime(feed.stalledSince ?? now)}`;
-    return { seconds, inStep: false, why: `${since}: ${feed.stalledWhy ?? 'no reason known'}` };
-  }
   // Holds whatever the pull says of itself: a record that nothing has proved complete for so long is not in step.
-  if (feed.unprovedSince !== null && (nowMs - msFromTimestamp(feed.unprovedSince)) / 1000 > stillAllowedSeconds(feed)) {
+  if (isUnproved(feed, now)) {
     const upTo = feed.watermark === null ? 'the beginning' : shortTime(feed.watermark);
-    return { seconds, inStep: false, why: `new records are read; that none is missing is proved only up to ${upTo}` };
+    const proved = `new records are read; that none is missing is proved only up to ${upTo}`;
+    return { seconds, inStep: false, why: feed.stalledWhy === null ? proved : `${proved}: ${feed.stalledWhy}` };
   }
+  if (feed.newest === null && feed.stalledWhy !== null) return { seconds, inStep: false, why: feed.stalledWhy };
   if (feed.waiting > 0) return { seconds, inStep: false, why: `${countOf(feed.waiting, 'notification')} to answer` };
-  if (feed.suspects > 0)
-    return { seconds, inStep: true, why: `${countOf(feed.suspects, 'older version')} shown, suspect for a while` };
   if (isOpen && feed.watermark === null && !feed.ordered)
     return { seconds, inStep: false, why: 'records are read; that none is missing is not proved yet' };
   if (isOpen)
@@ -104,7 +106,14 @@ export function lagOfFeed(feed: FeedProgress, now: Timestamp): Lag {
       inStep: true,
       why: `records become final ${feed.latenessSeconds} s after their time: all are read`,
     };
-  return { seconds, inStep: true, why: 'in step' };
+  return { seconds, inStep: true, why: `up to date, read ${Math.max(0, Math.round(idleSeconds))} s ago` };
+}
+
+function firstReadText({ watermark, oldest, created }: FeedProgress, now: Timestamp): string {
+  const text = 'it is being read for the first time';
+  if (watermark === null || oldest === null || created === null) return text;
+  const progress = progressText({ from: oldest, to: now, position: watermark, began: created }, now);
+  return progress === '' ? text : `${text}: ${progress}`;
 }
 
 /** Returns until when the mirror is complete, and whether records newer than the watermark are known (`isOpen`). */

@@ -9,7 +9,6 @@ export interface FeedStatus extends FeedProgress {
   feed: string;
   /** How many records audits found after the feed should have shown them. */
   lateArrivals: number;
-  audited: Timestamp | null;
   /** What an operator should know, although the feed is being read. */
   warning: string | null;
   /** For how many seconds the watermark has stood still; 0 while it moves. */
@@ -19,9 +18,6 @@ export interface FeedStatus extends FeedProgress {
   /** Since when the order of commits that the feed declares is not believed, and what was seen; null: it is. */
   orderBroken: Timestamp | null;
   orderBrokenWhy: string | null;
-  /** Why the read for records without a time broke off, and when it begins again; null while it does not fail. */
-  unfilteredWhy: string | null;
-  unfilteredDue: Timestamp | null;
   lag: Lag;
 }
 
@@ -36,21 +32,26 @@ export async function readFeedStatuses(
       raisedSeconds: number | null;
     }
   >(
-    `select source, feed, watermark, last_pull as "lastPull", next_pull as "nextPull", failures,
-       last_error as "lastError", coalesce(commit_ordered, false) as ordered, warning,
-       stalled_since as "stalledSince", stalled_why as "stalledWhy", order_broken as "orderBroken",
-       order_broken_why as "orderBrokenWhy", unfiltered_why as "unfilteredWhy", unfiltered_due as "unfilteredDue",
-       late_arrivals as "lateArrivals", audited, lateness_ms::float8 / 1000 as "raisedSeconds",
-       (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed
-        order by modified desc limit 1) as newest,
-       -- A record that is stamped in the future counts from its own time on.
-       (select greatest(seen, modified) from bridge.mirror m
-        where m.source = c.source and m.feed = c.feed and m.modified > coalesce(c.watermark, 'epoch')
-        order by modified limit 1) as "unprovedSince",
+    `select c.source, c.feed, watermark, last_pull as "lastPull", next_pull as "nextPull", c.failures,
+       c.last_error as "lastError", source_profile ? 'orderProved' as ordered, stalled_why as "stalledWhy",
+       source_profile ->> 'orderBroken' as "orderBroken", source_profile ->> 'orderBrokenWhy' as "orderBrokenWhy",
+       (source_profile -> 'latenessMs')::float8 / 1000 as "raisedSeconds",
+       coalesce(audits.late_arrivals, 0)::float8 as "lateArrivals", audits.warning, created,
+       oldest.modified as oldest, newest.modified as newest, unproved.since as "unprovedSince",
        (select count(*)::int from bridge.inbox i
-        where i.source = c.source and i.feed = c.feed and i.id > c.answered) as waiting,
-       (select count(*)::int from bridge.suspect_versions d where d.source = c.source and d.feed = c.feed) as suspects
-     from bridge.checkpoints c order by source, feed`,
+        where i.source = c.source and i.feed = c.feed and i.id > c.answered) as waiting
+     from bridge.checkpoints c
+       left join lateral (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed
+         and m.modified > 'epoch' order by modified limit 1) oldest on true
+       left join lateral (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed
+         order by modified desc limit 1) newest on true
+       -- A record that is stamped in the future counts from its own time on.
+       left join lateral (select greatest(seen, modified) as since from bridge.mirror m where m.source = c.source
+         and m.feed = c.feed and m.modified > coalesce(c.watermark, 'epoch') order by modified limit 1) unproved on true
+       left join (select source, feed, sum(late_arrivals) as late_arrivals,
+         (array_agg(warning order by id desc) filter (where kind = 'full' and finished is not null))[1] as warning
+         from bridge.backfills where kind <> 'range' group by source, feed) audits using (source, feed)
+     order by c.source, c.feed`,
   );
   const byFeed = new Map(rows.map((row) => [`${row.source} ${row.feed}`, row]));
   const shown = sources.flatMap((source) =>
@@ -87,15 +88,12 @@ const neverRead = {
   waiting: 0,
   failures: 0,
   lastError: null,
-  suspects: 0,
   lateArrivals: 0,
-  audited: null,
   warning: null,
-  stalledSince: null,
+  created: null,
+  oldest: null,
   stalledWhy: null,
   unprovedSince: null,
   orderBroken: null,
   orderBrokenWhy: null,
-  unfilteredWhy: null,
-  unfilteredDue: null,
 };

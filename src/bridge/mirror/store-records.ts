@@ -12,15 +12,6 @@ import { lockSources } from './due/source-lock.ts';
 import { type Version, versionsOf, withoutTime } from './read-version.ts';
 import { noteSubjects, subjectsOfEvent } from './subjects.ts';
 
-/** A version that a page showed, although the mirror holds a newer one. */
-export interface OlderVersion {
-  readonly recordId: string;
-  readonly modified: Timestamp;
-  readonly hash: Buffer;
-  /** JSON; stored with `believeOlder`, once the version is believed. */
-  readonly body: string;
-}
-
 export interface StoredPage {
   /** The stamp (`modified`) of each record, in the page's order; `withoutTime` of a record that has none. */
   readonly stamps: readonly Timestamp[];
@@ -29,8 +20,6 @@ export interface StoredPage {
   readonly changedWithoutTime: number;
   /** What is wrong with the changed records that are not as documented; they are stored all the same. */
   readonly unreadable: readonly string[];
-  /** Versions that were not stored because the mirror holds newer ones. */
-  readonly older: readonly OlderVersion[];
 }
 
 /** A page of a feed: its records as they came. */
@@ -39,28 +28,32 @@ export interface RecordsToStore {
   readonly feed: FeedName;
   readonly records: readonly Record<string, unknown>[];
   readonly now: Timestamp;
+  /**
+   * What the mirror has held since before then, the answer would show or something newer, also where it came from a
+   * replica that lags: the time of the request less the lateness bound. Undefined: nothing is known of that.
+   */
+  readonly shownSince?: Timestamp | undefined;
   /** The pull that reads it: the documents that it marks as due keep its id. */
   readonly pull?: string | undefined;
 }
 
 /**
- * Stores a page in the caller's transaction. A version that the mirror holds already changes nothing. An older version
- * is not stored but returned, unless `believeOlder` is set: the source has shown it for the lateness bound. Of two versions
- * with the same stamp and different contents,
- * the one that was read last counts. A record that was missing or gone is restored when its version is shown again.
- * Throws AppError `invalid` when a record has no id, or a time that cannot be read: such a record can neither be stored
- * nor skipped, so the feed waits until an operator acts.
+ * Stores a page in the caller's transaction. A version that the mirror holds already changes nothing. An older one than
+ * it holds comes from a replica that lags, and is left out; unless the newer one has been held since before `shownSince`:
+ * then the source was set back, for example to a backup, and its word counts. Of two versions with the same stamp and
+ * different contents, the one that was read last counts. A record that was missing or gone is restored when its version is
+ * shown again. Throws AppError `invalid` when a record has no id, or a time that cannot be read: such a record can neither
+ * be stored nor skipped, so the feed waits until an operator acts.
  */
 export async function storeRecords(
   tx: Sql,
-  { source, feed, records, now, pull }: RecordsToStore,
-  { believeOlder = false }: { believeOlder?: boolean } = {},
+  { source, feed, records, now, shownSince, pull }: RecordsToStore,
 ): Promise<StoredPage> {
   const shown = versionsOf(records, feed);
-  if (shown.length === 0) return { stamps: [], changed: 0, changedWithoutTime: 0, unreadable: [], older: [] };
+  if (shown.length === 0) return { stamps: [], changed: 0, changedWithoutTime: 0, unreadable: [] };
   await lockSources(tx, [source]);
   const held = await readHeld(tx, source, feed, shown);
-  const { changed, restored, older } = compare(newestVersions(shown), held, believeOlder);
+  const { changed, restored } = compare(newestVersions(shown), held, shownSince);
   if (restored.length > 0) await restore(tx, source, feed, restored);
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
   const added = changed.filter(({ recordId }) => !held.has(recordId));
@@ -89,7 +82,6 @@ export async function storeRecords(
       const fault = faultOfRecord(feed, record);
       return fault === undefined ? [] : [`${recordId}: ${fault}`];
     }),
-    older,
   };
 }
 
@@ -98,18 +90,25 @@ interface Comparison {
   readonly changed: Version[];
   /** The version in the mirror, of a record that was missing or gone. */
   readonly restored: Version[];
-  readonly older: Version[];
 }
 
-function compare(versions: readonly Version[], held: ReadonlyMap<string, Held>, believeOlder: boolean): Comparison {
-  const compared: Comparison = { changed: [], restored: [], older: [] };
+function compare(
+  versions: readonly Version[],
+  held: ReadonlyMap<string, Held>,
+  shownSince: Timestamp | undefined,
+): Comparison {
+  const compared: Comparison = { changed: [], restored: [] };
   for (const version of versions) {
     const known = held.get(version.recordId);
     if (!known) compared.changed.push(version);
     else if (known.content_hash.equals(version.hash)) {
       if (known.missed) compared.restored.push(version);
-    } else if (believeOlder || version.modified >= known.modified) compared.changed.push(version);
-    else compared.older.push(version);
+    } else {
+      const isNewer = version.modified >= known.modified;
+      // A version without a time lies in no order.
+      const wasSetBack = shownSince !== undefined && known.seen < shownSince && version.modified !== withoutTime;
+      if (isNewer || wasSetBack) compared.changed.push(version);
+    }
   }
   return compared;
 }
@@ -128,6 +127,7 @@ interface Held {
   record_id: string;
   modified: Timestamp;
   content_hash: Buffer;
+  seen: Timestamp;
   missed: boolean;
   gone: boolean;
 }
@@ -140,7 +140,7 @@ async function readHeld(
   shown: readonly Version[],
 ): Promise<Map<string, Held>> {
   const rows = await tx.query<Held>(
-    `select record_id, modified, content_hash, missing_since is not null or gone is not null as missed,
+    `select record_id, modified, content_hash, seen, missing_since is not null or gone is not null as missed,
        gone is not null as gone
      from bridge.mirror where source = $1 and feed = $2 and record_id = any($3::text[])`,
     [source, feed, idsOf(shown)],

@@ -3,7 +3,7 @@
  * backfill, request an audit. Each command is one transaction. A pull or backfill that is under way stores nothing
  * afterwards of what it has begun before.
  */
-import { skipAudit } from '#bridge/pull/backfill/audit-store.ts';
+import { openAskedAudit } from '#bridge/pull/backfill/audit-store.ts';
 import { insertBackfill, markCancelled, readBackfills } from '#bridge/pull/backfill/backfill-store.ts';
 import { type FeedId, lockCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -11,7 +11,7 @@ import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 
-export { type Backfill, readBackfills } from '#bridge/pull/backfill/backfill-store.ts';
+export { readBackfills } from '#bridge/pull/backfill/backfill-store.ts';
 
 /**
  * Sets the watermark. The next pull reads the feed from there on and is due at once. Returns a sentence for the
@@ -55,7 +55,7 @@ export async function resetFeed(database: Database, feed: FeedId, now: Timestamp
   });
 }
 
-/** Returns where the watermark stood. Suspect versions and rereads belong to the old position: they are deleted. */
+/** Returns where the watermark stood. A feed that is read from its beginning may prove its order anew. */
 async function moveCheckpoint(
   tx: Sql,
   { source, feed }: FeedId,
@@ -69,21 +69,23 @@ async function moveCheckpoint(
   if (!held) throw neverRead({ source, feed });
   await tx.query(
     `update bridge.checkpoints set watermark = $3, generation = generation + 1, next_pull = $4, failures = 0,
-       last_error = null, scanned = null, unfiltered_next = null, unfiltered_pass = 0, unfiltered_found = 0,
-       unfiltered_due = null, unfiltered_why = null, unfiltered_audit = null, stalled_since = null, stalled_why = null,
-       -- A feed that is read from its beginning may prove its order anew.
-       order_proved = case when $3::timestamptz is not null then order_proved end,
-       order_broken = case when $3::timestamptz is not null then order_broken end,
-       order_broken_why = case when $3::timestamptz is not null then order_broken_why end,
-       -- A checkpoint that is set forward also passes the records without a time, which count as older than all.
-       unfiltered = case when $3::timestamptz is null then null
-         when watermark is null or $3 > watermark then coalesce(unfiltered, $4) else unfiltered end
+       last_error = null, stalled_why = null
      where source = $1 and feed = $2`,
     [source, feed, watermark, now],
   );
-  await tx.query('delete from bridge.suspect_versions where source = $1 and feed = $2', [source, feed]);
-  await tx.query('delete from bridge.rereads where source = $1 and feed = $2', [source, feed]);
+  if (watermark === null) await forgetFeed(tx, { source, feed }, now);
   return held.watermark;
+}
+
+async function forgetFeed(tx: Sql, { source, feed }: FeedId, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.checkpoints set created = $3, last_pull = null, first_seen = '{}',
+       source_profile = source_profile - array['orderProved', 'orderBroken', 'orderBrokenWhy']
+     where source = $1 and feed = $2`,
+    [source, feed, now],
+  );
+  // The records without a time are read anew, too.
+  await tx.query(`delete from bridge.backfills where source = $1 and feed = $2 and kind = 'untimed'`, [source, feed]);
 }
 
 /**
@@ -113,23 +115,18 @@ export async function cancelBackfill(database: Database, id: number, now: Timest
     if (!backfill) return;
     // The worker locks the checkpoint before the backfill, too: in this order they cannot deadlock.
     await lockCheckpoint(tx, backfill);
-    const cancelled = await markCancelled(tx, id, now);
-    if (cancelled && cancelled.kind !== 'range') await skipAudit(tx, cancelled, cancelled, now);
+    await markCancelled(tx, id, now);
   });
 }
 
 /**
- * Requests an audit of the whole feed. When one is already running, another one follows it. Throws AppError `not-found`
- * for a feed that was never read here.
+ * Requests an audit of the whole feed. When one is already running, another one runs beside it. Throws AppError
+ * `not-found` for a feed that was never read here.
  */
 export async function requestAudit(database: Database, feed: FeedId, now: Timestamp): Promise<void> {
   await database.transaction(async (tx) => {
     await requireCheckpoint(tx, feed);
-    await tx.query('update bridge.checkpoints set audit_asked = $3 where source = $1 and feed = $2', [
-      feed.source,
-      feed.feed,
-      now,
-    ]);
+    await openAskedAudit(tx, feed, now);
   });
 }
 

@@ -18,7 +18,7 @@ import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
 import type { FeedReader, PulledPage, ReadPosition } from './feed/feed-reader.ts';
 import type { Bounds } from './feed/time-range.ts';
-import { isRefusal } from './windows/scan-types.ts';
+import { isRefusal } from './range/range-types.ts';
 
 /** Undefined while nothing is decided. */
 export type OrderVerdict = { readonly isProved: true } | { readonly isProved: false; readonly why: string } | undefined;
@@ -32,7 +32,7 @@ export async function proveOrder(
   { from, page, feed }: { from: Bounds; page: PulledPage; feed: FeedName },
 ): Promise<OrderVerdict> {
   const first = keysOf(page, feed);
-  const disorder = disorderIn(first, undefined) ?? placeIn(page.next, first.length);
+  const disorder = disorderIn(stampsOf(first), undefined) ?? placeIn(page.next, first.length);
   if (disorder !== undefined) return { isProved: false, why: disorder };
   const half = Math.min(Math.floor(first.length / 2), recordsMax / 2);
   if (half === 0) return undefined;
@@ -49,7 +49,7 @@ export async function proveOrder(
   if (rest instanceof AppError) return { isProved: false, why: `its next page is refused (${rest.publicMessage})` };
   const second = [...keysOf(again, feed), ...keysOf(rest, feed)];
   const place = placeIn(again.next, again.records.length) ?? placeIn(rest.next, second.length);
-  const why = place ?? disorderIn(second, undefined) ?? differenceOf(first, second);
+  const why = place ?? disorderIn(stampsOf(second), undefined) ?? differenceOf(first, second);
   if (why !== undefined) return { isProved: false, why };
   const skipped = skippedOf(first, second);
   if (skipped === undefined) return { isProved: true };
@@ -74,16 +74,17 @@ function keysOf({ records }: PulledPage, feed: FeedName): VersionKey[] {
   return records.map((record, index) => readVersionKey(record, feed, index));
 }
 
+function stampsOf(keys: readonly VersionKey[]): Timestamp[] {
+  return keys.map(({ modified }) => modified);
+}
+
 /**
  * Says where the stamps do not increase; undefined when they do. The record that was shown last before may be shown
  * once more, as the bounds may be inclusive.
  */
-export function disorderIn(
-  records: readonly Pick<VersionKey, 'modified'>[],
-  before: Timestamp | undefined,
-): string | undefined {
+export function disorderIn(stamps: readonly Timestamp[], before: Timestamp | undefined): string | undefined {
   let last = before;
-  for (const [index, { modified }] of records.entries()) {
+  for (const [index, modified] of stamps.entries()) {
     if (modified === withoutTime) return 'a record has no time';
     const isRepeated = index === 0 && modified === before;
     if (last !== undefined && modified <= last && !isRepeated)

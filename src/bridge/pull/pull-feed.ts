@@ -1,26 +1,19 @@
 /**
- * The live pull of one feed: from its checkpoint to its end, page by page. Each page is one transaction under the
- * feed's lease: versions stored, documents marked as due, watermark advanced. A kill between two pages costs reading
- * one page again.
+ * The pull of one feed. Each page is one transaction under the feed's lease: versions stored, documents marked as due,
+ * watermark advanced. A kill between two pages costs reading one page again.
  *
- * A feed may declare that it is commit-ordered (header `Feed-Order: commit`): the order of `modified` is the order of
- * commits, and `next` is a cursor over it. Once that is proved (`commit-order.ts`), a page proves that everything up to
- * its last record was shown, and the watermark advances with each page. A feed that ever breaks this order is read as
- * any other from then on.
- *
- * Of any other feed the live read shows new records soon and proves nothing; the watermark advances behind it, by
- * window scans (`windows/advance-watermark.ts`). Such a feed is first read without a filter, for records that have no
- * `modified`.
+ * A feed whose declared order of commits is proved is followed from the watermark on (`follow-order.ts`). Of any other
+ * feed, the news are read first (`read-news.ts`); then windows advance the watermark up to where the feed is closed
+ * (`advance-watermark.ts`).
  */
-import { z } from 'zod';
 import { type Lease, LeaseLost, unlessLost } from '#bridge/ledger/leases/lease.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import type { FeedName } from '#contract/feed.ts';
-import { timestamp } from '#contract/scalars.ts';
-import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
+import { type Advance, advanceWatermark } from './advance-watermark.ts';
 import { OrderBroken } from './commit-order.ts';
 import {
   CheckpointMoved,
@@ -28,37 +21,28 @@ import {
   failPull,
   failuresBefore,
   finishPull,
+  forgetOrder,
+  learnProfile,
   lockCheckpointAt,
   markAnswered,
   readDuePull,
-  readNotificationBodies,
-  rememberNoIncludes,
-  rememberPageCap,
   saveOrderBroken,
   saveThrottled,
 } from './feed/checkpoint-store.ts';
 import { createFeedReader, includesToRequest, PagesTooLarge } from './feed/feed-reader.ts';
 import { createPageStore } from './feed/page-store.ts';
-import { latenessMsOf, type ReadingDeps } from './feed/reading-deps.ts';
-import { restartUnfilteredPass } from './feed/unfiltered-store.ts';
-import { readLive } from './live-read.ts';
+import { emptyPagesOf, latenessMsOf, type ReadingDeps } from './feed/reading-deps.ts';
+import { followOrder } from './follow-order.ts';
 import type { Pull } from './pull.ts';
 import { inPullTrace } from './pull-trace.ts';
-import { continueUnfiltered } from './unfiltered-passes.ts';
-import { advanceWatermark, rereadRanges } from './windows/advance-watermark.ts';
-import { emptyPagesOf } from './windows/scan-feed.ts';
+import { readNews } from './read-news.ts';
 
 export interface PullDeps extends ReadingDeps {
-  /** Asked by window scans: it leaves a part of the quota to the live read. */
+  /** Asked for windows: it leaves a part of the quota to the news. */
   background: ReadingDeps['client'];
   /** Returns how long a feed's next notification waits. */
   throttleMs: (feed: FeedName) => number;
 }
-
-/** With more notifications than this, none is parsed: one of them will announce something new. */
-const parsedNotificationsMax = 200;
-
-const feedNotification = z.looseObject({ payload: z.looseObject({ feed_modified: timestamp }) });
 
 /**
  * Creates the worker that reads one of the source's feeds to its end, if it is due. A failure is stored in the
@@ -108,20 +92,8 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
       const failures = due ? await failuresBefore(tx, feed, due) : 0;
       const waitMs = retryWaitMs(retrySchedules.pull, failures, { floorMs: askedToWaitMs(error) });
       const text = error instanceof AppError ? error.publicMessage : errorText(error);
-      // The page to go on with may no longer exist: then the read without a filter begins again. Where only a record is
-      // wrong, the page does exist.
-      const restart = error instanceof AppError && error.recovery.do === 'halt' && error.issues.length === 0;
-      const now = timestampNow(clock);
       const next = timestampFromMs(clock.nowMs() + waitMs);
-      await failPull(tx, feed, {
-        error: text,
-        failures,
-        now,
-        next,
-        isRateLimited,
-        restart,
-        generation: due?.generation,
-      });
+      await failPull(tx, feed, { error: text, failures, next, isRateLimited, generation: due?.generation });
     });
     await unlessLost(stored);
   }
@@ -131,15 +103,14 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
 async function pullOnce(pull: Pull): Promise<number | undefined> {
   const { feed, reader, transaction, clock, log } = pull;
   try {
-    if (!(await skipReadNotifications(pull))) await pullToEnd(pull);
+    await pullToEnd(pull);
     return undefined;
   } catch (error) {
     // The pages that were stored stay stored: the next attempt goes on after them, with smaller pages or in windows.
-    if (error instanceof PagesTooLarge) await transaction((tx) => restartUnfilteredPass(tx, feed));
-    else if (error instanceof OrderBroken) {
+    if (error instanceof OrderBroken) {
       log.warn({ ...feed }, `${error.message} It is read in windows from now on.`);
       await transaction((tx) => saveOrderBroken(tx, feed, { why: error.why, now: timestampNow(clock) }));
-    } else throw error;
+    } else if (!(error instanceof PagesTooLarge)) throw error;
     return reader.pageSize();
   }
 }
@@ -153,7 +124,7 @@ function openPull(
   signal: AbortSignal,
 ): Pull {
   const { source, client, background, clock, log } = deps;
-  const latenessMs = latenessMsOf(source, due.latenessMs);
+  const latenessMs = latenessMsOf(source, due.profile);
   const transaction: Pull['transaction'] = (work) =>
     lease.transaction(async (tx) => {
       await lockCheckpointAt(tx, feed, due.generation);
@@ -165,10 +136,10 @@ function openPull(
     feed: feed.feed,
     pageSize,
     includes: includesToRequest(feed.feed, { isWanted: source.includes, profile: due.profile }),
-    pageCap: due.profile?.pageSize,
+    pageCap: due.profile.pageSize,
     onRefused: async () => {
       log.info(feed, 'the service does not accept include: related objects are not read');
-      await transaction((tx) => rememberNoIncludes(tx, feed));
+      await transaction((tx) => learnProfile(tx, feed, { includes: [] }));
     },
     onThrottled: ({ publicMessage }, waitMs) =>
       transaction((tx) =>
@@ -198,66 +169,59 @@ function openPull(
     log,
     pollMs: source.poll_seconds * 1000,
     emptyPages: emptyPagesOf(source),
-    granularityMicros: due.profile?.granularityMicros,
+    granularityMicros: due.profile.granularityMicros,
     database: deps.database,
     throttleMs: deps.throttleMs,
   };
 }
 
-/**
- * Answers the notifications without a request when everything that they announce has been read already. Returns whether
- * it did so. Only the `feed_modified` of a commit-ordered feed proves that: in any other feed an earlier record may have
- * been committed since.
- */
-async function skipReadNotifications({ id, feed, due, database, transaction, clock }: Pull): Promise<boolean> {
-  const { scheduled, commitOrdered, watermark, answered, lastNotification: last } = due;
-  if (scheduled || commitOrdered !== true || watermark === null || last === null) return false;
-  const bodies = await readNotificationBodies(database, feed, { answered, last, max: parsedNotificationsMax });
-  if (!bodies?.every((body) => isAlreadyRead(body, watermark))) return false;
-  await transaction((tx) => markAnswered(tx, feed, { pull: id, lastNotification: last, now: timestampNow(clock) }));
-  return true;
-}
-
-function isAlreadyRead(body: string, watermark: Timestamp): boolean {
-  try {
-    const notification = feedNotification.safeParse(JSON.parse(body));
-    return notification.success && notification.data.payload.feed_modified <= watermark;
-  } catch {
-    return false;
-  }
-}
-
 async function pullToEnd(pull: Pull): Promise<void> {
   const { feed, due, clock } = pull;
-  const { ordered, isBehind, ...live } = await readLive(pull);
-  const nextMs = clock.nowMs() + pull.pollMs;
-  const scanDeps = { ...pull, nowMs: clock.nowMs(), meanwhile: createMeanwhile(pull) };
-  if (due.hasRereads) await rereadRanges(scanDeps);
-  const { nextScanMs, ...advance } = ordered
-    ? { nextScanMs: undefined, stalledBy: null }
-    : await advanceWatermark({ ...scanDeps, watermark: due.watermark, ...live });
-  const stalledBy = advance.stalledBy === null ? (live.stoppedBy ?? null) : advance.stalledBy;
-  const unfilteredMs = ordered ? undefined : await continueUnfiltered(pull);
+  const read = await readFeed(pull);
+  const now = timestampNow(clock);
   const throttleMs = pull.throttleMs(feed.feed);
   const pageCap = pull.reader.cap.records();
   await pull.transaction(async (tx) => {
-    if (pageCap > (due.profile?.pageSize ?? 0)) await rememberPageCap(tx, feed, pageCap);
+    if (pageCap > (due.profile.pageSize ?? 0)) await learnProfile(tx, feed, { pageSize: pageCap });
     await finishPull(tx, feed, {
+      ...read,
       pull: pull.id,
       lastNotification: due.lastNotification,
-      now: timestampNow(clock),
-      next: timestampFromMs(Math.min(nextMs, nextScanMs ?? nextMs, unfilteredMs ?? nextMs, isBehind ? 0 : nextMs)),
+      now,
       throttledUntil: timestampFromMs(clock.nowMs() + throttleMs),
-      commitOrdered: ordered,
-      stalledBy,
     });
   });
   logRead(pull);
 }
 
+/** Reads the feed to its end, and says when it is to be read again. */
+async function readFeed(pull: Pull) {
+  const { due, clock, pollMs, latenessMs } = pull;
+  const inOrder = () => ({
+    next: timestampFromMs(clock.nowMs() + pollMs),
+    firstSeen: due.firstSeen,
+    stalledBy: null,
+  });
+  if (due.profile.orderProved !== undefined) {
+    if (await followOrder(pull)) return inOrder();
+    await pull.transaction((tx) => forgetOrder(tx, pull.feed));
+  }
+  const news = await readNews(pull);
+  if (news.isOrdered && (await followOrder(pull))) return inOrder();
+  const advance: Advance = await advanceWatermark({ ...pull, meanwhile: createMeanwhile(pull) }, news);
+  const { isOpen, firstSeen, stalledBy } = advance;
+  const times = [
+    // A pull that only a notification asked for leaves the schedule as it is.
+    due.scheduled ? clock.nowMs() + pollMs : msFromTimestamp(due.nextPull),
+    ...(isOpen ? [clock.nowMs() + latenessMs / 2] : []),
+    ...(news.isCutOff ? [0] : []),
+  ];
+  return { next: timestampFromMs(Math.min(...times)), firstSeen, stalledBy };
+}
+
 /**
- * Returns a function that a scan calls on its way: it answers the notifications that have come since, by a live read, so
- * that new records do not wait for the end of a scan that takes minutes. A spent quota is left to the scan to wait for.
+ * Returns a function that is called between two windows: it answers the notifications that have come since by reading the
+ * news, which do not wait for the end of windows that take minutes. A spent quota is left to the windows to wait for.
  */
 function createMeanwhile(pull: Pull): () => Promise<void> {
   const { id, feed, database, clock } = pull;
@@ -269,7 +233,7 @@ function createMeanwhile(pull: Pull): () => Promise<void> {
     const last = due?.lastNotification ?? 0;
     if (due === undefined || last <= answered) return;
     try {
-      await readLive({ ...pull, due });
+      await readNews({ ...pull, due });
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'too-many') throw error;
       nextMs = clock.nowMs() + Math.max(askedToWaitMs(error), retryWaitMs(retrySchedules.pull, 0));

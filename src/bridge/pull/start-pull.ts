@@ -74,7 +74,7 @@ export function startPull(
     const [source = '', feed = ''] = key.split('/');
     await workers.get(source)?.[lane](feed as FeedName, signal);
   };
-  // A scan waits for its source's quota while it holds its place among the workers. With so many workers few feeds wait
+  // A pull waits for its source's quota while it holds its place among the workers. With so many workers few feeds wait
   // for the quota of another source, and a stop ends few transactions.
   signals.work(lanes.pull, { concurrency: Math.min(Math.max(1, ownKeys.size), workersMax) }, async (key, signal) => {
     pulling.add(key);

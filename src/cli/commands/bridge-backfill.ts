@@ -1,9 +1,11 @@
 /** `bridge backfill`: reads a range of time again, beside the live pull and without touching its checkpoint. */
-import { type Backfill, cancelBackfill, readBackfills, startBackfill } from '#bridge/operate/control-feeds.ts';
-import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { readingProgress } from '#bridge/mirror/read-progress.ts';
+import { cancelBackfill, readBackfills, startBackfill } from '#bridge/operate/control-feeds.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, findFeed, findSource, withBridge } from '../bridge-command.ts';
+import { underWay } from '../feed-words.ts';
 import { createProgress, print, shortTime, tableOf } from '../output.ts';
 
 export interface BackfillOptions extends BridgeCommandOptions {
@@ -13,6 +15,8 @@ export interface BackfillOptions extends BridgeCommandOptions {
   to: Timestamp;
   wait?: boolean;
 }
+
+type ListedBackfill = Awaited<ReturnType<typeof readBackfills>>[number];
 
 const pollMs = 500;
 
@@ -33,7 +37,7 @@ export function runBackfill(options: BackfillOptions): Promise<number> {
         startBackfill(database, range, timestampNow(clock)),
       );
       const backfill = options.wait ? await waitFor(command, id) : await readOne(command, id);
-      print(options, backfill, () => textOf([backfill]));
+      print(options, backfill, () => textOf([backfill], timestampNow(clock)));
       return options.wait && backfill.finished === null ? 1 : 0;
     },
     { withoutSecrets: true },
@@ -44,9 +48,9 @@ export function runBackfill(options: BackfillOptions): Promise<number> {
 export function runBackfillList(options: BridgeCommandOptions): Promise<number> {
   return withBridge(
     options,
-    async ({ database }) => {
+    async ({ database, clock }) => {
       const backfills = await readBackfills(database);
-      print(options, { backfills }, () => textOf(backfills));
+      print(options, { backfills }, () => textOf(backfills, timestampNow(clock)));
       return 0;
     },
     { withoutSecrets: true },
@@ -70,29 +74,27 @@ export function runBackfillCancel(options: BridgeCommandOptions, number: string)
         cancelBackfill(database, id, timestampNow(clock)),
       );
       const after = await readOne(command, id);
-      print(options, after, () => textOf([after]));
+      print(options, after, () => textOf([after], timestampNow(clock)));
       return before.finished === null && after.cancelled !== null ? 0 : 1;
     },
     { withoutSecrets: true },
   );
 }
 
-async function readOne({ database }: BridgeCommand, id: number): Promise<Backfill> {
+async function readOne({ database }: BridgeCommand, id: number): Promise<ListedBackfill> {
   const [backfill] = await readBackfills(database, [id]);
   if (backfill) return backfill;
   throw new AppError('invalid', `There is no backfill ${id}: bridge backfill list shows the existing ones.`);
 }
 
-async function waitFor(command: BridgeCommand, id: number): Promise<Backfill> {
+async function waitFor(command: BridgeCommand, id: number): Promise<ListedBackfill> {
   const { clock, signal } = command;
   const progress = createProgress(`backfill ${id}`);
   try {
     for (;;) {
       const backfill = await readOne(command, id);
-      const { from, to, position, records, finished, cancelled, lastError } = backfill;
-      const total = msFromTimestamp(to) - msFromTimestamp(from);
-      const done = finished ? total : position === null ? 0 : msFromTimestamp(position) - msFromTimestamp(from);
-      progress.tell(Math.floor((100 * done) / total), 100, `% ${records} records ${lastError ?? ''}`);
+      const { records, finished, cancelled } = backfill;
+      progress.tell(records, undefined, `records, ${stateOf(backfill, timestampNow(clock))}`);
       if (finished !== null || cancelled !== null || signal.aborted) return backfill;
       await clock.sleep(pollMs, signal).catch(() => undefined);
     }
@@ -101,7 +103,7 @@ async function waitFor(command: BridgeCommand, id: number): Promise<Backfill> {
   }
 }
 
-function textOf(backfills: readonly Backfill[]): string {
+function textOf(backfills: readonly ListedBackfill[], now: Timestamp): string {
   return tableOf(
     ['number', 'kind', 'source', 'feed', 'from', 'to', 'read up to', 'records', 'changed', 'late', 'state'],
     backfills.map((backfill) => [
@@ -115,14 +117,15 @@ function textOf(backfills: readonly Backfill[]): string {
       backfill.records,
       backfill.changed,
       backfill.lateArrivals,
-      stateOf(backfill),
+      stateOf(backfill, now),
     ]),
     'No backfills.',
   );
 }
 
-function stateOf({ finished, cancelled, lastError }: Backfill): string {
+function stateOf(backfill: ListedBackfill, now: Timestamp): string {
+  const { finished, cancelled, lastError } = backfill;
   if (finished !== null) return `finished ${shortTime(finished)}`;
   if (cancelled !== null) return `cancelled ${shortTime(cancelled)}`;
-  return lastError === null ? 'under way' : `tried again: ${lastError}`;
+  return lastError === null ? underWay(readingProgress(backfill, now)) : `tried again: ${lastError}`;
 }

@@ -2,7 +2,7 @@
 import { readStatus } from '#bridge/operate/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
-import { whysOf } from '../feed-words.ts';
+import { behindText, whysOf } from '../feed-words.ts';
 import { lagText, print, tableOf } from '../output.ts';
 
 export interface LagOptions extends BridgeCommandOptions {
@@ -23,9 +23,9 @@ export function runLag(options: LagOptions): Promise<number> {
         tableOf(
           ['what', 'behind by', 'seconds', 'why'],
           [
-            ...feeds.map(({ source, feed, seconds }, index) => [
+            ...feeds.map(({ source, feed, seconds, ...lag }, index) => [
               `feed ${source}/${feed}`,
-              lagText(seconds),
+              behindText({ ...lag, seconds }),
               seconds === null ? null : Math.round(seconds),
               whys[index],
             ]),

@@ -6,7 +6,7 @@ import { type BridgeStatus, readStatus } from '#bridge/operate/status/status.ts'
 import { timestampNow } from '#platform/clock.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
-import { auditState, warningsOf, whysOf } from '../feed-words.ts';
+import { auditState, behindText, underWay, warningsOf, whysOf } from '../feed-words.ts';
 import { lagText, print, shortTime, tableOf } from '../output.ts';
 
 export function runStatus(options: BridgeCommandOptions): Promise<number> {
@@ -66,7 +66,7 @@ function textOf(status: BridgeStatus): string {
       feeds.map((feed, index) => [
         feed.source,
         feed.feed,
-        lagText(feed.lag.seconds),
+        behindText(feed.lag),
         shortTime(feed.watermark),
         shortTime(feed.lastPull),
         feed.waiting,
@@ -102,8 +102,8 @@ function textOf(status: BridgeStatus): string {
     parts.push(
       '\nBackfills',
       tableOf(
-        ['number', 'source', 'feed', 'from', 'to', 'read up to', 'records'],
-        open.map(({ id, source, feed, from, to, position, records }) => [
+        ['number', 'source', 'feed', 'from', 'to', 'read up to', 'records', 'state'],
+        open.map(({ id, source, feed, from, to, position, records, progress, lastError }) => [
           id,
           source,
           feed,
@@ -111,6 +111,7 @@ function textOf(status: BridgeStatus): string {
           shortTime(to),
           shortTime(position),
           records,
+          lastError === null ? underWay(progress) : `tried again: ${lastError}`,
         ]),
       ),
     );
@@ -122,7 +123,7 @@ function textOf(status: BridgeStatus): string {
         audits.map((audit) => [
           audit.source,
           audit.feed,
-          audit.kind === 'full' ? 'the whole feed' : 'a window',
+          auditedPart(audit.kind),
           shortTime(audit.from),
           shortTime(audit.to),
           shortTime(audit.position),
@@ -173,4 +174,9 @@ function textOf(status: BridgeStatus): string {
         : []),
     );
   return parts.join('\n');
+}
+
+function auditedPart(kind: string): string {
+  if (kind === 'untimed') return 'records without a time';
+  return kind === 'full' ? 'the whole feed' : 'a window';
 }

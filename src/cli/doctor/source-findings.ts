@@ -26,7 +26,7 @@ export async function checkSource(command: BridgeCommand, source: SourceSettings
       .clientOf(source.name)
       .readFeed(feed, { modifiedAfter: undefined, pageSize: pageSizeMin }, command.signal);
     const tookMs = clock.nowMs() - askedMs;
-    const order = page.commitOrdered ? 'in commit order' : 'commit order not declared: read by window scans';
+    const order = page.commitOrdered ? 'in commit order' : 'commit order not declared: read in windows';
     return [ok(name, `answers in ${tookMs} ms; ${order}`), findClock(name, page.sourceMs, askedMs, tookMs)];
   } catch (error) {
     const todo =

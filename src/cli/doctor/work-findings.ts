@@ -41,7 +41,7 @@ function findCondition({ kind, subject, level, summary, action }: Condition): Do
 
 function findFeed(feed: FeedStatus, why: string, said: ReadonlySet<string>): DoctorFinding[] {
   const name = `feed ${feed.source}/${feed.feed}`;
-  const text = `behind by ${lagText(feed.lag.seconds)}: ${why}`;
+  const text = feed.lag.inStep ? why : `behind by ${lagText(feed.lag.seconds)}: ${why}`;
   const findings = warningsOf(feed).map((warning) =>
     warn(`${name}: warning`, warning, 'The feed is read nevertheless.'),
   );

@@ -2,8 +2,10 @@
 import { createLeases } from '#bridge/ledger/leases/lease.ts';
 import type { Liveness } from '#bridge/ledger/leases/liveness.ts';
 import { openDueAudits } from '#bridge/pull/backfill/audit-store.ts';
+import type { BackfillKind } from '#bridge/pull/backfill/backfill-store.ts';
 import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
 import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
+import type { SourceProfile } from '#bridge/pull/feed/source-profile.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
@@ -24,17 +26,8 @@ export interface CheckpointRow {
   last_error: string | null;
   failures: number;
   next_pull: string;
-  lateness_ms: number | null;
-  late_arrivals: number;
-  unfiltered: string | null;
-  commit_ordered: boolean | null;
-  source_profile: Record<string, unknown> | null;
-  warning: string | null;
-  stalled_since: string | null;
+  source_profile: SourceProfile;
   stalled_why: string | null;
-  order_proved: string | null;
-  order_broken: string | null;
-  order_broken_why: string | null;
 }
 
 let readers = 0;
@@ -118,6 +111,11 @@ export async function startReader(options: {
       return row;
     },
     readRow,
+    /** The latest audit or read of that kind. */
+    lastOf: (kind: BackfillKind) =>
+      readRow<Record<string, unknown>>(
+        `select *, to_json(finished) as finished from bridge.backfills where source = $1 and kind = '${kind}' order by id desc limit 1`,
+      ),
     metric: async (metric: string) => {
       const { values } = (await registry.getSingleMetric(metric)?.get()) ?? { values: [] };
       return values.reduce((sum, { value }) => sum + value, 0);

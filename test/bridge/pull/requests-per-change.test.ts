@@ -48,6 +48,8 @@ async function count(list: string): Promise<{ first: number; perChange: number; 
     const { client } = source;
     const reader = await startReader({ database: db.database, liveness, client, clock, settings: { page_size: 100 } });
     await reader.pullFor(120);
+    // The records without a time, which a process reads beside its pulls.
+    await reader.audit();
     const first = source.requests;
     let changes = 0;
     for (let round = 0; round < 90; round += 1) {

@@ -32,8 +32,8 @@ beforeEach(async () => {
     return lines.map(({ msg }) => msg);
   };
   await db.database.query(
-    `insert into bridge.checkpoints (source, feed, watermark, next_pull, last_pull, commit_ordered)
-     values ('main', 'awards', '2029-12-31T23:59:00Z', '2030-01-01T00:05:00Z', '2029-12-31T23:59:30Z', true)`,
+    `insert into bridge.checkpoints (source, feed, watermark, next_pull, last_pull, source_profile)
+     values ('main', 'awards', '2029-12-31T23:59:00Z', '2030-01-01T00:05:00Z', '2029-12-31T23:59:30Z', '{"orderProved": "2029-12-31T00:00:00.000000Z"}')`,
   );
 });
 

@@ -104,7 +104,9 @@ export function findConditions(
   const lateBefore = timestampFromMs(nowMs - behindMinutes * 60_000);
   return [
     ...found.feeds.flatMap((feed) => ofFeed(feed, nowMs, behindMinutes)),
-    ...found.audits.filter(isAuditFailing).map(ofAudit),
+    ...found.audits
+      .filter(isAuditFailing)
+      .map((audit) => (audit.kind === 'untimed' ? ofUntimed(audit) : ofAudit(audit))),
     ...found.refusals.filter(({ count }) => count >= refusalsMany).map(ofRefusals),
     ...found.flows.flatMap((flow) => ofFlow(flow, lateBefore)),
     ...found.comparisons.flatMap(ofComparison),
@@ -119,18 +121,20 @@ function ofFeed(feed: FeedStatus, nowMs: number, behindMinutes: number): Conditi
   const name = `${feed.source}/${feed.feed}`;
   const subject = `feed ${name}`;
   const conditions: Condition[] = [];
-  const { seconds } = feed.lag;
+  const { seconds, inStep } = feed.lag;
+  // Of a feed in step the lag may reach back to its last record, hours before the one that is new.
+  const isLate = !inStep && seconds !== null && seconds > behindMinutes * 60 + feed.pollSeconds;
   if (feed.stalled)
     conditions.push({
       kind: 'feed-stalled',
       subject,
-      since: feed.stalledSince,
+      since: feed.unprovedSince,
       level: 'fail',
-      summary: `The watermark of ${name} stands still since ${toMinute(feed.stalledSince)}: ${short(feed.stalledWhy)}`,
+      summary: `The watermark of ${name} stands still since ${toMinute(feed.unprovedSince)}: ${short(feed.stalledWhy)}`,
       action:
         'New records are delivered, late ones are not found. `bridge check` tests it; tell the source’s operator.',
     });
-  else if (feed.failures > 0 || (seconds !== null && seconds > behindMinutes * 60 + feed.pollSeconds))
+  else if (feed.failures > 0 || isLate)
     conditions.push({
       kind: 'feed-behind',
       subject,
@@ -139,21 +143,24 @@ function ofFeed(feed: FeedStatus, nowMs: number, behindMinutes: number): Conditi
       summary: `The feed ${name} is read up to ${toMinute(feed.watermark)}: ${short(feed.lag.why)}`,
       action: '`bridge check` tests the source. The puller tries again by itself; nothing is lost.',
     });
-  if (feed.unfilteredWhy !== null)
-    conditions.push({
-      kind: 'feed-unfiltered',
-      subject,
-      since: null,
-      level: 'warn',
-      summary: `Records of ${name} without a time may be missing: its pages break off (${short(feed.unfilteredWhy)})`,
-      action: 'It is read again by itself; tell the source’s operator.',
-    });
   return conditions;
 }
 
 /** Whether the audit is not finished and has failed for minutes. */
-function isAuditFailing({ finished, cancelled, failures }: AuditStatus): boolean {
-  return finished === null && cancelled === null && failures >= auditFailuresMany;
+function isAuditFailing({ kind, finished, cancelled, failures }: AuditStatus): boolean {
+  return finished === null && cancelled === null && failures >= (kind === 'untimed' ? 1 : auditFailuresMany);
+}
+
+/** The reading of the records without a time, which has failed. */
+function ofUntimed({ source, feed, lastError }: AuditStatus): Condition {
+  return {
+    kind: 'feed-unfiltered',
+    subject: `feed ${source}/${feed}`,
+    since: null,
+    level: 'warn',
+    summary: `Records of ${source}/${feed} without a time may be missing: ${short(lastError)}`,
+    action: 'They are read again by themselves; tell the source’s operator.',
+  };
 }
 
 function ofAudit({ source, feed, position, to, failures, lastError }: AuditStatus): Condition {

@@ -1,5 +1,6 @@
 /** How a flow and an audit stand, as the status has them. */
 import type { Lag } from '#bridge/mirror/feed-lag.ts';
+import type { RangeReading } from '#bridge/mirror/read-progress.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { FlowProgress } from './flow-lag.ts';
 
@@ -19,18 +20,14 @@ export interface FlowStatus extends FlowProgress {
 }
 
 /** A read of a feed's past: asked for by an operator, or an audit. */
-export interface RangeReadStatus {
-  /** `range`: asked for by an operator; `audit`: an audit of a window; `full`: an audit of the whole feed. */
+export interface RangeReadStatus extends RangeReading {
+  /** `range`: asked for by an operator; `audit`: an audit of a window; `full`: of the whole feed; `untimed`: of records without a time. */
   kind: string;
   source: string;
   feed: string;
-  from: Timestamp;
-  to: Timestamp;
-  /** How far it has really read. */
-  position: Timestamp | null;
+  /** `37 %, about 4 min left`; empty where it has ended, or nothing is known yet. */
+  progress: string;
   records: number;
-  finished: Timestamp | null;
-  cancelled: Timestamp | null;
   lastError: string | null;
 }
 

@@ -131,12 +131,6 @@ function registerFeedMetrics(read: ReadStatus, registry: Registry): void {
   );
   total(
     registry,
-    'bridge_suspect_versions',
-    'Suspect versions: older than those in the mirror, perhaps from a replica that lags',
-    async () => sumOf((await read()).feeds, ({ suspects }) => suspects),
-  );
-  total(
-    registry,
     'bridge_backfills_open',
     'Backfills and audits that have not been read to their end yet',
     async () =>

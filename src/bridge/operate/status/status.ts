@@ -5,6 +5,7 @@
  */
 import { type LookingFlow, type OpenLoss, readOpenLoss } from '#bridge/ledger/lost-commits/open-loss.ts';
 import { type FeedStatus, readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';
+import { oldestOfBackfill, type RangeReading, readingProgress } from '#bridge/mirror/read-progress.ts';
 import { readRefusalsInARow } from '#bridge/receive/refusals.ts';
 import { alertSettings } from '#bridge/settings/alert-settings.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
@@ -103,7 +104,7 @@ export async function readStatus(
     flows,
     lostCommits,
     intakes: await readIntakeStatuses(sql, settings, now),
-    audits: await readAudits(sql, feeds),
+    audits: await readAudits(sql, feeds, now),
     comparisons: await readShownComparisons(sql, settings, now),
   };
   const shown = new Set(settings.sources.map(({ name }) => name));
@@ -221,29 +222,39 @@ function lossOf({ lost, why }: OpenLoss, { isSourceRead, documents, toLookUp }: 
   return { lost, why, isSourceRead, documents, toLookUp };
 }
 
-function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {
-  return sql.query<BackfillStatus>(
-    `select id, kind, source, feed, range_start as "from", range_end as "to", position, records, changed, finished,
-       cancelled, last_error as "lastError"
-     from bridge.backfills
+/** The columns of what all reads of a range have in common. */
+const rangeRead = `b.kind, b.source, b.feed, b.range_start as "from", b.range_end as "to", b.position, b.records, b.asked,
+  b.finished, b.cancelled, b.last_error as "lastError", ${oldestOfBackfill}`;
+
+function withProgress<Reading extends RangeReading>(readings: readonly Reading[], now: Timestamp) {
+  return readings.map((reading) => ({ ...reading, progress: readingProgress(reading, now) }));
+}
+
+async function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {
+  const backfills = await sql.query<Omit<BackfillStatus, 'progress'>>(
+    `select ${rangeRead}, id, changed from bridge.backfills b
      where finished is null and cancelled is null or greatest(finished, cancelled) > $1::timestamptz - interval '1 day'
      order by id`,
     [now],
   );
+  return withProgress(backfills, now);
 }
 
-async function readAudits(sql: Sql, feeds: readonly FeedStatus[]): Promise<AuditStatus[]> {
-  const audits = await sql.query<AuditStatus>(
-    `select b.* from bridge.checkpoints c cross join lateral (
-       select kind, source, feed, range_start as "from", range_end as "to", position, records,
-         late_arrivals as "lateArrivals", finished, cancelled, failures, next_try as "nextTry",
-         last_error as "lastError"
+async function readAudits(sql: Sql, feeds: readonly FeedStatus[], now: Timestamp): Promise<AuditStatus[]> {
+  const audits = await sql.query<Omit<AuditStatus, 'progress'>>(
+    `select b.* from bridge.checkpoints c cross join (values (true), (false)) k (untimed) cross join lateral (
+       select ${rangeRead}, late_arrivals as "lateArrivals", failures, next_try as "nextTry"
        from bridge.backfills b where b.source = c.source and b.feed = c.feed and b.kind <> 'range'
+         and (b.kind = 'untimed') = k.untimed
        order by id desc limit 1) b
-     order by source, feed`,
+     where b.kind <> 'untimed' or b.finished is null and b.cancelled is null
+     order by source, feed, kind`,
   );
   const shown = new Set(feeds.map(({ source, feed }) => `${source}/${feed}`));
-  return audits.filter(({ source, feed }) => shown.has(`${source}/${feed}`));
+  return withProgress(
+    audits.filter(({ source, feed }) => shown.has(`${source}/${feed}`)),
+    now,
+  );
 }
 
 /**

@@ -1,8 +1,10 @@
 /**
- * The rows of `bridge.backfills`: ranges of time that are read again beside the live pull. One operation a function.
+ * The rows of `bridge.backfills`: what is read again beside the pull. One operation a function.
  * Several backfills of a feed may be open at once; one worker reads them in turns.
  */
 
+import { oldestOfBackfill, type RangeReading } from '#bridge/mirror/read-progress.ts';
+import { withoutTime } from '#bridge/mirror/read-version.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { storableText } from '#platform/database/storable-text.ts';
@@ -11,9 +13,10 @@ import type { FeedId } from '../feed/checkpoint-store.ts';
 
 /**
  * `range`: an operator has asked for it. `audit`: reads a window again and counts late arrivals. `full`: reads the
- * whole feed again, counts late arrivals and finds records that have vanished.
+ * whole feed again, counts late arrivals and finds records that have vanished. `untimed`: reads the feed without a filter,
+ * for the records that have no time and so lie in no window.
  */
-export type BackfillKind = 'range' | 'audit' | 'full';
+export type BackfillKind = 'range' | 'audit' | 'full' | 'untimed';
 
 export interface Backfill {
   readonly id: number;
@@ -53,14 +56,32 @@ export async function insertBackfill(
   return row.id;
 }
 
+/**
+ * Opens the reading of the records without a time. `passes`: so often the whole feed was read before; `all`: one page has
+ * shown it, so there is nothing left to read. Does nothing where one is open.
+ */
+export async function openUntimedRead(
+  tx: Sql,
+  { source, feed }: FeedId,
+  { passes, now }: { passes: 0 | 1 | 'all'; now: Timestamp },
+): Promise<void> {
+  await tx.query(
+    `insert into bridge.backfills (source, feed, kind, range_start, range_end, asked, next_try, position, finished)
+     select $1, $2, 'untimed', $3, $3, $4, $4, case when $5 then $3::timestamptz end, case when $6 then $4::timestamptz end
+     where not exists (select from bridge.backfills where source = $1 and feed = $2 and kind = 'untimed'
+       and finished is null and cancelled is null)`,
+    [source, feed, withoutTime, now, passes !== 0, passes === 'all'],
+  );
+}
+
 const latestMax = 100;
 
 /**
  * Returns the open backfills and the latest others, or those with these numbers; the open ones first, then the newest.
  */
-export async function readBackfills(sql: Sql, ids?: readonly number[]): Promise<Backfill[]> {
-  return sql.query<Backfill>(
-    `select ${columns} from bridge.backfills where $1::bigint[] is null or id = any($1)
+export async function readBackfills(sql: Sql, ids?: readonly number[]): Promise<(Backfill & RangeReading)[]> {
+  return sql.query<Backfill & RangeReading>(
+    `select ${columns}, ${oldestOfBackfill} from bridge.backfills b where $1::bigint[] is null or id = any($1)
      order by finished is null and cancelled is null desc, id desc limit case when $1 is null then ${latestMax} end`,
     [ids ?? null],
   );
@@ -86,7 +107,7 @@ export async function readFeedsToBackfill(sql: Sql, now: Timestamp): Promise<Fee
 
 /**
  * Stores the progress of a backfill, in the transaction that stored the records. Only a position that has advanced ends
- * a row of failures: a scan that shows the same records and stops at the same place again has come no further. Returns
+ * a row of failures: one that shows the same records and stops at the same place again has come no further. Returns
  * false when the backfill was cancelled meanwhile: the caller then rolls back.
  */
 export async function advanceBackfill(

@@ -1,8 +1,8 @@
 /**
- * Runs the backfills and audits of one feed: they scan closed ranges of time beside the live pull and do not touch its
- * watermark. Each window is one transaction together with the backfill's position, so a kill costs reading one window
- * again. The open backfills of a feed take turns, and all of them together leave at least half of what the service
- * allows in a minute to the live pull.
+ * Runs the backfills and audits of one feed: they read closed ranges of time, or the records without a time, beside the
+ * pull, and do not touch its watermark. Each window is one transaction together with the backfill's position, so a kill
+ * costs reading one window again; a pass over the records without a time begins again. The open backfills of a feed take
+ * turns, and all of them together leave at least half of what the service allows in a minute to the pull.
  */
 
 import { type Lease, LeaseLost } from '#bridge/ledger/leases/lease.ts';
@@ -17,25 +17,26 @@ import type { Sql } from '#platform/database/sql.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Counter } from '#platform/metrics.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
+import { type FeedId, learnProfile, lockCheckpoint, readProfile, saveOrderBroken } from '../feed/checkpoint-store.ts';
 import {
-  type FeedId,
-  lockCheckpoint,
-  readFeedTraits,
-  rememberNoIncludes,
-  saveOrderBroken,
-} from '../feed/checkpoint-store.ts';
-import { createFeedReader, type FeedReader, includesToRequest, PagesTooLarge } from '../feed/feed-reader.ts';
+  createFeedReader,
+  type FeedReader,
+  includesToRequest,
+  PagesTooLarge,
+  type PulledPage,
+} from '../feed/feed-reader.ts';
 import { readNewestStamp } from '../feed/held-records.ts';
 import { createPageStore, type StorePage } from '../feed/page-store.ts';
-import { latenessMsOf, type ReadingDeps } from '../feed/reading-deps.ts';
+import { emptyPagesOf, latenessMsOf, type ReadingDeps } from '../feed/reading-deps.ts';
 import type { SourceProfile } from '../feed/source-profile.ts';
-import { emptyPagesOf, type ScanDeps, type ScanStep, scanFeed } from '../windows/scan-feed.ts';
-import { defaultGranularityMicros, ScanStopped } from '../windows/scan-types.ts';
-import { addLateArrivals, finishAudit } from './audit-store.ts';
+import { defaultGranularityMicros, ReadingStopped } from '../range/range-types.ts';
+import { type FeedRangeDeps, type RangeStep, readFeedRange } from '../range/read-feed-range.ts';
+import { finishAudit } from './audit-store.ts';
 import { advanceBackfill, type Backfill, failBackfill, finishBackfill, readDueBackfills } from './backfill-store.ts';
+import { readUntimed, type UntimedRead } from './untimed-read.ts';
 import { markMissing, markVanished, type Vanished } from './vanished-records.ts';
 
-export interface BackfillDeps extends ReadingDeps {
+interface BackfillDeps extends ReadingDeps {
   lateArrivals: Counter<'feed'>;
   refusals: Counter<'feed'>;
 }
@@ -48,18 +49,19 @@ class BackfillEnded extends AppError {
   }
 }
 
-/** A backfill that this process is scanning, from the position in its row on. */
-interface RunningScan {
-  readonly steps: AsyncGenerator<ScanStep>;
+/** A backfill that this process is reading, from the position in its row on. */
+interface RunningRead {
+  /** Windows of the range; or pages without a filter, for the records that have no time. */
+  readonly steps: AsyncGenerator<RangeStep | PulledPage>;
+  readonly untimed: UntimedRead | undefined;
   readonly store: StorePage;
   readonly latenessMs: number;
-  readonly to: Timestamp;
   /** Everything of the range up to here was read; undefined before the first window of a whole feed. */
   reached: Timestamp | undefined;
 }
 
 /**
- * Creates the worker that scans all open backfills of one of the source's feeds, in turns. A failure is stored in the
+ * Creates the worker that reads all open backfills of one of the source's feeds, in turns. A failure is stored in the
  * backfill's row, and the backfill is tried again later; the worker rejects only when the database is away.
  */
 export function createBackfillWorker(deps: BackfillDeps) {
@@ -68,7 +70,7 @@ export function createBackfillWorker(deps: BackfillDeps) {
     const feed = { source: source.name, feed: name };
     const lease = await deps.acquireLease(`backfill/${source.name}/${name}`);
     if (!lease) return;
-    const scans = new Map<number, RunningScan>();
+    const running = new Map<number, RunningRead>();
     const readers = new Map<number, FeedReader>();
     const pace = createPace(source, clock, signal);
     try {
@@ -77,13 +79,13 @@ export function createBackfillWorker(deps: BackfillDeps) {
         if (due.length === 0) return;
         for (const backfill of due) {
           signal.throwIfAborted();
-          await takeTurn({ deps, lease, feed, scans, readers, pace, signal }, backfill);
+          await takeTurn({ deps, lease, feed, running, readers, pace, signal }, backfill);
         }
       }
     } catch (error) {
       if (!(error instanceof LeaseLost) && !signal.aborted) throw error;
     } finally {
-      for (const { steps } of scans.values()) await steps.return(undefined);
+      for (const { steps } of running.values()) await steps.return(undefined);
       await lease.release();
     }
   };
@@ -94,7 +96,7 @@ interface Worker {
   readonly lease: Lease;
   readonly feed: FeedId & { readonly feed: FeedName };
   /** By the number of the backfill. */
-  readonly scans: Map<number, RunningScan>;
+  readonly running: Map<number, RunningRead>;
   /** By the number of the backfill: a reader remembers how large a page may be. */
   readonly readers: Map<number, FeedReader>;
   readonly pace: (lease: Lease) => Promise<void>;
@@ -103,22 +105,24 @@ interface Worker {
 
 /** Reads one step of one backfill, or ends it. */
 async function takeTurn(worker: Worker, backfill: Backfill): Promise<void> {
-  const { deps, lease, feed, scans, signal } = worker;
-  let scan: RunningScan | undefined;
+  const { deps, lease, feed, running, signal } = worker;
+  let reading: RunningRead | undefined;
   try {
-    scan = scans.get(backfill.id) ?? (await startScan(worker, backfill));
-    scans.set(backfill.id, scan);
-    const step = await scan.steps.next();
-    if (step.done !== true) await storeStep(worker, backfill, scan, step.value);
-    else await finishScan(worker, backfill, scan);
+    reading = running.get(backfill.id) ?? (await startReading(worker, backfill));
+    running.set(backfill.id, reading);
+    const step = await reading.steps.next();
+    if (step.done !== true) await storeStep(worker, backfill, reading, step.value);
+    else await finishReading(worker, backfill, reading);
   } catch (error) {
-    scans.delete(backfill.id);
+    running.delete(backfill.id);
+    // A request may be under way.
+    await reading?.steps.return(undefined);
     if (error instanceof LeaseLost || signal.aborted) throw error;
     // After PagesTooLarge the next turn goes on from the position, with smaller pages.
     if (error instanceof BackfillEnded || error instanceof PagesTooLarge) return;
-    if (scan !== undefined && (await isNothingThere(worker, backfill, error))) {
-      scan.reached = backfill.to;
-      await finishScan(worker, backfill, scan);
+    if (reading !== undefined && (await isNothingThere(worker, backfill, error))) {
+      reading.reached = backfill.to;
+      await finishReading(worker, backfill, reading);
       return;
     }
     deps.log.warn({ err: error, ...feed, backfill: backfill.id }, 'backfill failed');
@@ -130,13 +134,13 @@ async function takeTurn(worker: Worker, backfill: Backfill): Promise<void> {
   }
 }
 
-async function startScan(worker: Worker, backfill: Backfill): Promise<RunningScan> {
+async function startReading(worker: Worker, backfill: Backfill): Promise<RunningRead> {
   const { deps, lease, feed, pace } = worker;
   const { source, clock, database } = deps;
-  const { profile, commitOrdered, latenessMs: raisedMs } = await readFeedTraits(database, feed);
-  const latenessMs = latenessMsOf(source, raisedMs);
-  const granularityMicros = profile?.granularityMicros;
-  const transaction: ScanDeps['transaction'] = (work) =>
+  const profile = await readProfile(database, feed);
+  const latenessMs = latenessMsOf(source, profile);
+  const { granularityMicros } = profile;
+  const transaction: FeedRangeDeps['transaction'] = (work) =>
     lease.transaction(async (tx) => {
       await lockCheckpoint(tx, feed);
       return work(tx);
@@ -144,28 +148,32 @@ async function startScan(worker: Worker, backfill: Backfill): Promise<RunningSca
   const reader = worker.readers.get(backfill.id) ?? openReader(worker, profile);
   worker.readers.set(backfill.id, reader);
   const store = createPageStore({ ...deps, feed, pull: timeOrderedId(clock.nowMs()), latenessMs, transaction });
-  const scanDeps: ScanDeps = {
+  const emptyPages = emptyPagesOf(source);
+  if (backfill.kind === 'untimed') {
+    const wasReadOnce = backfill.position !== null;
+    const untimed = readUntimed(reader, { emptyPages, wasReadOnce, pace: () => pace(lease) });
+    return { steps: untimed.pages, untimed, store, latenessMs, reached: undefined };
+  }
+  const rangeDeps: FeedRangeDeps = {
     feed,
     reader,
-    store,
     database,
     transaction,
-    latenessMs,
     granularityMicros,
-    emptyPages: emptyPagesOf(source),
-    clock,
+    emptyPages,
     pace: () => pace(lease),
   };
-  // The range must be closed. Records can still appear within the lateness bound of now, which is left to the live
-  // pull; in a commit-ordered feed no record appears before those that were shown.
-  const openMicros = commitOrdered === true ? 0 : latenessMs * 1_000 + (granularityMicros ?? defaultGranularityMicros);
+  // The range must be closed. Records can still appear within the lateness bound of now, which is left to the pull; in a
+  // feed whose order of commits is proved, no record appears before those that were shown.
+  const openMicros =
+    profile.orderProved !== undefined ? 0 : latenessMs * 1_000 + (granularityMicros ?? defaultGranularityMicros);
   const closed = timestampFromMicros(clock.nowMs() * 1_000 - openMicros);
   const to = backfill.to < closed ? backfill.to : closed;
   const from = backfill.position ?? (backfill.kind === 'full' ? undefined : addMicros(backfill.from, -1));
-  return { steps: scanFeed(scanDeps, { from, to }), store, latenessMs, to, reached: from };
+  return { steps: readFeedRange(rangeDeps, { from, to }), untimed: undefined, store, latenessMs, reached: from };
 }
 
-function openReader({ deps, lease, feed, signal }: Worker, profile: SourceProfile | null): FeedReader {
+function openReader({ deps, lease, feed, signal }: Worker, profile: SourceProfile): FeedReader {
   const { source, client, clock, database } = deps;
   return createFeedReader({
     client,
@@ -173,46 +181,72 @@ function openReader({ deps, lease, feed, signal }: Worker, profile: SourceProfil
     feed: feed.feed,
     pageSize: source.page_size,
     includes: includesToRequest(feed.feed, { isWanted: source.includes, profile }),
-    pageCap: profile?.pageSize,
-    onRefused: () => rememberNoIncludes(database, feed),
+    pageCap: profile.pageSize,
+    onRefused: () => learnProfile(database, feed, { includes: [] }),
     clock,
     during: (work) => lease.during((lost) => work(AbortSignal.any([signal, lost]))),
   });
 }
 
-async function storeStep({ deps, feed }: Worker, backfill: Backfill, scan: RunningScan, step: ScanStep): Promise<void> {
-  const { complete, observed } = step;
-  // Records beyond the range are left to the live pull: here they would count as late arrivals.
-  const records = step.records.filter(({ modified }) => modified <= backfill.to);
-  const shown = step.shown ?? new Set(step.records.map(({ id }) => id));
-  const within = complete
-    ? (step.shown?.size ?? records.filter(({ modified }) => modified > (complete.after ?? '')).length)
-    : 0;
+async function storeStep(
+  worker: Worker,
+  backfill: Backfill,
+  reading: RunningRead,
+  step: RangeStep | PulledPage,
+): Promise<void> {
+  if ('rows' in step) await storeWindow(worker, backfill, reading, step);
+  else
+    await reading.store({
+      ...step,
+      afterRecords: async (tx, { changed, changedWithoutTime }) => {
+        reading.untimed?.found(changedWithoutTime);
+        await advance(tx, backfill, { position: undefined, records: step.records.length, changed, lateArrivals: 0 });
+      },
+    });
+}
+
+async function storeWindow(
+  { deps, feed }: Worker,
+  backfill: Backfill,
+  reading: RunningRead,
+  step: RangeStep,
+): Promise<void> {
+  const { complete, observed, shown, includes } = step;
+  // Records beyond the range are left to the pull: here they would count as late arrivals.
+  const rows = step.rows.filter(({ modified }) => modified <= backfill.to);
+  const isCrowd = complete !== undefined && rows.length === 0;
+  const within = isCrowd
+    ? shown.size
+    : complete
+      ? rows.filter(({ modified }) => modified > (complete.after ?? '')).length
+      : 0;
   let lateArrivals = 0;
-  await scan.store({
-    records: records.map(({ record }) => record),
-    includes: step.includes,
+  await reading.store({
+    records: rows.map(({ record }) => record),
+    includes,
     observed,
-    watchSuspects: true,
     afterRecords: async (tx, { changed }) => {
       lateArrivals = backfill.kind === 'range' ? 0 : changed;
-      const progress = { position: complete?.to, records: within, changed, lateArrivals };
-      if (!(await advanceBackfill(tx, backfill.id, progress))) throw new BackfillEnded(backfill.id);
-      if (lateArrivals > 0) await addLateArrivals(tx, feed, lateArrivals);
+      await advance(tx, backfill, { position: complete?.to, records: within, changed, lateArrivals });
       if (!complete || backfill.kind !== 'full') return;
       await markMissing(tx, feed, complete, { ids: [...shown], observed, now: timestampNow(deps.clock) });
     },
   });
   if (lateArrivals > 0) deps.lateArrivals.inc({ feed: feed.feed }, lateArrivals);
-  if (complete) scan.reached = complete.to;
+  if (complete) reading.reached = complete.to;
+}
+
+/** Throws BackfillEnded when it was cancelled meanwhile: the transaction is rolled back. */
+async function advance(tx: Sql, { id }: Backfill, step: Parameters<typeof advanceBackfill>[2]): Promise<void> {
+  if (!(await advanceBackfill(tx, id, step))) throw new BackfillEnded(id);
 }
 
 /**
- * Whether the scan has ended because neither the feed nor the mirror has any record with a time: then there is nothing to
- * read, and nothing to compare. Where the mirror holds some, an answer without records proves nothing.
+ * Whether the reading has ended because neither the feed nor the mirror has any record with a time: then there is nothing
+ * to read, and nothing to compare. Where the mirror holds some, an answer without records proves nothing.
  */
 async function isNothingThere({ deps, feed }: Worker, { position }: Backfill, error: unknown): Promise<boolean> {
-  if (!(error instanceof ScanStopped) || position !== null) return false;
+  if (!(error instanceof ReadingStopped) || position !== null) return false;
   const newest = await readNewestStamp(deps.database, feed, '9999-12-31T00:00:00.000000Z');
   return newest === null || newest <= withoutTime;
 }
@@ -221,10 +255,11 @@ async function isNothingThere({ deps, feed }: Worker, { position }: Backfill, er
  * Ends the backfill after its last step. Rejects with AppError `unavailable` when an audit was not read to its end: it
  * is tried again, and does not count as made.
  */
-async function finishScan({ deps, lease, feed }: Worker, backfill: Backfill, scan: RunningScan): Promise<void> {
+async function finishReading({ deps, lease, feed }: Worker, backfill: Backfill, reading: RunningRead): Promise<void> {
   const { clock, log } = deps;
-  const { latenessMs, reached } = scan;
-  if (backfill.kind !== 'range' && (reached === undefined || reached < backfill.to))
+  const { latenessMs, reached } = reading;
+  const isAudit = backfill.kind === 'audit' || backfill.kind === 'full';
+  if (isAudit && (reached === undefined || reached < backfill.to))
     throw new AppError(
       'unavailable',
       `The audit was read up to ${reached ?? 'no time'} only: records may still appear before ${backfill.to}, its end.`,
@@ -233,7 +268,7 @@ async function finishScan({ deps, lease, feed }: Worker, backfill: Backfill, sca
     await lockCheckpoint(tx, feed);
     const now = timestampNow(clock);
     const finished = await finishBackfill(tx, backfill.id, now);
-    if (!finished || finished.kind === 'range') return undefined;
+    if (!finished || !isAudit) return undefined;
     const none: Vanished = { gone: 0, refused: undefined };
     const vanished = finished.kind === 'full' ? await markVanished(tx, feed, finished, { latenessMs, now }) : none;
     await refuteOrder(tx, feed, finished, now);
@@ -255,8 +290,8 @@ async function finishScan({ deps, lease, feed }: Worker, backfill: Backfill, sca
 
 /** A feed that was followed in the order of commits has shown everything up to the watermark, or it broke that order. */
 async function refuteOrder(tx: Sql, feed: FeedId, { lateArrivals }: Backfill, now: Timestamp): Promise<void> {
-  const { commitOrdered } = await readFeedTraits(tx, feed);
-  if (commitOrdered !== true || lateArrivals === 0) return;
+  const { orderProved } = await readProfile(tx, feed);
+  if (orderProved === undefined || lateArrivals === 0) return;
   const why = `an audit has found ${lateArrivals} records or changes that it had not shown in their order`;
   await saveOrderBroken(tx, feed, { why, now });
 }

@@ -48,7 +48,7 @@ export interface Vanished {
 
 /**
  * Marks the records as gone that this full audit and the one before it both lacked, and marks their documents as due.
- * It runs in the transaction that ends the audit. Nothing is inferred while the live pull is behind: a record that has
+ * It runs in the transaction that ends the audit. Nothing is inferred while the pull is behind: a record that has
  * changed since then lies elsewhere in the feed.
  */
 export async function markVanished(

@@ -17,6 +17,8 @@ import type { Bounds } from './time-range.ts';
 export interface PulledPage extends FeedPage {
   /** When the page was requested, before the request was sent. */
   readonly observed: Timestamp;
+  /** How long the source took to answer, without waits for the quota. */
+  readonly tookMs: number;
 }
 
 /** Where to read: a window, or the next page of an earlier answer. */
@@ -33,7 +35,7 @@ export interface FeedReader {
    * until the source's quota is free again, of which it leaves a part to others, and calls `meanwhile` now and then;
    * otherwise it rejects with `too-many`.
    */
-  read(at: ReadPosition, options?: ReadOptions): Promise<PulledPage>;
+  readonly read: (at: ReadPosition, options?: ReadOptions) => Promise<PulledPage>;
   /**
    * How many records are requested at once, unless a caller wants another number; it shrinks when a page is too large, and
    * then no longer pages are requested.
@@ -64,9 +66,9 @@ export function keptIncludes(feed: FeedName): string[] {
 /** The related objects to request: none where the settings say so, and only those that the service is known to show. */
 export function includesToRequest(
   feed: FeedName,
-  { isWanted, profile }: { isWanted: boolean; profile: SourceProfile | null },
+  { isWanted, profile }: { isWanted: boolean; profile: SourceProfile },
 ): string[] {
-  return isWanted ? keptIncludes(feed).filter((name) => profile?.includes?.includes(name) ?? true) : [];
+  return isWanted ? keptIncludes(feed).filter((name) => profile.includes?.includes(name) ?? true) : [];
 }
 
 /** `includes` are requested with each window; `onRefused` is called when the service refuses to be asked for them. */
@@ -101,8 +103,9 @@ export function createFeedReader(options: {
       options.during((signal) => {
         const client = waitsForQuota ? options.background : options.client;
         const askOnce = async () => {
-          const observed = timestampFromMs(clock.nowMs());
-          return { ...(await client.readFeed(feed, at, signal)), observed };
+          const sentMs = clock.nowMs();
+          const page = await client.readFeed(feed, at, signal);
+          return { ...page, observed: timestampFromMs(sentMs), tookMs: clock.nowMs() - sentMs };
         };
         return waitsForQuota
           ? waitForRateLimit(askOnce, { clock, signal, meanwhile, onThrottled: options.onThrottled })

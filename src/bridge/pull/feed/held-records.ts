@@ -3,7 +3,6 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { FeedId } from './checkpoint-store.ts';
-import type { Range } from './time-range.ts';
 
 /**
  * Returns the newest stamp in the mirror that is not later than `until`; null when there is none. With `expected`, only
@@ -24,6 +23,16 @@ export async function readNewestStamp(
   return row?.modified ?? null;
 }
 
+/** Returns the oldest stamp in the mirror; undefined when no record has a time. */
+export async function readOldestStamp(sql: Sql, { source, feed }: FeedId): Promise<Timestamp | undefined> {
+  const [row] = await sql.query<{ modified: Timestamp }>(
+    `select modified from bridge.mirror where source = $1 and feed = $2 and modified > 'epoch'
+     order by modified limit 1`,
+    [source, feed],
+  );
+  return row?.modified;
+}
+
 /**
  * Returns the ids of the records whose current version lies in the range, at most `limit` of them: an answer for that
  * range should show them. Records that a full audit has missed are left out.
@@ -31,15 +40,15 @@ export async function readNewestStamp(
 export async function readKnownIds(
   sql: Sql,
   { source, feed }: FeedId,
-  { after, to }: Range,
+  { after, to }: { after: Timestamp | undefined; to?: Timestamp },
   limit: number,
 ): Promise<Set<string>> {
   const rows = await sql.query<{ record_id: string }>(
     `select record_id from bridge.mirror
-     where source = $1 and feed = $2 and modified <= $4 and modified > coalesce($3, 'epoch'::timestamptz)
-       and missing_since is null
+     where source = $1 and feed = $2 and modified <= coalesce($4, 'infinity'::timestamptz)
+       and modified > coalesce($3, 'epoch'::timestamptz) and missing_since is null
      limit $5`,
-    [source, feed, after ?? null, to, limit],
+    [source, feed, after ?? null, to ?? null, limit],
   );
   return new Set(rows.map((row) => row.record_id));
 }

@@ -1,13 +1,13 @@
 /**
  * Stores what was read of a feed. One transaction holds the versions, the related objects, the documents that they mark
- * as due, the suspect versions and the watermark: a kill leaves all of a page, or nothing of it.
+ * as due, and the watermark: a kill leaves all of a page, or nothing of it.
  */
 
-import { readVersionKey, withoutTime } from '#bridge/mirror/read-version.ts';
+import { readVersionKey } from '#bridge/mirror/read-version.ts';
 import { type RecordsToStore, type StoredPage, storeRecords } from '#bridge/mirror/store-records.ts';
 import { storeIncludes } from '#bridge/mirror/store-resources.ts';
 import type { FeedName } from '#contract/feed.ts';
-import type { Timestamp } from '#contract/timestamp.ts';
+import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
@@ -15,25 +15,19 @@ import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
 import { countChanges, type FeedId, moveWatermark } from './checkpoint-store.ts';
 import type { PulledPage } from './feed-reader.ts';
-import { recordSuspects } from './suspect-versions.ts';
 
 export interface PageToStore {
   readonly records: readonly Record<string, unknown>[];
   /** The next page is read at once: flows are woken after it, so that an award of many lots is usually sent whole. */
   readonly next?: string | undefined;
-  readonly includes?: PulledPage['includes'];
-  /** When the page was requested; needed with `includes`. */
-  readonly observed?: Timestamp;
+  readonly includes: PulledPage['includes'];
+  /** When the page was requested. */
+  readonly observed: Timestamp;
   /**
    * Is called with the stamps of the records, and returns the stamp up to which the mirror is complete once they are
    * stored; undefined when the page proves nothing of that kind.
    */
   readonly completeTo?: (stamps: readonly Timestamp[]) => Timestamp | undefined;
-  /**
-   * Whether versions older than those in the mirror are recorded as suspect; a function decides by their stamp. The
-   * live read of a feed that does not declare its order leaves that to the window scan.
-   */
-  readonly watchSuspects: boolean | ((modified: Timestamp) => boolean);
   /** Runs in the same transaction, after the records were stored. */
   readonly afterRecords?: (
     tx: Sql,
@@ -46,8 +40,6 @@ export interface PageResult {
   /** The stamp of each record, in the page's order. */
   readonly stamps: readonly Timestamp[];
   readonly changed: number;
-  /** Where the watermark stands afterwards; undefined when the page was not to move it. */
-  readonly watermark: Timestamp | null | undefined;
 }
 
 /** Rejects with AppError `invalid` when a record cannot be stored at all; its text says what an operator can do. */
@@ -73,34 +65,25 @@ export function createPageStore(deps: {
 
   async function storeIn(tx: Sql, page: PageToStore) {
     const now = timestampNow(clock);
-    const { watchSuspects, includes, observed } = page;
-    const stored = await storeReadable(tx, { ...feed, records: page.records, now, pull });
-    const isWatched = typeof watchSuspects === 'boolean' ? () => watchSuspects : watchSuspects;
-    // A version without a time lies in no range that could be read again.
-    const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
-    const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
-    const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
-    const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true });
-    const related =
-      includes && observed !== undefined
-        ? await storeIncludes(tx, { source: feed.source, pull, now, includes, observed })
-        : 0;
-    const changed = stored.changed + believed.changed;
-    const completeTo = page.completeTo?.(stored.stamps);
-    let watermark: PageResult['watermark'];
-    if (completeTo !== undefined) watermark = await moveWatermark(tx, feed, { watermark: completeTo, changed });
+    const { records, includes, observed } = page;
+    const shownSince = addMicros(observed, -deps.latenessMs * 1_000);
+    const stored = await storeReadable(tx, { ...feed, records, now, shownSince, pull });
+    const related = await storeIncludes(tx, { source: feed.source, pull, now, includes, observed });
+    const { stamps, changed, changedWithoutTime } = stored;
+    const completeTo = page.completeTo?.(stamps);
+    if (completeTo !== undefined) await moveWatermark(tx, feed, { watermark: completeTo, changed });
     else if (changed > 0) await countChanges(tx, feed, changed);
-    await page.afterRecords?.(tx, { changed, changedWithoutTime: stored.changedWithoutTime });
-    return { stored, changed, related, watermark };
+    await page.afterRecords?.(tx, { changed, changedWithoutTime });
+    return { ...stored, related };
   }
 
   return async (page) => {
-    const { stored, changed, related, watermark } = await deps.transaction((tx) => storeIn(tx, page));
+    const { stamps, changed, related, unreadable } = await deps.transaction((tx) => storeIn(tx, page));
     deps.records.inc({ feed: feed.feed, result: 'changed' }, changed);
     deps.records.inc({ feed: feed.feed, result: 'known' }, Math.max(0, page.records.length - changed));
-    if (stored.unreadable.length > 0) {
-      deps.records.inc({ feed: feed.feed, result: 'unreadable' }, stored.unreadable.length);
-      log.warn({ ...feed, count: stored.unreadable.length }, `records are not as documented: ${stored.unreadable[0]}`);
+    if (unreadable.length > 0) {
+      deps.records.inc({ feed: feed.feed, result: 'unreadable' }, unreadable.length);
+      log.warn({ ...feed, count: unreadable.length }, `records are not as documented: ${unreadable[0]}`);
     }
     hasNews ||= changed + related > 0;
     if (hasNews && page.next === undefined) {
@@ -108,7 +91,7 @@ export function createPageStore(deps: {
       deps.wakeFlows();
     }
     refreshStatistics(changed);
-    return { stamps: stored.stamps, changed, watermark };
+    return { stamps, changed };
   };
 }
 

@@ -1,7 +1,7 @@
 /** How a service pages, by the names in the query of a `next`. */
-import type { SourceProfile } from './source-profile.ts';
+export type Paging = 'cursor' | 'page number' | 'offset' | 'unknown';
 
-export function pagingOf(next: string): NonNullable<SourceProfile['paging']> {
+export function pagingOf(next: string): Paging {
   const names = [...new URLSearchParams(next).keys()].map((name) => name.toLowerCase());
   const has = (pattern: RegExp) => names.some((name) => pattern.test(name));
   if (has(/cursor|token|continu|scroll|after_id|starting_after/)) return 'cursor';

@@ -6,8 +6,8 @@ export const shortestPage = 10;
 /** The shares of a page that the passes ask for, in turns. */
 const pageShares = [1, 0.9, 0.7, 0.8, 0.6] as const;
 
-/** How many records a pass asks for at once; `pass` counts from 0, and `growth` makes its pages so many times as long. */
-export function sizeOfPass(pageSize: number, pass: number, growth = 1): number {
-  const share = (pageShares[pass % pageShares.length] ?? 1) * growth;
+/** How many records a pass asks for at once; `pass` counts from 0. */
+export function sizeOfPass(pageSize: number, pass: number): number {
+  const share = pageShares[pass % pageShares.length] ?? 1;
   return Math.max(Math.min(pageSize, shortestPage), Math.floor(pageSize * share));
 }

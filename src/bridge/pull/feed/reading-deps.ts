@@ -1,4 +1,4 @@
-/** What reading a feed into the mirror needs: the live pull reads with it, and so do backfills and audits. */
+/** What reading a feed into the mirror needs: the pull reads with it, and so do backfills and audits. */
 
 import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
@@ -7,6 +7,8 @@ import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
+import type { EmptyPages } from '../follow-pages.ts';
+import type { SourceProfile } from './source-profile.ts';
 
 export interface ReadingDeps {
   source: SourceSettings;
@@ -24,6 +26,11 @@ export interface ReadingDeps {
  * The lateness bound of a feed in milliseconds: how long after its stamp a record may still appear. It is the source's
  * setting, unless an audit has raised it.
  */
-export function latenessMsOf(source: SourceSettings, raisedMs: number | null | undefined): number {
-  return Math.max(source.lateness_seconds * 1000, raisedMs ?? 0);
+export function latenessMsOf(source: SourceSettings, { latenessMs = 0 }: SourceProfile): number {
+  return Math.max(source.lateness_seconds * 1000, latenessMs);
+}
+
+/** How many pages without a record are followed, by the source's settings. */
+export function emptyPagesOf(source: SourceSettings): EmptyPages {
+  return { count: source.empty_pages, ms: source.empty_pages_seconds * 1_000 };
 }

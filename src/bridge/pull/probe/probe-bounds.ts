@@ -3,30 +3,30 @@
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { FeedWindow } from '#client/source-client.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
-import type { SourceProfile } from '../feed/source-profile.ts';
-import { isKeptToTheMicrosecond, provenBy, secondMicros } from '../windows/finer-granularity.ts';
+import { isKeptToTheMicrosecond, provenBy, secondMicros } from '../range/finer-granularity.ts';
 import { coarsestOf } from './probe-granularity.ts';
 import type { ProbedPage, ProbeReader, Report } from './probe-reader.ts';
-
-type Found = Pick<SourceProfile, 'bounds' | 'granularityMicros'>;
 
 /** So many empty pages of one window are followed. */
 const emptyPagesMax = 3;
 /** So many requests are left for the questions after this one. */
 const requestsReserved = 5;
 
+interface Probed {
+  readonly source: Pick<SourceSettings, 'page_size' | 'lateness_seconds'>;
+  readonly stamp: Timestamp;
+  readonly stamps: readonly Timestamp[];
+}
+
 /** Windows show only empty pages, and more follow: they say nothing about their bounds. */
 class NothingShown extends Error {}
 
 /**
- * Probes the bounds around the stamp of a record. Where pages come out empty it finds out nothing, and the pull assumes
- * a second: a granularity that is taken for finer than it is would lose records.
+ * Probes the bounds around the stamp of a record, and returns the granularity in microseconds; undefined where it was not
+ * found out, as where pages come out empty: then a second is assumed. A granularity that is taken for finer than it is
+ * would lose records.
  */
-export async function probeBounds(
-  reader: ProbeReader,
-  probed: { source: SourceSettings; stamp: Timestamp; stamps: readonly Timestamp[] },
-  report: Report,
-): Promise<Found> {
+export async function probeBounds(reader: ProbeReader, probed: Probed, report: Report): Promise<number | undefined> {
   const read = async (at: FeedWindow): Promise<ProbedPage> => {
     if (reader.left() <= requestsReserved) throw new NothingShown();
     let page = await reader.window(at);
@@ -45,16 +45,16 @@ export async function probeBounds(
       'note',
       'windows show only empty pages at first, so their bounds cannot be probed: a second is assumed',
     );
-    return {};
+    return undefined;
   }
 }
 
 async function readAround(
   reader: ProbeReader,
   read: (at: FeedWindow) => Promise<ProbedPage>,
-  { source, stamp, stamps }: { source: SourceSettings; stamp: Timestamp; stamps: readonly Timestamp[] },
+  { source, stamp, stamps }: Probed,
   report: Report,
-): Promise<Found> {
+): Promise<number | undefined> {
   const { page_size: pageSize, lateness_seconds: latenessSeconds } = source;
   const has = (sample: ProbedPage) => sample.times.includes(stamp);
   const later = addMicros(stamp, 2 * 86_400 * secondMicros);
@@ -68,7 +68,7 @@ async function readAround(
       'fail',
       `it ignores ${ignored.join(' and ')}: new records cannot be distinguished from those that were read`,
     );
-    return {};
+    return undefined;
   }
   const at = await read({ modifiedAfter: stamp, modifiedBefore: stamp, pageSize });
   const around = await read({ modifiedAfter: addMicros(stamp, -1), modifiedBefore: addMicros(stamp, 1), pageSize });
@@ -80,7 +80,7 @@ async function readAround(
     isExact && provenMicros < secondMicros ? provenMicros : await coarsestOf(read, new Set(stamps), pageSize);
   if (granularityMicros === undefined) {
     report('bounds', 'ok', 'the answers do not show how fine they are: a second is assumed');
-    return {};
+    return undefined;
   }
   const bounds = has(at) ? 'inclusive' : 'exclusive';
   const fine = granularityMicros < 1_000 ? 'to the microsecond' : `to ${granularityMicros / secondMicros} s`;
@@ -99,7 +99,7 @@ async function readAround(
     pageSize,
   });
   if (crowd.next !== undefined) probeCrowdedStamp(crowd, await reader.nextOf(crowd), stamp, report);
-  return { bounds, granularityMicros };
+  return granularityMicros;
 }
 
 /** Where one stamp holds more records than a page, its pages must be followed: finds out whether they can be. */
@@ -111,7 +111,7 @@ function probeCrowdedStamp(first: ProbedPage, second: ProbedPage, stamp: Timesta
     'crowded times',
     ok ? 'ok' : 'fail',
     ok
-      ? `${what}: they are read in passes until nothing new appears, and once more later`
+      ? `${what}: they are read in passes until nothing new appears`
       : `${what}, and the page after the first one shows no others: ` +
           'set page_size so high that they fit into one page',
   );

@@ -5,11 +5,11 @@ import type { ProbedPage, Report } from './probe-reader.ts';
 /** A source's `Date` counts whole seconds, and was written at any time between the request and the answer. */
 const clockPrecisionMs = 2_000;
 
-/** Returns how far the source's clock is ahead of ours, in milliseconds; undefined when its answers have no `Date`. */
-export function probeClock(first: ProbedPage, source: SourceSettings, report: Report): number | undefined {
+/** Reports how far the source's clock is from ours. */
+export function probeClock(first: ProbedPage, source: Pick<SourceSettings, 'lateness_seconds'>, report: Report): void {
   if (first.sourceMs === undefined) {
     report('clock', 'ok', 'the answers have no Date: the clock of the source is taken to agree with ours');
-    return undefined;
+    return;
   }
   // `sourceMs` is a time that the source's clock had passed: the `Date` less the round trip and a second.
   const dateMs = first.sourceMs + (first.answeredMs - first.askedMs) + 1_000;
@@ -28,5 +28,4 @@ export function probeClock(first: ProbedPage, source: SourceSettings, report: Re
       : `the source's clock is ${words}, which is more than lateness_seconds (${source.lateness_seconds}): set the ` +
           `clocks right, or lateness_seconds to ${Math.ceil(differsMs / 1000) + source.lateness_seconds}`,
   );
-  return Math.round(aheadMs);
 }

@@ -1,6 +1,6 @@
 /** How long a cursor lives: whether an old `next` is still answered, and whether a few pages in a row are. */
 import { AppError } from '#platform/errors.ts';
-import type { SourceProfile } from '../feed/source-profile.ts';
+import type { Paging } from '../feed/paging.ts';
 import type { FollowedPages } from './probe-pages.ts';
 import type { ProbeReader, Report } from './probe-reader.ts';
 
@@ -14,7 +14,7 @@ const whatItMeans =
 export async function probeCursor(
   reader: ProbeReader,
   { pages, refused }: FollowedPages,
-  paging: NonNullable<SourceProfile['paging']>,
+  paging: Paging,
   report: Report,
 ): Promise<void> {
   const [first] = pages;

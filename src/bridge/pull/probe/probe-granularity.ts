@@ -1,7 +1,7 @@
 /** To which fraction of a second a source keeps its bounds, around the stamps of records that it has shown. */
 import type { FeedWindow } from '#client/source-client.ts';
 import { addMicros, microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
-import { secondMicros } from '../windows/finer-granularity.ts';
+import { secondMicros } from '../range/finer-granularity.ts';
 import type { ProbedPage } from './probe-reader.ts';
 
 /**

@@ -10,7 +10,7 @@ import type { ProbeReader, Report } from './probe-reader.ts';
 /** Returns the related objects to ask for; none where the service refuses to be asked. */
 export async function probeIncludes(
   reader: ProbeReader,
-  { source, feed }: { source: SourceSettings; feed: FeedName },
+  { source, feed }: { source: Pick<SourceSettings, 'includes'>; feed: FeedName },
   report: Report,
 ): Promise<readonly string[]> {
   const wanted = keptIncludes(feed);

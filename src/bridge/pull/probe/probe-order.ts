@@ -2,7 +2,6 @@
 
 import type { Timestamp } from '#contract/timestamp.ts';
 import { disorderIn, placeIn } from '../commit-order.ts';
-import type { SourceProfile } from '../feed/source-profile.ts';
 import type { FollowedPages } from './probe-pages.ts';
 import type { Report } from './probe-reader.ts';
 
@@ -12,17 +11,16 @@ const orderText = {
   none: 'not by time: the first read takes more requests',
 } as const;
 
-/** Reports the order of the stamps; undefined where they do not show it. */
-export function probeOrder(times: readonly Timestamp[], report: Report): SourceProfile['order'] | undefined {
+/** Reports the order of the stamps, where they show it. */
+export function probeOrder(times: readonly Timestamp[], report: Report): void {
   const steps = times.slice(1).map((time, index) => (time === times[index] ? 0 : time > (times[index] ?? '') ? 1 : -1));
-  if (steps.every((step) => step === 0)) return undefined;
+  if (steps.every((step) => step === 0)) return;
   const order = steps.every((step) => step >= 0)
     ? 'ascending'
     : steps.every((step) => step <= 0)
       ? 'descending'
       : 'none';
   report('order', 'ok', orderText[order]);
-  return order;
 }
 
 /**
@@ -33,8 +31,8 @@ export function probeDeclaredOrder({ pages }: FollowedPages, report: Report): vo
   const [first] = pages;
   if (!first.commitOrdered) return;
   const name = 'declared order';
-  const modified = pages.flatMap(({ times }) => times.map((time) => ({ modified: time })));
-  const why = placeOf(pages) ?? disorderIn(modified, undefined);
+  const stamps = pages.flatMap(({ times }) => times);
+  const why = placeOf(pages) ?? disorderIn(stamps, undefined);
   if (why !== undefined)
     report(
       name,
@@ -48,7 +46,7 @@ export function probeDeclaredOrder({ pages }: FollowedPages, report: Report): vo
     report(
       name,
       'ok',
-      `kept on the first ${modified.length} records, with a cursor: the feed is read by following its pages, ` +
+      `kept on the first ${stamps.length} records, with a cursor: the feed is read by following its pages, ` +
         'without a delay and with the fewest requests',
     );
 }

@@ -1,7 +1,7 @@
 /** How many records a page holds, whether pages hold as many as they could, and whether `next` is sent. */
 import { createPageCap } from '../feed/page-cap.ts';
-import { proveLastPage } from '../windows/prove-last-page.ts';
-import { isRefusal } from '../windows/scan-types.ts';
+import { proveLastPage } from '../range/prove-last-page.ts';
+import { isRefusal } from '../range/range-types.ts';
 import { samplePageSize } from './probe-pages.ts';
 import type { ProbedPage, ProbeReader, Report } from './probe-reader.ts';
 

@@ -1,8 +1,7 @@
 /** How a feed pages: what its `next` holds, and what its first few pages show when they are followed. */
 import { AppError } from '#platform/errors.ts';
-import { pagingOf } from '../feed/paging.ts';
+import { type Paging, pagingOf } from '../feed/paging.ts';
 import { shortestPage } from '../feed/pass-size.ts';
-import type { SourceProfile } from '../feed/source-profile.ts';
 import type { ProbedPage, ProbeReader, Report } from './probe-reader.ts';
 
 /** Small, so that even a short feed has a second page. */
@@ -37,7 +36,7 @@ export async function probePages(reader: ProbeReader, first: ProbedPage): Promis
 }
 
 /** Reports how the service pages. */
-export function probePaging({ pages, loops }: FollowedPages, report: Report): NonNullable<SourceProfile['paging']> {
+export function probePaging({ pages, loops }: FollowedPages, report: Report): Paging {
   const [first] = pages;
   if (first.next === undefined) {
     const ignoresSize = first.records.length > samplePageSize;
@@ -57,6 +56,6 @@ export function probePaging({ pages, loops }: FollowedPages, report: Report): No
       'ok',
       `by ${paging}: pages may skip records that move while they are read, so the feed is read in windows of time`,
     );
-  else report('paging', 'ok', `by ${paging}`);
+  else report('paging', 'ok', paging === 'unknown' ? 'by a "next" of its own kind' : `by ${paging}`);
   return paging;
 }

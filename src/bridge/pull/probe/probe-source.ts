@@ -1,7 +1,7 @@
 /**
  * Finds out how a source answers: its paging, its order, its bounds, its clock, and what it does that costs time. One
  * file of this folder asks one question. `bridge check` shows the results, and the pull reads with fewer requests by
- * them. A feed that cannot be read safely under the present settings fails the check, with a text that says what to do.
+ * what is stored of them: the related objects, the granularity and the page size. A feed that cannot be read safely under the present settings fails the check, with a text that says what to do.
  * No record is stored, and the watermark is not touched.
  */
 
@@ -9,12 +9,13 @@ import { withoutTime } from '#bridge/mirror/read-version.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
-import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
-import { saveSourceProfile } from '../feed/checkpoint-store.ts';
+import { learnProfile } from '../feed/checkpoint-store.ts';
 import type { SourceProfile } from '../feed/source-profile.ts';
-import { provenBy } from '../windows/finer-granularity.ts';
+import { provenBy } from '../range/finer-granularity.ts';
+import { defaultGranularityMicros } from '../range/range-types.ts';
 import { probeBounds } from './probe-bounds.ts';
 import { probeClock } from './probe-clock.ts';
 import { probeCursor } from './probe-cursor.ts';
@@ -27,7 +28,7 @@ import { probeTies } from './probe-ties.ts';
 
 export type { ProbeResult } from './probe-reader.ts';
 
-export interface ProbeDeps {
+interface ProbeDeps {
   client: Pick<SourceClient, 'readFeed'>;
   source: SourceSettings;
   feed: FeedName;
@@ -39,12 +40,12 @@ export interface ProbeDeps {
 const stampsTried = 3;
 
 /**
- * Probes the feed, returns what was found as checks, and stores it as the profile in the feed's checkpoint, if there is
- * one. A service that does not answer is a failed check, not an error; rejects only when `signal` is aborted or the
+ * Probes the feed, returns what was found as checks, and stores what the pull needs of it in the profile of the feed's
+ * checkpoint, if there is one. A service that does not answer is a failed check, not an error; rejects only when `signal` is aborted or the
  * database is away.
  */
 export async function probeSource(deps: ProbeDeps, signal: AbortSignal): Promise<ProbeResult[]> {
-  const { source, feed, clock, database } = deps;
+  const { source, feed, database } = deps;
   const results: ProbeResult[] = [];
   const report: Report = (name, verdict, message) =>
     results.push({
@@ -55,7 +56,7 @@ export async function probeSource(deps: ProbeDeps, signal: AbortSignal): Promise
     });
   try {
     const profile = await probe(deps, createProbeReader(deps, signal), report);
-    await saveSourceProfile(database, { source: source.name, feed }, { ...profile, learned: timestampNow(clock) });
+    await learnProfile(database, { source: source.name, feed }, profile);
   } catch (error) {
     if (signal.aborted || !(error instanceof AppError)) throw error;
     report('answers', 'fail', `${error.publicMessage} ${adviceFor(error)}`);
@@ -70,7 +71,11 @@ function adviceFor({ code }: AppError): string {
   return 'Nothing was found out about the feed; try again when the service answers.';
 }
 
-async function probe({ source, feed }: ProbeDeps, reader: ProbeReader, report: Report): Promise<SourceProfile> {
+async function probe(
+  { source, feed }: ProbeDeps,
+  reader: ProbeReader,
+  report: Report,
+): Promise<Pick<SourceProfile, 'includes' | 'granularityMicros' | 'pageSize'>> {
   const first = await reader.window({ pageSize: samplePageSize });
   report(
     'answers',
@@ -78,12 +83,7 @@ async function probe({ source, feed }: ProbeDeps, reader: ProbeReader, report: R
     first.commitOrdered ? 'it declares the order of its commits' : 'it does not declare its order',
   );
   const includes = await probeIncludes(reader, { source, feed }, report);
-  const clockAheadMs = probeClock(first, source, report);
-  const base = {
-    includes,
-    commitOrdered: first.commitOrdered,
-    ...(clockAheadMs === undefined ? {} : { clockAheadMs }),
-  };
+  probeClock(first, source, report);
   const followed = await probePages(reader, first);
   const full = await readFullPage(reader, source.page_size, report);
   // The first pages may be empty although more follow.
@@ -98,24 +98,19 @@ async function probe({ source, feed }: ProbeDeps, reader: ProbeReader, report: R
       'ok',
       `the feed ${feed} shows no record with a time yet, so its bounds cannot be probed; check again later`,
     );
-    return base;
+    return { includes };
   }
-  const order = probeOrder(stamps, report);
+  probeOrder(stamps, report);
   const paging = probePaging(followed, report);
   probeDeclaredOrder(followed, report);
   const pageSize = probePageSize(full, report);
   await probeLastPage(reader, full, report);
   await probeTies(reader, full, report);
   const accepted = { ...source, page_size: full.requested };
-  const bounds = await probeBounds(reader, { source: accepted, stamp, stamps }, report);
+  const granularityMicros =
+    (await probeBounds(reader, { source: accepted, stamp, stamps }, report)) ?? defaultGranularityMicros;
   probeEmptyPages(reader.samples, report);
   probeShrinkingPages(reader.samples, report);
   await probeCursor(reader, followed, paging, report);
-  return {
-    ...base,
-    ...(order === undefined ? {} : { order }),
-    paging,
-    ...(pageSize === undefined ? {} : { pageSize }),
-    ...bounds,
-  };
+  return { includes, granularityMicros, ...(pageSize === undefined ? {} : { pageSize }) };
 }

@@ -1,14 +1,25 @@
 /** Feeds: how far each is read, how far behind and why; backfills, audits, what has changed at the sources. */
 import { useState } from 'preact/hooks';
 import type { FeedsAnswer } from '#console/api/feeds.ts';
-import { durationOf } from '#console/duration.ts';
 import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
 import { Table } from '../parts/table.tsx';
+import { feedLagText } from '../parts/way-through.tsx';
 import { postCall } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
 
 type Feed = FeedsAnswer['feeds'][number];
+
+const kindWords: Readonly<Record<string, string>> = {
+  range: 'backfill',
+  audit: 'audit of a window',
+  full: 'full audit',
+  untimed: 'records without a time',
+};
+
+function underWay(progress: string): string {
+  return progress === '' ? 'under way' : progress;
+}
 
 export function FeedsPage() {
   const { answer, error, busy, reload } = useAnswer<FeedsAnswer>('/api/feeds');
@@ -51,13 +62,11 @@ export function FeedsPage() {
               ),
             },
             {
-              name: 'Behind by',
+              name: 'State',
               cell: ({ lag, failures, stalled }) => (
                 <span class="state-cell">
-                  <Mark tone={failures > 0 || stalled ? 'bad' : lag.inStep ? 'good' : 'busy'}>
-                    {lag.seconds === null ? 'not known' : durationOf(lag.seconds)}
-                  </Mark>
-                  <span class="under">{lag.why}</span>
+                  <Mark tone={failures > 0 || stalled ? 'bad' : lag.inStep ? 'good' : 'busy'}>{feedLagText(lag)}</Mark>
+                  {lag.inStep ? null : <span class="under">{lag.why}</span>}
                 </span>
               ),
             },
@@ -128,7 +137,7 @@ export function FeedsPage() {
             { name: 'Number', cell: ({ id }) => id },
             {
               name: 'Kind',
-              cell: ({ kind }) => ({ range: 'backfill', audit: 'audit', full: 'full audit' })[kind] ?? kind,
+              cell: ({ kind }) => kindWords[kind] ?? kind,
             },
             { name: 'Feed', cell: ({ source, feed }) => `${source}/${feed}` },
             { name: 'From', kind: 'time', cell: ({ from }) => <Time at={from} /> },
@@ -138,14 +147,14 @@ export function FeedsPage() {
             { name: 'Changed', kind: 'number', cell: ({ changed }) => changed },
             {
               name: 'State',
-              cell: ({ id, finished, cancelled, lastError }) =>
+              cell: ({ id, finished, cancelled, lastError, progress }) =>
                 finished ? (
                   <Mark tone="good">finished</Mark>
                 ) : cancelled ? (
                   <Mark tone="still">cancelled</Mark>
                 ) : (
                   <span class="state-cell">
-                    <Mark tone={lastError === null ? 'busy' : 'bad'}>{lastError ?? 'under way'}</Mark>
+                    <Mark tone={lastError === null ? 'busy' : 'bad'}>{lastError ?? underWay(progress)}</Mark>
                     {mayOperate() ? (
                       <ActionButton
                         kind="plain"
@@ -170,18 +179,18 @@ export function FeedsPage() {
         <Table
           label="Last audits"
           rows={audits}
-          keyOf={({ source, feed }) => `${source}/${feed}`}
+          keyOf={({ source, feed, kind }) => `${source}/${feed} ${kind}`}
           columns={[
             { name: 'Feed', cell: ({ source, feed }) => `${source}/${feed}` },
-            { name: 'Kind', cell: ({ kind }) => (kind === 'full' ? 'whole feed' : 'window') },
+            { name: 'Kind', cell: ({ kind }) => kindWords[kind] ?? kind },
             { name: 'Really read up to', kind: 'time', cell: ({ position }) => <Time at={position} /> },
             { name: 'Records', kind: 'number', cell: ({ records }) => records },
             { name: 'Late arrivals', kind: 'number', cell: ({ lateArrivals }) => lateArrivals },
             {
               name: 'Ended',
               kind: 'time',
-              cell: ({ finished, cancelled, lastError }) =>
-                finished ? <Time at={finished} /> : cancelled ? 'cancelled' : (lastError ?? 'under way'),
+              cell: ({ finished, cancelled, lastError, progress }) =>
+                finished ? <Time at={finished} /> : cancelled ? 'cancelled' : (lastError ?? underWay(progress)),
             },
           ]}
         />

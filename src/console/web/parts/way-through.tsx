@@ -49,13 +49,7 @@ export function WayThrough({ answer: { status, sources, connectors, intakes } }:
                 return (
                   <a class={`node ${tone}`} href="/feeds" key={feed.feed} title={feed.lag.why}>
                     <strong>{feed.feed}</strong>
-                    <Mark tone={tone}>
-                      {tone === 'good'
-                        ? lagText(feed.lag.seconds)
-                        : tone === 'bad'
-                          ? toneWords.bad
-                          : lagText(feed.lag.seconds)}
-                    </Mark>
+                    <Mark tone={tone}>{tone === 'bad' ? toneWords.bad : feedLagText(feed.lag)}</Mark>
                     {feed.waiting > 0 ? <span class="under">{feed.waiting} notifications</span> : null}
                   </a>
                 );
@@ -159,6 +153,8 @@ function WayBack({ source, intakes }: { source: string; intakes: OverviewAnswer[
   );
 }
 
-function lagText(seconds: number | null): string {
+/** That a feed in step was read a while ago is no lag: it says so itself. */
+export function feedLagText({ inStep, seconds, why }: Status['feeds'][number]['lag']): string {
+  if (inStep) return why;
   return seconds === null ? 'not known' : `${durationOf(seconds)} behind`;
 }

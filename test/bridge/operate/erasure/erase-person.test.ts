@@ -103,8 +103,7 @@ async function fill(world: World): Promise<TestRecord> {
   ]);
   const now = timestampNow(world.clock);
   await database.query(
-    `insert into bridge.suspect_versions values ('main', 'awards', 'a', $1, '\\x00', $2, $1, $1);
-     insert into bridge.console_users (name, role, password_hash, created, changed) values ($3, 'viewer', 'h', $1, $1);
+    `insert into bridge.console_users (name, role, password_hash, created, changed) values ($3, 'viewer', 'h', $1, $1);
      insert into bridge.console_tokens (token_hash, kind, account, account_version, name, role, method, created, last_used, ends)
        values ('\\x01', 'session', $3, 1, $3, 'viewer', 'password', $1, $1, $1);
      insert into bridge.alerts (channel, kind, subject, id, since, summary, action)
@@ -153,7 +152,6 @@ describe('an erasure', () => {
       'bridge.mirror': 1,
       'bridge.mirror_history': 1,
       'bridge.resources': 1,
-      'bridge.suspect_versions': 1,
       'bridge.inbox': 1,
       'bridge.console_users': 1,
       'bridge.actions': 1,

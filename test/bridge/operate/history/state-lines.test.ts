@@ -121,8 +121,8 @@ describe('a change of state', () => {
   test('of a feed is logged once: behind, in step again', async () => {
     const { database } = db;
     await database.query(
-      `insert into bridge.checkpoints (source, feed, watermark, next_pull, last_pull, commit_ordered)
-       values ('main', 'awards', $1, $1, $1, true)`,
+      `insert into bridge.checkpoints (source, feed, watermark, next_pull, last_pull, source_profile)
+       values ('main', 'awards', $1, $1, $1, '{"orderProved":"2029-12-31T00:00:00.000000Z"}')`,
       [timestampNow(clock)],
     );
     const { log, lines } = listen();

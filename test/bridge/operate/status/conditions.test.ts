@@ -4,7 +4,7 @@ import { type FeedStatus } from '#bridge/mirror/feed-statuses.ts';
 import { type ComparisonStatus } from '#bridge/operate/reconcile/reconcile-status.ts';
 import { findConditions, type Observed } from '#bridge/operate/status/conditions.ts';
 import { type IntakeStatus } from '#bridge/operate/status/intake-status.ts';
-import { type FlowStatus } from '#bridge/operate/status/part-statuses.ts';
+import { type AuditStatus, type FlowStatus } from '#bridge/operate/status/part-statuses.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { testCertificates } from '../../../harness/test-certificates.ts';
 import { feedInStep, flowInStep, intakeInStep } from './statuses.ts';
@@ -154,11 +154,34 @@ describe('an intake', () => {
   });
 });
 
+const untimedRead: AuditStatus = {
+  kind: 'untimed',
+  source: 'main',
+  feed: 'awards',
+  from: '1970-01-01T00:00:00.000000Z',
+  to: '1970-01-01T00:00:00.000000Z',
+  position: null,
+  asked: now,
+  oldest: null,
+  progress: '',
+  records: 0,
+  lateArrivals: 0,
+  finished: null,
+  cancelled: null,
+  failures: 0,
+  nextTry: now,
+  lastError: null,
+};
+
 describe('a feed', () => {
   test('that is further behind than the limit, and not before', () => {
     // By its poll of a minute more.
     expect(of({ feed: lag(1_859) })).toEqual([]);
     expect(of({ feed: lag(1_861) })).toMatchObject([{ kind: 'feed-behind', subject: 'feed main/awards' }]);
+  });
+
+  test('that is in step is not late, although its last record was hours before the one that is new', () => {
+    expect(of({ feed: { lag: { ...lag(9_999).lag, inStep: true } } })).toEqual([]);
   });
 
   test('that was never read to its end: when its pulls fail, not while it is read for the first time', () => {
@@ -167,7 +190,7 @@ describe('a feed', () => {
   });
 
   test('whose watermark stands still: that, and not also that it is behind', () => {
-    const still = { stalled: true, stalledSince: minutesAgo(20), stalledWhy: 'page 2 repeats page 1' };
+    const still = { stalled: true, unprovedSince: minutesAgo(20), stalledWhy: 'page 2 repeats page 1' };
     expect(of({ feed: { ...lag(9_999), ...still } })).toMatchObject([
       {
         kind: 'feed-stalled',
@@ -179,8 +202,33 @@ describe('a feed', () => {
   });
 
   test('whose records without a time cannot be read', () => {
-    expect(of({ feed: { unfilteredWhy: 'the cursor has expired' } })).toMatchObject([
-      { kind: 'feed-unfiltered', summary: expect.stringContaining('the cursor has expired') },
+    const failed: AuditStatus = { ...untimedRead, failures: 1, lastError: 'the cursor has expired' };
+    expect(of({ audits: [failed] })).toEqual([
+      {
+        kind: 'feed-unfiltered',
+        subject: 'feed main/awards',
+        since: null,
+        level: 'warn',
+        summary: 'Records of main/awards without a time may be missing: the cursor has expired',
+        action: expect.stringContaining('read again'),
+      },
+    ]);
+    const quiet: Partial<AuditStatus>[] = [{ failures: 0 }, { finished: now }, { cancelled: now }];
+    for (const change of quiet) expect(of({ audits: [{ ...failed, ...change }] })).toEqual([]);
+  });
+
+  test('whose audit fails five times in a row: with how far it has read, not with its records without a time', () => {
+    const audit: AuditStatus = { ...untimedRead, kind: 'full', to: now, failures: 4, lastError: 'it is away' };
+    expect(of({ audits: [audit] })).toEqual([]);
+    expect(of({ audits: [{ ...audit, failures: 5 }] })).toMatchObject([
+      {
+        kind: 'audit-failing',
+        subject: 'feed main/awards',
+        level: 'fail',
+        summary: expect.stringMatching(
+          /^The audit of main\/awards has proved nothing yet, .* failed 5 times: it is away$/,
+        ),
+      },
     ]);
   });
 });

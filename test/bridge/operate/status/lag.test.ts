@@ -15,11 +15,11 @@ const feed: FeedProgress = {
   waiting: 0,
   failures: 0,
   lastError: null,
-  suspects: 0,
   pollSeconds: 60,
-  stalledSince: null,
   stalledWhy: null,
   unprovedSince: null,
+  created: '2029-12-31T12:00:00.000000Z',
+  oldest: '2029-12-01T00:00:00.000000Z',
 };
 
 describe('a feed’s lag', () => {
@@ -55,15 +55,9 @@ describe('a feed’s lag', () => {
     ['grows while pulls fail', { failures: 3, lastError: 'the source is away' }, 90, false],
     // Three times the lateness bound and a poll may pass: 150 s.
     [
-      'is not in step while the watermark stands still for longer',
-      { stalledSince: '2030-01-01T11:57:29.000000Z' },
-      90,
-      false,
-    ],
-    [
-      'is in step while the watermark waits for late records',
-      { stalledSince: '2030-01-01T11:57:31.000000Z' },
-      90,
+      'is in step while a record waits no longer than that for the watermark to pass it',
+      { newest: '2030-01-01T11:58:30.000000Z', unprovedSince: '2030-01-01T11:57:31.000000Z' },
+      3600,
       true,
     ],
     [
@@ -84,7 +78,9 @@ describe('a feed’s lag', () => {
   });
 
   test.each<[Partial<FeedProgress>, string]>([
-    [{}, 'in step'],
+    [{}, 'up to date, read 60 s ago'],
+    // The source's clock is not the bridge's.
+    [{ lastPull: '2030-01-01T12:00:03.000000Z' }, 'up to date, read 0 s ago'],
     [{ failures: 1, lastError: 'HTTP 503' }, 'the last pull failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
     [{ failures: 4, lastError: 'HTTP 503' }, 'the last 4 pulls failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
     [
@@ -92,24 +88,35 @@ describe('a feed’s lag', () => {
       'throttled until 2030-01-01T13:59:00Z: answered with 429',
     ],
     // A wait that is no longer than the time between two polls is not worth a look.
-    [{ lastError: 'answered with 429', nextPull: '2030-01-01T12:01:00.000000Z' }, 'in step'],
+    [{ lastError: 'answered with 429', nextPull: '2030-01-01T12:01:00.000000Z' }, 'up to date, read 60 s ago'],
     [{ waiting: 1 }, '1 notification to answer'],
-    [{ suspects: 2 }, '2 older versions shown, suspect for a while'],
     [
-      { stalledSince: '2030-01-01T11:45:00.000000Z', stalledWhy: 'the request after 11:00 shows 50 empty pages' },
-      'the watermark stands still since 2030-01-01T11:45:00Z: the request after 11:00 shows 50 empty pages',
+      { unprovedSince: '2030-01-01T11:45:00.000000Z', stalledWhy: 'the request after 11:00 shows 50 empty pages' },
+      'new records are read; that none is missing is proved only up to 2030-01-01T11:00:00Z: the request after 11:00 shows 50 empty pages',
     ],
+    [{ watermark: null, newest: null, stalledWhy: 'the feed shows 50 empty pages' }, 'the feed shows 50 empty pages'],
+    [{ watermark: null }, 'records are read; that none is missing is not proved yet'],
     [
       { unprovedSince: '2030-01-01T11:45:00.000000Z' },
       'new records are read; that none is missing is proved only up to 2030-01-01T11:00:00Z',
     ],
-    [{ lastPull: null }, 'it is being read for the first time'],
+    [{ lastPull: null, watermark: null }, 'it is being read for the first time'],
+    // A quarter of the time since the oldest record in the last hour: the rest takes three more.
+    [
+      {
+        lastPull: null,
+        watermark: '2030-01-01T06:00:00.000000Z',
+        oldest: '2030-01-01T04:00:00.000000Z',
+        created: '2030-01-01T11:00:00.000000Z',
+      },
+      'it is being read for the first time: 25 %, about 3.0 h left',
+    ],
     [
       { lastPull: '2030-01-01T11:56:59.000000Z' },
       'it was last read at 2030-01-01T11:56:59Z: the bridge is catching up, or no process with the role pull runs',
     ],
     // Up to a minute more than two polls is not late, as a pull takes some time.
-    [{ lastPull: '2030-01-01T11:57:01.000000Z' }, 'in step'],
+    [{ lastPull: '2030-01-01T11:57:01.000000Z' }, 'up to date, read 179 s ago'],
     [{ newest: '2030-01-01T11:59:00.000000Z' }, 'records become final 30 s after their time: all are read'],
   ])('%j is explained as "%s"', (change, why) => {
     expect(lagOfFeed({ ...feed, ...change }, now).why).toBe(why);

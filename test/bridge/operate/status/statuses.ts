@@ -33,20 +33,17 @@ export const feedInStep: FeedStatus = {
   waiting: 0,
   failures: 0,
   lastError: null,
-  suspects: 0,
   lateArrivals: 0,
-  audited: null,
   warning: null,
-  stalledSince: null,
   stalledWhy: null,
   unprovedSince: null,
+  created: '2029-12-31T00:00:00.000000Z',
+  oldest: null,
   stillSeconds: 0,
   stalled: false,
   orderBroken: null,
   orderBrokenWhy: null,
-  unfilteredWhy: null,
-  unfilteredDue: null,
-  lag: inStep,
+  lag: { seconds: 4, why: 'up to date, read 4 s ago', inStep: true },
 };
 
 export const flowInStep: FlowStatus = {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { requestAudit, setCheckpoint } from '#bridge/operate/control-feeds.ts';
 import { readStatus } from '#bridge/operate/status/status.ts';
+import { learnProfile } from '#bridge/pull/feed/checkpoint-store.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -23,7 +24,7 @@ afterAll(async () => {
   await db.drop();
 });
 
-/** A feed of 40 rows, a minute apart, the newest an hour old; and a reader that has read all of it. */
+/** A feed of 40 rows, a minute apart, the newest an hour old; and a reader that has read all of it, also without a filter. */
 async function start(
   prepare: (source: ListSource) => void = () => undefined,
   auditSettings: Pick<Partial<SourceSettings>, 'audit_hours' | 'audit_window_hours'> = {},
@@ -41,6 +42,7 @@ async function start(
     settings: { page_size: 10, empty_pages: 3, ...auditSettings },
   });
   await reader.pullFor(200);
+  await reader.backfill();
   const settings = settingsOf({ ...reader.source, feeds: ['awards'] });
   return {
     clock,
@@ -88,7 +90,6 @@ describe('an audit that cannot be read to its end', () => {
     });
     expect(audit.position !== null && audit.position < hiddenFrom).toBe(true);
     expect((await reader.mirror()).get('r5')).toBe(5);
-    expect((await reader.checkpoint()).late_arrivals).toBe(1);
     expect(status.conditions.map(({ kind }) => kind)).toContain('audit-failing');
     expect(findWork(status)).toContainEqual(
       expect.objectContaining({
@@ -157,25 +158,39 @@ describe('an audit that cannot be read to its end', () => {
   test('does not count as made because the lateness bound has grown meanwhile', async () => {
     const { reader, request, look } = await start();
     await request();
-    await db.database.query('update bridge.checkpoints set lateness_ms = 36000000 where source = $1', [
-      reader.feed.source,
-    ]);
+    await learnProfile(db.database, reader.feed, { latenessMs: 36_000_000 });
     await reader.audit();
     const { audit } = await look();
     expect(audit).toMatchObject({ finished: null, failures: 1, lastError: expect.stringContaining('up to') });
   });
 });
 
-test('records without a time that only a full audit finds are its late arrivals, and leave the lateness bound', async () => {
-  const { source, reader, forget, request, look } = await start((list) => {
+test('records without a time are read once more after a full audit, and are no late arrivals', async () => {
+  const { source, reader, forget, request } = await start((list) => {
     for (let n = 0; n < 12; n += 1) list.rows.set(`u${String(n).padStart(2, '0')}`, { value: 1_000 + n });
   });
-  expect((await reader.mirror()).size).toBe(52);
+  expect(await reader.mirror()).toEqual(source.state);
   await forget('u03');
+  const before = await reader.lastOf('untimed');
   await request();
   await reader.audit();
-  await reader.pullFor(200);
   expect(await reader.mirror()).toEqual(source.state);
-  expect(await reader.checkpoint()).toMatchObject({ late_arrivals: 1, lateness_ms: null });
-  expect((await look()).audit).toMatchObject({ lateArrivals: 1 });
+  expect(await reader.lastOf('full')).toMatchObject({ finished: expect.any(String), late_arrivals: 0 });
+  const again = await reader.lastOf('untimed');
+  expect(again).toMatchObject({ finished: expect.any(String), changed: 1, late_arrivals: 0 });
+  expect(again?.['id']).not.toBe(before?.['id']);
+  expect((await reader.checkpoint()).source_profile).not.toHaveProperty('latenessMs');
+  expect(await reader.metric('late_arrivals')).toBe(0);
+});
+
+test('a full audit of a feed whose records all have a time reads nothing without a filter', async () => {
+  const { source, reader, request } = await start();
+  const asked = source.asked.length;
+  await request();
+  await reader.audit();
+  expect(await reader.lastOf('full')).toMatchObject({ finished: expect.any(String) });
+  expect(source.asked.length).toBeGreaterThan(asked);
+  expect(source.asked.slice(asked).filter((at) => !('next' in at) && !at.modifiedAfter && !at.modifiedBefore)).toEqual(
+    [],
+  );
 });

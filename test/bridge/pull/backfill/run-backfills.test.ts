@@ -26,7 +26,7 @@ afterAll(async () => {
 
 const hourMs = 3_600_000;
 
-/** A feed of `count` rows, a minute apart, the newest an hour old; and a reader that has read all of it. */
+/** A feed of `count` rows, a minute apart, the newest an hour old; and a reader that has read all of it, also without a filter. */
 async function start(count = 40, settings = {}, leases: { renewEveryMs?: number } = {}) {
   const clock = testClock();
   const source = new ListSource(clock);
@@ -40,6 +40,7 @@ async function start(count = 40, settings = {}, leases: { renewEveryMs?: number 
     ...leases,
   });
   await reader.pullFor(80);
+  await reader.backfill();
   const forget = (...ids: string[]) =>
     db.database.query('delete from bridge.mirror where source = $1 and record_id = any($2)', [reader.feed.source, ids]);
   const ask = (fromHoursAgo: number, toHoursAgo: number) => {
@@ -93,7 +94,11 @@ describe('a backfill', () => {
     clock.advance(1_000);
     await reader.backfill();
     const [again] = source.asked.slice(resumed);
-    expect(again).toMatchObject({ modifiedAfter: addMicros(positions[0] ?? '', -1_000_000) });
+    // The newest record before the position is shown again; a second is the granularity that is assumed.
+    const readBefore = [...source.rows.values()]
+      .map(({ modified = '' }) => modified)
+      .filter((at) => at <= (positions[0] ?? ''));
+    expect(again).toMatchObject({ modifiedAfter: addMicros(readBefore.toSorted().at(-1) ?? '', -1_000_000) });
     expect(await reader.mirror()).toEqual(source.state);
     expect([(await read(first)).finished, (await read(second)).finished]).not.toContain(null);
   });
@@ -223,16 +228,16 @@ describe('an audit', () => {
     expect((await reader.mirror()).get('fresh')).toBe(1);
     expect(await reader.metric('late_arrivals')).toBe(1);
     // The setting is 30 s: the bound is doubled.
-    expect(await reader.checkpoint()).toMatchObject({ late_arrivals: 1, lateness_ms: 60_000 });
+    expect((await reader.checkpoint()).source_profile.latenessMs).toBe(60_000);
+    expect(await reader.lastOf('audit')).toMatchObject({ finished: expect.any(String), late_arrivals: 1 });
     const done = source.asked.length;
     await reader.audit();
     expect(source.asked, 'once a day').toHaveLength(done);
     clock.advance(25 * hourMs);
     await reader.audit();
-    expect(await reader.checkpoint(), 'it found nothing, so the bound stays').toMatchObject({
-      late_arrivals: 1,
-      lateness_ms: 60_000,
-    });
+    expect(source.asked.length, 'the next one, a day later').toBeGreaterThan(done);
+    expect(await reader.lastOf('audit')).toMatchObject({ finished: expect.any(String), late_arrivals: 0 });
+    expect((await reader.checkpoint()).source_profile.latenessMs, 'it found nothing, so the bound stays').toBe(60_000);
   });
 
   test('that is due is opened once, by several processes at once, and writes nothing while it is open', async () => {
@@ -241,7 +246,7 @@ describe('an audit', () => {
     const state = () =>
       reader.readRow<{ xmin: string; xmax: string; audits: number }>(
         `select xmin::text, xmax::text,
-           (select count(*)::int from bridge.backfills b where b.source = c.source) as audits
+           (select count(*)::int from bridge.backfills b where b.source = c.source and b.kind <> 'untimed') as audits
          from bridge.checkpoints c where source = $1`,
       );
     await open();
@@ -252,7 +257,6 @@ describe('an audit', () => {
     await open();
     expect(await state()).toEqual(opened);
     await requestAudit(db.database, reader.feed, timestampNow(clock));
-    await open();
     expect((await state())?.audits, 'a full audit beside that of a window').toBe(2);
     const both = await state();
     await open();
@@ -265,7 +269,9 @@ describe('an audit', () => {
     const audits = async () => {
       await openDueAudits(db.database, [quick, reader.source], timestampNow(clock));
       const all = await readBackfills(db.database);
-      return all.filter(({ source }) => source === reader.feed.source).map(({ kind }) => kind);
+      return all
+        .filter(({ source, kind }) => source === reader.feed.source && kind !== 'untimed')
+        .map(({ kind }) => kind);
     };
     await audits();
     clock.advance(23 * hourMs);
@@ -344,7 +350,7 @@ describe('an audit', () => {
     if (row) source.rows.set('r7', row);
     await auditAll(started, 1);
     expect((await reader.mirror()).get('r7')).toBe(7);
-    expect((await reader.checkpoint()).warning).toBeNull();
+    expect(await reader.lastOf('full')).toMatchObject({ finished: expect.any(String), warning: null });
   });
 
   test('takes no record as deleted that one of two reads showed, or that changed meanwhile', async () => {
@@ -385,7 +391,8 @@ describe('an audit', () => {
     source.rows.set('fresh', { modified: addMicros(watermark, 500_000), value: 1 });
     await requestAudit(db.database, reader.feed, timestampNow(clock));
     await reader.audit();
-    expect(await reader.checkpoint()).toMatchObject({ late_arrivals: 0, lateness_ms: null });
+    expect(await reader.lastOf('full')).toMatchObject({ finished: expect.any(String), late_arrivals: 0 });
+    expect((await reader.checkpoint()).source_profile).not.toHaveProperty('latenessMs');
   });
 
   test('does not end while the feed answers with no records', async () => {
@@ -415,30 +422,35 @@ describe('an audit', () => {
     await auditAll(started, 3);
     // 11 of 200 are more than ten, and more than five per cent.
     expect((await reader.mirror()).size).toBe(200);
-    expect((await reader.checkpoint()).warning).toContain('11 of 200 records were missing');
+    expect(await reader.lastOf('full')).toMatchObject({
+      finished: expect.any(String),
+      warning: expect.stringContaining('11 of 200 records were missing'),
+    });
     expect(await reader.metric('refusals')).toBeGreaterThan(0);
     const back = rows.get('r0');
     if (back) source.rows.set('r0', back);
     await auditAll(started);
     expect((await reader.mirror()).size).toBe(190);
-    expect((await reader.checkpoint()).warning).toBeNull();
+    expect(await reader.lastOf('full')).toMatchObject({ finished: expect.any(String), warning: null });
   });
 
   test('takes the newest records as deleted although no newer record is shown, also after a kill', async () => {
     const started = await start();
     const { source, reader } = started;
     for (let n = 31; n < 40; n += 1) source.rows.delete(`r${n}`);
-    const killed = new AbortController();
-    source.answer = (at) => {
-      // During the first read the process dies where no record is left.
-      if ('modifiedBefore' in at && (at.modifiedAfter ?? '') > (source.rows.get('r30')?.modified ?? '')) killed.abort();
-      return undefined;
-    };
     await reader.pullFor(80);
     await requestAudit(db.database, reader.feed, timestampNow(started.clock));
-    await openDueAudits(db.database, [reader.source], timestampNow(started.clock));
+    const killed = new AbortController();
+    const newest = source.rows.get('r30')?.modified ?? '';
+    source.answer = (at) => {
+      // During the first read the process dies where no record is left: such a window shows the newest one again.
+      if ('modifiedBefore' in at && (at.modifiedAfter ?? '') >= addMicros(newest, -1_000_000)) killed.abort();
+      return undefined;
+    };
     await reader.backfill(killed.signal);
     expect(killed.signal.aborted).toBe(true);
+    const position = (await reader.lastOf('full'))?.['position'];
+    expect(position).toSatisfy((at: string) => at >= newest);
     source.answer = () => undefined;
     await auditAll(started, 2);
     expect(await reader.mirror()).toEqual(source.state);
@@ -455,5 +467,57 @@ describe('an audit', () => {
       await reader.audit();
     }
     expect((await reader.mirror()).has('r3')).toBe(false);
+  });
+
+  test('that is asked for is opened at once, and the next turn makes it', async () => {
+    const { clock, reader, forget } = await start();
+    await forget('r3');
+    await requestAudit(db.database, reader.feed, timestampNow(clock));
+    const { watermark } = await reader.checkpoint();
+    expect(await reader.lastOf('full')).toMatchObject({
+      asked: timestampNow(clock),
+      range_end: watermark,
+      position: null,
+      finished: null,
+    });
+    await reader.backfill();
+    expect(await reader.lastOf('full')).toMatchObject({
+      finished: expect.any(String),
+      position: watermark,
+      late_arrivals: 1,
+    });
+    expect((await reader.mirror()).get('r3')).toBe(3);
+  });
+
+  test('of the whole feed that is cancelled counts as made: the next one comes after its interval', async () => {
+    const { clock, reader } = await start(20, { audit_full_days: 7 });
+    const fullAudits = async () => {
+      await openDueAudits(db.database, [reader.source], timestampNow(clock));
+      const row = await reader.readRow<{ count: number }>(
+        `select count(*)::int from bridge.backfills where source = $1 and kind = 'full'`,
+      );
+      return row?.count;
+    };
+    clock.advance(7 * 24 * hourMs);
+    expect(await fullAudits()).toBe(1);
+    const id = Number((await reader.lastOf('full'))?.['id']);
+    await cancelBackfill(db.database, id, timestampNow(clock));
+    clock.advance(7 * 24 * hourMs - 1_000);
+    expect(await fullAudits()).toBe(1);
+    clock.advance(1_000);
+    expect(await fullAudits()).toBe(2);
+  });
+
+  test('of a feed is not due before its first interval is over, whatever the clock of the database says', async () => {
+    const { clock, reader } = await start(20, { audit_hours: 24 });
+    const opened = async () => {
+      await openDueAudits(db.database, [reader.source], timestampNow(clock));
+      return (await reader.lastOf('audit')) !== undefined;
+    };
+    // The feed was first known 80 seconds ago.
+    clock.advance(24 * hourMs - 81_000);
+    expect(await opened()).toBe(false);
+    clock.advance(1_000);
+    expect(await opened()).toBe(true);
   });
 });

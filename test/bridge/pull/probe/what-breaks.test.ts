@@ -139,15 +139,15 @@ describe('empty pages that have a "next"', () => {
   });
 
   test('at the beginning of the feed do not look like a feed without records', async () => {
-    const { lines, profile } = await linesOf((source) => {
+    const { lines } = await linesOf((source) => {
       source.answer = hidden(source, 0, 20);
     });
     expect(lines.get('empty pages')).toMatchObject({ verdict: 'note' });
     expect(lines.get('bounds')?.message).not.toContain('no record with a time');
-    expect(profile).toMatchObject({ paging: 'cursor' });
+    expect(lines.get('paging')).toMatchObject({ message: 'by cursor' });
   });
 
-  test('leave the granularity unknown where every window begins with them: a finer one would lose records', async () => {
+  test('at the beginning of every window leave a granularity of a second: a finer one would lose records', async () => {
     const { lines, profile, asked } = await linesOf((source) => {
       source.answer = (at) =>
         !('next' in at) && at.modifiedAfter === undefined && at.modifiedBefore === undefined
@@ -156,7 +156,7 @@ describe('empty pages that have a "next"', () => {
             ? paged(source, 'cursor')(at)
             : { records: [], next: `empty=${source.asked.length}` };
     });
-    expect(profile).not.toHaveProperty('granularityMicros');
+    expect(profile.granularityMicros).toBe(1_000_000);
     expect(lines.get('bounds')).toMatchObject({
       verdict: 'note',
       message: expect.stringMatching(/a second is assumed/),

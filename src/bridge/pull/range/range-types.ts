@@ -1,19 +1,18 @@
-/**
- * The types of a window scan: what it asks for, what it yields, and how it ends when the source does not let it go on.
- */
+/** The types of reading a range: what is asked for, what was read, and how it ends when the source does not let it go on. */
 
 import { withoutTime } from '#bridge/mirror/read-version.ts';
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
 import type { PageCap } from '../feed/page-cap.ts';
 import type { Bounds, Range } from '../feed/time-range.ts';
+import type { EmptyPages } from '../follow-pages.ts';
 
-export interface ScannedRow {
+export interface ReadRow {
   readonly id: string;
   readonly modified: Timestamp;
 }
 
-export interface WindowAnswer<Row extends ScannedRow> {
+export interface Answer<Row extends ReadRow> {
   readonly records: readonly Row[];
   /** The query of the next page; undefined on the last one. */
   readonly next: string | undefined;
@@ -22,11 +21,12 @@ export interface WindowAnswer<Row extends ScannedRow> {
 }
 
 /** One request: a window, or the next page of an earlier answer. */
-export type AskWindow<Row extends ScannedRow> = (
+export type Ask<Row extends ReadRow> = (
   at: (Bounds & { readonly pageSize: number }) | { readonly next: string },
-) => Promise<WindowAnswer<Row>>;
+) => Promise<Answer<Row>>;
 
-export interface ScannedWindow<Row> {
+/** What one answer, or several of the same window, have shown. */
+export interface WindowRead<Row> {
   readonly records: readonly Row[];
   /**
    * Once these records are stored, all that the feed holds of this range has been shown. Undefined where more may lie
@@ -35,21 +35,13 @@ export interface ScannedWindow<Row> {
   readonly complete: Range | undefined;
   /** With `complete`: the ids of all records that were shown, also by earlier steps. Undefined: those of this step. */
   readonly shown?: ReadonlySet<string>;
-  /** One stamp holds more than a page, so pages had to be followed: the range is to be read once more, later. */
-  readonly crowded: boolean;
 }
 
-/** How many pages in a row may show no record and yet name a next page, and how long they may take together. */
-export interface EmptyPages {
-  readonly count: number;
-  readonly ms: number;
-}
-
-export interface WindowScan<Row extends ScannedRow> {
-  readonly ask: AskWindow<Row>;
-  /** The scan begins after this stamp; undefined: at the beginning of the feed. */
+export interface RangeToRead<Row extends ReadRow> {
+  readonly ask: Ask<Row>;
+  /** The range begins after this stamp; undefined: at the beginning of the feed. */
   readonly from: Timestamp | undefined;
-  /** The scan ends with this stamp: the upper bound, or earlier. */
+  /** It ends with this stamp: no record can appear in it any more. */
   readonly to: Timestamp;
   /** Called before each request, as the page size may shrink. */
   readonly pageSize: () => number;
@@ -58,45 +50,49 @@ export interface WindowScan<Row extends ScannedRow> {
   readonly emptyPages: EmptyPages;
   /** The step that the source may round stamps and bounds to. A second, unless it is known to be less or more. */
   readonly granularityMicros?: number | undefined;
-  /** Called when the scan has proved that the source keeps its bounds to a finer step. */
+  /** Called when the reading has proved that the source keeps its bounds to a finer step. */
   readonly onFinerGranularity?: (micros: number) => void;
+  /** The oldest stamp that is known: a range from the beginning of the feed begins with a window up to there. */
+  readonly oldest?: Timestamp | undefined;
+  /** The newest stamp that is known: where the end of the range shows nothing, a window up to there must show a record. */
+  readonly newest?: Timestamp | undefined;
   /** Returns the ids of the rows that are known to lie in the range: an answer that lacks one is asked for again. */
   readonly knownIds?: (range: Range) => Promise<ReadonlySet<string>>;
-  /** Returns the newest stamp, not later than the given one, at which a row is known. */
+  /** Returns the newest stamp, not later than the given one, at which the feed should show a record. */
   readonly anchor?: (time: Timestamp) => Promise<Timestamp | undefined>;
 }
 
 export const defaultGranularityMicros = 1_000_000;
 
 /**
- * The scan cannot go on for now: what was yielded stays valid, and the same request is made again by the next scan. It
- * is not the caller's fault, and no reason to stop the live read.
+ * The reading cannot go on for now: what was yielded stays valid, and the same request is made again by the next one. It
+ * is not the caller's fault, and no reason to stop following the pages.
  */
-export class ScanStopped extends AppError {
+export class ReadingStopped extends AppError {
   constructor({ after, before }: Bounds, why: string) {
     super(
       'unavailable',
       `The window from ${after ?? 'the beginning'} to ${before ?? 'now'} is asked for again and again: ${why}.`,
     );
-    this.name = 'ScanStopped';
+    this.name = 'ReadingStopped';
   }
 }
 
 /** The source answers in a way that no window can be read: an operator has to act. */
-export function scanFailed(why: string): AppError {
+export function readingFailed(why: string): AppError {
   return new AppError('unavailable', `The feed cannot be read in windows: ${why}.`, { recovery: { do: 'halt' } });
 }
 
 /** A record without a time counts as of 1970, but it lies in no range: sources ignore the bounds for it. */
-export function isTimed({ modified }: ScannedRow): boolean {
+export function isTimed({ modified }: ReadRow): boolean {
   return modified !== withoutTime;
 }
 
-export function isWithin(record: ScannedRow, { after, to }: Range): boolean {
+export function isWithin(record: ReadRow, { after, to }: Range): boolean {
   return isTimed(record) && record.modified <= to && (after === undefined || record.modified > after);
 }
 
-export function isAscending(records: readonly ScannedRow[]): boolean {
+export function isAscending(records: readonly ReadRow[]): boolean {
   return records.every((record, index) => index === 0 || (records[index - 1]?.modified ?? '') <= record.modified);
 }
 
@@ -105,7 +101,7 @@ export function at(micros: number): Timestamp {
   return timestampFromMicros(Math.max(0, micros));
 }
 
-export function microsOf(row: ScannedRow): number {
+export function microsOf(row: ReadRow): number {
   return microsFromTimestamp(row.modified);
 }
 

@@ -10,7 +10,7 @@
  * |           | 29              | it names none: whether more follow cannot be known                      |
  * |           | 30, or refused  | it keeps no other size: whether more follow cannot be known             |
  */
-import { isRefusal } from './scan-types.ts';
+import { isRefusal } from './range-types.ts';
 
 interface Page {
   readonly records: readonly unknown[];

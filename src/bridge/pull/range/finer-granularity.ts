@@ -1,5 +1,5 @@
 /**
- * Finds out, during a scan, whether the source keeps its bounds to a finer step than a second. A window is never shorter
+ * Finds out, while a range is read, whether the source keeps its bounds to a finer step than a second. A window is never shorter
  * than the granularity, and asks for as much again at either end: with a granularity of a second the shortest window
  * spans three seconds, and these may hold more than a page. Example, at the record A of 10:00:05.300250:
  *
@@ -10,7 +10,7 @@
  * | 10:00:05.300251 .. 10:00:05.300252  | no A     | nor are they widened: a microsecond decides                 |
  */
 import { addMicros, microsFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { at, isTimed, type ScannedRow, type WindowScan } from './scan-types.ts';
+import { isTimed, type RangeToRead, type ReadRow } from './range-types.ts';
 
 export const secondMicros = 1_000_000;
 
@@ -41,9 +41,9 @@ export function isKeptToTheMicrosecond(
  * Returns the granularity that the source is proved to keep around one of these rows; undefined when none finer than
  * `granularity` is proved. Costs two requests, or none when no row could prove it.
  */
-export async function proveFinerGranularity<Row extends ScannedRow>(
-  scan: Pick<WindowScan<Row>, 'ask' | 'pageSize'>,
-  rows: readonly ScannedRow[],
+export async function proveFinerGranularity<Row extends ReadRow>(
+  range: Pick<RangeToRead<Row>, 'ask' | 'pageSize'>,
+  rows: readonly ReadRow[],
   granularity: number,
 ): Promise<number | undefined> {
   const stamp = rows
@@ -53,36 +53,11 @@ export async function proveFinerGranularity<Row extends ScannedRow>(
   if (stamp === undefined || provenBy(stamp) >= granularity) return undefined;
   const timesBetween = async (after: number, before: number) => {
     const bounds = { after: addMicros(stamp, after), before: addMicros(stamp, before) };
-    const { records } = await scan.ask({ ...bounds, pageSize: scan.pageSize() });
+    const { records } = await range.ask({ ...bounds, pageSize: range.pageSize() });
     return records.filter(isTimed).map(({ modified }) => modified);
   };
   const around = await timesBetween(-1, 1);
   if (!around.includes(stamp)) return undefined;
   const beyond = await timesBetween(1, 2);
   return isKeptToTheMicrosecond({ around, beyond }, stamp) ? provenBy(stamp) : undefined;
-}
-
-/** Rows that lie closer together than this are not looked for one by one. */
-const lookedForMicros = 1_000;
-
-/**
- * Looks for rows to prove it by where the pages show none: a service that hides rows after it has cut its pages shows
- * some only to a request that begins close before them. Returns the rows of the first page that shows any, asked for
- * from a time between `from` and `to` on; none when the feed shows nothing more, or names more pages to any request.
- * Halves the range with each request, at most 42 of them. Rejects as `ask` does.
- */
-export async function findRows<Row extends ScannedRow>(
-  scan: Pick<WindowScan<Row>, 'ask' | 'pageSize'>,
-  { from, to }: { from: number; to: number },
-): Promise<readonly Row[]> {
-  let [blocked, beyond] = [from, to];
-  for (let after = to; ; after = blocked + Math.floor((beyond - blocked) / 2)) {
-    const { records, next } = await scan.ask({ after: at(after), pageSize: scan.pageSize() });
-    const timed = records.filter(isTimed);
-    if (timed.length > 0) return timed;
-    if (next === undefined) beyond = after;
-    else if (after === to) return [];
-    else blocked = after;
-    if (beyond - blocked <= lookedForMicros) return [];
-  }
 }
