@@ -40,6 +40,7 @@ const lineForm = z.looseObject({
   product_uom_id: relation,
   product_qty: number,
   price_unit: number,
+  discount: number.optional(),
   text,
   date_planned: text.optional(),
   qty_received: number.optional(),
@@ -108,7 +109,7 @@ export async function findOrders(
 
 const source = ({ source: value }: HeldOrder) => value;
 
-async function readOrders(
+export async function readOrders(
   odoo: Odoo,
   { model, sourceField, vendorField, linesField }: OrderShape,
   domain: readonly unknown[],
@@ -163,7 +164,7 @@ export async function readLines(
 ): Promise<ReadonlyMap<number | undefined, HeldLine[]>> {
   if (orders.length === 0) return new Map();
   const domain = [[parentField, 'in', orders.map(({ id: order }) => order)]];
-  const own = hasOrderLines ? ['date_planned', 'qty_received', 'qty_invoiced'] : [];
+  const own = hasOrderLines ? ['date_planned', 'discount', 'qty_received', 'qty_invoiced'] : [];
   const fields = [parentField, 'product_id', 'product_uom_id', 'product_qty', 'price_unit', textField, ...own];
   const form = z.array(
     z.preprocess(

@@ -92,11 +92,12 @@ function createOrderKind(
       reference,
       isExpected: action !== 'create' || reference !== undefined,
     }));
-    const orders = await findOrders(odoo, shape, searched, fieldsOf(shape, data), signal);
+    const fields = fieldsOf(shape, data);
+    const orders = await findOrders(odoo, shape, searched, fields, signal);
     const held = [...new Set([...orders.values()].flat())];
     const lines = await readLines(odoo, shape, held, signal);
     const linesOf = (order: HeldOrder) => lines.get(order.id) ?? [];
-    const context: OrderContext = { shape, settings, data, confirms, linesOf };
+    const context: OrderContext = { shape, settings, data, confirms, fields, linesOf };
     const tasks = operations.map((operation) => {
       const { document, action } = operation;
       const code = codeOf(document.supplier);

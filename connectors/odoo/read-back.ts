@@ -94,7 +94,7 @@ function lineFields(task: OrderTask, held: HeldOrder, { shape, linesOf }: OrderC
         ...added.map((line) => ({ lot: line.text, ...heldTexts(line, undefined, shape) })),
       ],
     },
-    { names: ['lot'], decimals: ['quantity', 'price'] },
+    { names: ['lot'], decimals: ['quantity', 'price', 'discount'] },
   );
 }
 
@@ -102,8 +102,9 @@ function wantedTexts(
   { lot, product, unit, quantity, price, text: description, date }: WantedLine,
   { hasOrderLines }: OrderShape,
 ) {
-  const day = hasOrderLines && date !== undefined ? { date } : {};
-  return { lot, product: product?.name, unit: unit?.name, quantity, price, text: description, ...day };
+  const day = date === undefined ? {} : { date };
+  const ofOrders = hasOrderLines ? { discount: '0', ...day } : {};
+  return { lot, product: product?.name, unit: unit?.name, quantity, price, text: description, ...ofOrders };
 }
 
 function heldTexts(line: HeldLine, wanted: WantedLine | undefined, { hasOrderLines }: OrderShape) {
@@ -114,6 +115,7 @@ function heldTexts(line: HeldLine, wanted: WantedLine | undefined, { hasOrderLin
     quantity: plainOf(line.product_qty),
     price: plainOf(line.price_unit),
     text: line.text,
+    ...(hasOrderLines ? { discount: plainOf(line.discount ?? 0) } : {}),
     ...(hasOrderLines && wanted?.date !== undefined ? { date: line.date_planned } : {}),
   };
 }

@@ -148,6 +148,7 @@ const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
             `Unable to cancel purchase order(s): ${String(order['name'])}. You must first cancel their bills.`,
           );
         deps.rows.update(call.model, order, { state: 'cancel' }, call.caller.user);
+        deps.orm.purchases.cancelled(order, call.caller.user);
       }
       return null;
     },
@@ -202,6 +203,7 @@ const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
       const { rows } = deps;
       for (const picking of rowsOf(call, deps)) {
         rows.update(call.model, picking, { state: 'done' }, call.caller.user);
+        deps.orm.purchases.received(picking, call.caller.user);
         for (const line of rows.all('purchase.order.line'))
           if (line['order_id'] === picking['purchase_id'])
             rows.update('purchase.order.line', line, { qty_received: line['product_qty'] }, call.caller.user);
@@ -223,7 +225,7 @@ function confirmOrder(order: Row, { caller }: Call, { rows, orm, approveFrom }: 
     return rows.update('purchase.order', order, { state: 'to approve' }, caller.user);
   const approved = { state: 'purchase', date_approve: rows.stamp().slice(0, 19), receipt_status: 'pending' };
   rows.update('purchase.order', order, approved, caller.user);
-  orm.create('stock.picking', { purchase_id: order.id }, caller);
+  orm.purchases.confirmed(order, caller.user);
   for (const line of lines) {
     const product = rows.find('product.product', line['product_id']);
     const isKnown = rows
