@@ -155,6 +155,25 @@ export async function recordNamed(
   }
 }
 
+const callOffRows = z.array(z.object({ id, name: text, requisition_id: relation }));
+
+/** The numbers of the orders on these blanket orders that are not cancelled, by the blanket order's id. */
+export async function readCallOffs(
+  odoo: Odoo,
+  agreements: readonly HeldOrder[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<number | undefined, string[]>> {
+  if (agreements.length === 0) return new Map();
+  const domain = [
+    ['requisition_id', 'in', agreements.map(({ id: agreement }) => agreement)],
+    ['state', '!=', 'cancel'],
+  ];
+  const args = { domain, fields: ['name', 'requisition_id'], order: 'id asc' };
+  const rows = await odoo.ask('purchase.order', 'search_read', args, callOffRows, signal);
+  const byAgreement = Map.groupBy(rows, ({ requisition_id }) => requisition_id?.id);
+  return new Map([...byAgreement].map(([agreement, orders]) => [agreement, orders.map(({ name }) => name)]));
+}
+
 /** The lines of orders, by the order's id. */
 export async function readLines(
   odoo: Odoo,

@@ -7,10 +7,10 @@ import {
   type QuotationLine,
   z,
 } from 'sourcing-bridge/connector';
-import { findOrders, type HeldOrder, readLines } from './held-orders.ts';
+import { findOrders, type HeldOrder, readCallOffs, readLines } from './held-orders.ts';
 import { type Amount, awardAmount, bidAmount, productNameOf, wantedLines } from './lots.ts';
 import { asConnectorError, type Odoo } from './odoo.ts';
-import { bidOrder, type OrderShape } from './order-shapes.ts';
+import { bidOrder, blanketOrder, type OrderShape } from './order-shapes.ts';
 import {
   eventMarkerOf,
   liveOrders,
@@ -97,7 +97,9 @@ function createOrderKind(
     const held = [...new Set([...orders.values()].flat())];
     const lines = await readLines(odoo, shape, held, signal);
     const linesOf = (order: HeldOrder) => lines.get(order.id) ?? [];
-    const context: OrderContext = { shape, settings, data, confirms, fields, linesOf };
+    const callOffs = await readCallOffs(odoo, shape === blanketOrder ? held : [], signal);
+    const callOffsOf = (order: HeldOrder) => callOffs.get(order.id) ?? [];
+    const context: OrderContext = { shape, settings, data, confirms, fields, linesOf, callOffsOf };
     const tasks = operations.map((operation) => {
       const { document, action } = operation;
       const code = codeOf(document.supplier);

@@ -47,6 +47,8 @@ export interface OrderContext {
   /** What is read of an order, beside what every order has. */
   readonly fields: readonly string[];
   readonly linesOf: (order: HeldOrder) => readonly HeldLine[];
+  /** The numbers of the orders on a blanket order that are not cancelled. */
+  readonly callOffsOf: (order: HeldOrder) => readonly string[];
 }
 
 const isCancelled = ({ state }: HeldOrder) => state === 'cancel';
@@ -122,17 +124,22 @@ function planCancel(task: OrderTask, held: HeldOrder | undefined, context: Order
       throw new ConflictError(
         `The document was withdrawn, but the ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed: cancel it there.`,
       );
-    // Odoo would cancel it without a word, also when everything was received.
-    refuseStarted(held, context, 'The document was withdrawn, but');
   }
+  // Odoo would cancel it without a word, also when everything was received, and a blanket order with all orders on it.
+  refuseStarted(held, context, 'The document was withdrawn, but');
   task.step = { do: 'cancel', held };
   task.action = 'cancel';
   task.steps.push(`Cancel the ${shape.name} ${held.name}, which is ${held.state}.`);
 }
 
-/** Throws ConflictError if goods or bills exist for the order, or if a user has locked it. */
-function refuseStarted(held: HeldOrder, { shape, linesOf }: OrderContext, why: string): void {
+/** Throws ConflictError if goods, bills or call-off orders exist for the order, or if a user has locked it. */
+function refuseStarted(held: HeldOrder, { shape, linesOf, callOffsOf }: OrderContext, why: string): void {
   const name = `${why} the ${shape.name} ${held.name}`;
+  const callOffs = callOffsOf(held);
+  if (callOffs.length > 0)
+    throw new ConflictError(
+      `${name} has orders on it in Odoo (${callOffs.join(', ')}): cancel or close them there first, and replay.`,
+    );
   if (held.locked) throw new ConflictError(`${name} is locked in Odoo: unlock it there and replay.`);
   const lines = linesOf(held);
   if (['partial', 'full'].includes(held.receipt_status ?? '') || lines.some(({ qty_received = 0 }) => qty_received > 0))

@@ -293,6 +293,39 @@ describe('other forms of awards and bids', () => {
     expect(erp.rows.find('purchase.requisition', id)).toMatchObject({ state: 'cancel' });
   });
 
+  test('a blanket order with an order on it is a conflict; Odoo would cancel that order, too', async () => {
+    const session = await openSession(erp, { awards: 'blanket-orders', order_state: 'confirmed' });
+    const award = awardOf([chairs]);
+    const id = idOf(await write(session, 'create', award));
+    const { vendor_id: partner_id } = erp.rows.find('purchase.requisition', id) as Row;
+    const line = { product_id: 10, product_qty: 3, price_unit: 49.9 };
+    const callOff = { partner_id, requisition_id: id, order_line: [[0, 0, line]] };
+    const order = erp.installed.create('purchase.order', callOff);
+    erp.call('purchase.order', 'button_confirm', [order.id]);
+    const withdrawn = withLots(award, []);
+    await expect(write(session, 'cancel', withdrawn)).resolves.toMatchObject(
+      conflict(
+        new RegExp(`withdrawn, but the blanket order BO\\d+ has orders on it in Odoo \\(${String(order['name'])}\\)`),
+      ),
+    );
+    expect([orderOf(order.id)['state'], erp.rows.find('purchase.requisition', id)?.['state']]).toEqual([
+      'purchase',
+      'confirmed',
+    ]);
+    erp.call('purchase.order', 'button_cancel', [order.id]);
+    await expect(write(session, 'cancel', withdrawn)).resolves.toMatchObject({ status: 'cancelled' });
+  });
+
+  test('several blanket orders of one write are confirmed, though Odoo confirms one at a time', async () => {
+    const session = await openSession(erp, { awards: 'blanket-orders', order_state: 'confirmed' });
+    const outcomes = await session.write(
+      [chairs, desks].map((lot) => operation('create', awardOf([lot]))),
+      never,
+    );
+    const states = outcomes.map((outcome) => erp.rows.find('purchase.requisition', idOf(outcome))?.['state']);
+    expect(states).toEqual(['confirmed', 'confirmed']);
+  });
+
   test('bids of one event become alternatives of each other', async () => {
     const event = { id: 'event-with-bids', name: 'Chairs', type: 'RFQ', is_test: false, tags: [] };
     const bids = ['B-1', 'B-2', 'B-3'].map((code): QuotationDocument => {

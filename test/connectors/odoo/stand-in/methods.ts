@@ -140,16 +140,7 @@ const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
       return true;
     },
     button_cancel: (call, deps) => {
-      for (const order of rowsOf(call, deps)) {
-        if (order['locked'])
-          throw userError(`Unable to cancel purchase order(s): ${String(order['name'])} since it is locked.`);
-        if (Number(order['invoice_count']) > 0)
-          throw userError(
-            `Unable to cancel purchase order(s): ${String(order['name'])}. You must first cancel their bills.`,
-          );
-        deps.rows.update(call.model, order, { state: 'cancel' }, call.caller.user);
-        deps.orm.purchases.cancelled(order, call.caller.user);
-      }
+      for (const order of rowsOf(call, deps)) cancelOrder(order, call, deps);
       return null;
     },
     button_draft: (call, deps) => {
@@ -167,15 +158,14 @@ const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
   },
   'purchase.requisition': {
     action_confirm: (call, deps) => {
-      for (const agreement of rowsOf(call, deps)) confirmAgreement(agreement, call, deps);
+      confirmAgreement(single(call, deps), call, deps);
       return null;
     },
     action_cancel: (call, deps) => {
       const { rows } = deps;
       for (const agreement of rowsOf(call, deps)) {
         for (const order of rows.all('purchase.order'))
-          if (order['requisition_id'] === agreement.id)
-            rows.update('purchase.order', order, { state: 'cancel' }, call.caller.user);
+          if (order['requisition_id'] === agreement.id) cancelOrder(order, call, deps);
         const lines = rows.valueOf(call.model, agreement, 'line_ids') as number[];
         for (const price of rows.all('product.supplierinfo'))
           if (lines.includes(Number(price['purchase_requisition_line_id']))) rows.remove('product.supplierinfo', price);
@@ -184,7 +174,7 @@ const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
       return null;
     },
     action_draft: (call, deps) => {
-      setAll(call, deps, { state: 'draft' });
+      deps.rows.update(call.model, single(call, deps), { state: 'draft' }, call.caller.user);
       return null;
     },
   },
@@ -214,6 +204,22 @@ const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
     },
   },
 };
+
+/** The only record of the call: what Odoo throws for several is a fault of its code. */
+function single(call: Call, deps: MethodDeps): Row {
+  const [row, ...more] = rowsOf(call, deps);
+  if (!row || more.length > 0) throw valueError(`Expected singleton: ${call.model}(${call.ids.join(', ')})`);
+  return row;
+}
+
+/** Also one that was received. */
+function cancelOrder(order: Row, { caller }: Call, { rows, orm }: MethodDeps): void {
+  const refusal = `Unable to cancel purchase order(s): ${String(order['name'])}`;
+  if (order['locked']) throw userError(`${refusal} since it is locked.`);
+  if (Number(order['invoice_count']) > 0) throw userError(`${refusal}. You must first cancel their bills.`);
+  rows.update('purchase.order', order, { state: 'cancel' }, caller.user);
+  orm.purchases.cancelled(order, caller.user);
+}
 
 /** Confirms an order as it is: it checks no currency, no unit, no quantity; only that each line has a product. */
 function confirmOrder(order: Row, { caller }: Call, { rows, orm, approveFrom }: MethodDeps): void {
