@@ -241,44 +241,66 @@ describe('products', () => {
 describe('other forms of awards and bids', () => {
   test('prices: one for each lot’s product; a lot that is gone loses its price, other prices stay', async () => {
     const session = await openSession(erp, { awards: 'pricelists' });
-    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-1001');
+    const vendor = erp.installed.create('res.partner', { name: 'Priced', ref: 'V-PRICES', supplier_rank: 1 });
+    const own = erp.installed.create('product.supplierinfo', { partner_id: vendor.id, product_id: 1, price: 7 });
     const prices = () =>
       erp.rows
         .all('product.supplierinfo')
-        .filter(({ partner_id, product_id }) => partner_id === vendor?.id && product_id === 1)
-        .map(({ product_name, price, date_end }) => [product_name, price, date_end]);
-    const bolts = (lot: string, unit_price: string) => ({
-      lot,
-      quantity: '1',
-      unit_price,
-      fields: { product: 'BOLT-M8' },
-    });
-    erp.installed.create('product.supplierinfo', {
-      partner_id: vendor?.id,
-      product_id: 1,
-      price: 7,
-      product_name: 'own',
-    });
-    const award = awardOf([bolts('Bolts north', '1.875'), bolts('Bolts south', '1.9')], {
-      fields: { date_end: '2031-12-31' },
-    });
+        .filter(({ partner_id }) => partner_id === vendor.id)
+        .map(({ id, product_id, price, date_end }) => (id === own.id ? 'own' : [product_id, price, date_end]));
+    const bolts = { lot: 'Bolts', quantity: '1', unit_price: '1.875', fields: { product: 'BOLT-M8' } };
+    const sheets = { lot: 'Sheets', quantity: '1', unit_price: '1.9', fields: { product: 'SHEET-1' } };
+    const supplier = { id: 's', external_id: 'V-PRICES', name: 'Priced' };
+    const award = awardOf([bolts, sheets], { supplier, fields: { date_end: '2031-12-31' } });
     await expect(write(session, 'create', award)).resolves.toMatchObject({ status: 'created' });
-    expect(prices()).toEqual([
-      ['own', 7, undefined],
-      ['Bolts north', 1.875, '2031-12-31'],
-      ['Bolts south', 1.9, '2031-12-31'],
-    ]);
-    const next = withLots(award, [bolts('Bolts north', '1.8')]);
+    expect(prices()).toEqual(['own', [1, 1.875, '2031-12-31'], [2, 1.9, '2031-12-31']]);
+    const next = withLots(award, [{ ...bolts, unit_price: '1.8' }]);
     await expect(write(session, 'amend', next)).resolves.toMatchObject({ status: 'updated' });
     await expect(write(session, 'amend', next)).resolves.toMatchObject({ status: 'unchanged' });
     await expect(session.lookup([award], never)).resolves.toHaveLength(1);
-    expect(prices()).toEqual([
-      ['own', 7, undefined],
-      ['Bolts north', 1.8, '2031-12-31'],
-    ]);
+    expect(prices()).toEqual(['own', [1, 1.8, '2031-12-31']]);
     await write(session, 'cancel', withLots(award, []));
-    expect(prices()).toEqual([['own', 7, undefined]]);
+    expect(prices()).toEqual(['own']);
     await expect(session.lookup([award], never)).resolves.toEqual([]);
+  });
+
+  test('prices are for the lot’s unit: 1,800 a ton is not 1,800 a kilogram', async () => {
+    const session = await openSession(erp, { awards: 'pricelists' });
+    const ton = erp.installed.create('uom.uom', { name: 'Ton', factor: 1_000_000, relative_uom_id: 16 });
+    const steel = { lot: 'Steel', quantity: '5', unit_price: '1800', fields: { product: 'SHEET-1', unit: 'Ton' } };
+    const supplier = { id: 's', external_id: 'V-STEEL', name: 'Steel Ltd' };
+    const award = awardOf([steel], { supplier });
+    await write(session, 'create', award);
+    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-STEEL');
+    const [price] = erp.rows.all('product.supplierinfo').filter(({ partner_id }) => partner_id === vendor?.id);
+    expect(price).toMatchObject({ price: 1800, product_uom_id: ton.id });
+    // As an earlier version has left it.
+    edit('product.supplierinfo', price, { product_uom_id: 16 });
+    await expect(write(session, 'amend', award)).resolves.toMatchObject({ status: 'updated' });
+    expect(price).toMatchObject({ price: 1800, product_uom_id: ton.id });
+    // An order in kilograms of a buyer.
+    const line = { product_id: 2, product_qty: 500 };
+    const order = erp.installed.create('purchase.order', {
+      partner_id: vendor?.id,
+      currency_id: 126,
+      order_line: [[0, 0, line]],
+    });
+    expect(erp.rows.valueOf('purchase.order', order, 'amount_total')).toBe(900);
+  });
+
+  test('prices of a vendor that was archived since are found and withdrawn', async () => {
+    const session = await openSession(erp, { awards: 'pricelists' });
+    const supplier = { id: 's', external_id: 'V-LATER', name: 'Archived later' };
+    const award = awardOf([chairs], { supplier });
+    await write(session, 'create', award);
+    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-LATER');
+    const prices = () => erp.rows.all('product.supplierinfo').filter(({ partner_id }) => partner_id === vendor?.id);
+    expect(prices()).toHaveLength(1);
+    edit('res.partner', vendor, { active: false });
+    const later = await openSession(erp, { awards: 'pricelists' });
+    await expect(later.lookup([award], never)).resolves.toHaveLength(1);
+    await expect(write(later, 'cancel', withLots(award, []))).resolves.toMatchObject({ status: 'cancelled' });
+    expect(prices()).toEqual([]);
   });
 
   test('blanket orders: confirmed ones make prices in Odoo, and are not changed any more', async () => {
