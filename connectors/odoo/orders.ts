@@ -10,6 +10,7 @@ import {
 import { findOrders, type HeldOrder, readCallOffs, readLines } from './held-orders.ts';
 import { type Amount, awardAmount, bidAmount, productNameOf, wantedLines } from './lots.ts';
 import { asConnectorError, type Odoo } from './odoo.ts';
+import { createOrderForm } from './order-form.ts';
 import { bidOrder, blanketOrder, type OrderShape } from './order-shapes.ts';
 import {
   eventMarkerOf,
@@ -50,9 +51,10 @@ export function createOrders(deps: OrderDeps, shape: OrderShape): Kind<'award'> 
 }
 
 function createOrderKind(
-  { odoo, settings, vendors, readReferenceData }: OrderDeps,
+  { odoo, settings, vendors, readReferenceData, clock }: OrderDeps,
   shape: OrderShape,
 ): Kind<OrderKind> {
+  const orderForm = createOrderForm(odoo, clock);
   const confirms = shape !== bidOrder && settings.order_state === 'confirmed';
 
   async function readData(documents: readonly OrderDocument[], found: Map<string, Vendor>, signal: AbortSignal) {
@@ -107,6 +109,7 @@ function createOrderKind(
         ...newTask(operation),
         vendor: { id: undefined, code, name: document.supplier.name },
         lines: [],
+        form: {},
         step: undefined,
       };
       return decide(own, (task) => {
@@ -135,7 +138,7 @@ function createOrderKind(
         send: async (signal) => {
           const written = tasks.filter(({ step }) => step && step.do !== 'cancel');
           await vendors.createMissing(written, signal);
-          await sendOrders(tasks, odoo, context, signal);
+          await sendOrders(tasks, odoo, context, orderForm, signal);
           if (shape === bidOrder && settings.group_bids && context.data.hasField('purchase_group_id'))
             await groupBids(written, odoo, signal);
         },

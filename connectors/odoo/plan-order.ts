@@ -20,6 +20,8 @@ export type OrderDocument = AwardDocument | QuotationDocument;
 export interface OrderTask extends Task<OrderDocument['kind']> {
   vendor: Vendor;
   lines: readonly WantedLine[];
+  /** What Odoo's form fills in for the vendor of an order; it is read before the order is written. */
+  form: Cells;
   step: OrderStep | undefined;
 }
 
@@ -33,8 +35,9 @@ type OrderStep =
       readonly isRevived: boolean;
       /** Lines of a confirmed order that order nothing any more: Odoo deletes none of them. */
       readonly zero: readonly HeldLine[];
-      /** Lines of a draft that are deleted. */
+      /** Lines of a draft that are deleted: of lots that are gone, and all if the vendor changes, whose taxes they have. */
       readonly remove: readonly HeldLine[];
+      readonly isVendorNew: boolean;
       readonly confirm: boolean;
     };
 
@@ -98,6 +101,7 @@ function planCreate(task: OrderTask, context: OrderContext): void {
 function planRevival(task: OrderTask, held: HeldOrder, context: OrderContext): void {
   needProducts(task, context);
   const { changed, gone } = compareLines(task, held, context);
+  const { isVendorNew } = compareHead(task, held, context);
   task.reference = referenceTo(context.shape.model, held.id);
   task.action = 'create';
   task.steps.push(
@@ -110,7 +114,8 @@ function planRevival(task: OrderTask, held: HeldOrder, context: OrderContext): v
     held,
     isRevived: true,
     zero: [],
-    remove: gone,
+    remove: isVendorNew ? ownLines(task, held, context) : gone,
+    isVendorNew,
     confirm: context.confirms,
   };
 }
@@ -188,7 +193,8 @@ function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext): voi
     held,
     isRevived: false,
     zero: isConfirmed ? removed : [],
-    remove: isConfirmed ? [] : removed,
+    remove: isConfirmed ? [] : head.isVendorNew ? ownLines(task, held, context) : removed,
+    isVendorNew: head.isVendorNew,
     confirm,
   };
 }
@@ -204,17 +210,18 @@ function needProducts({ lines }: OrderTask, { shape, confirms }: OrderContext): 
 }
 
 /** What differs in the order itself, in sentences; `fixed`: what a confirmed order may not change. */
-function compareHead(task: OrderTask, held: HeldOrder, context: OrderContext): { fixed: string[]; other: string[] } {
+function compareHead(task: OrderTask, held: HeldOrder, context: OrderContext) {
   const { shape } = context;
   const cells = headCells(task, context);
   const change = (what: string, now: string, wanted: string | undefined) =>
     wanted === undefined || now === wanted ? [] : [`Change the ${what} from "${now}" to "${wanted}".`];
   const idText = (value: { id: number } | undefined) => String(value?.id ?? '');
   const { vendor } = task;
-  const isVendor = vendor.id !== undefined && held.vendor?.id === vendor.id;
+  const isVendorNew = vendor.id === undefined || held.vendor?.id !== vendor.id;
   return {
+    isVendorNew,
     fixed: [
-      ...(isVendor ? [] : change('vendor', held.vendor?.name ?? '', `${vendor.name} (${vendor.code})`)),
+      ...(!isVendorNew ? [] : change('vendor', held.vendor?.name ?? '', `${vendor.name} (${vendor.code})`)),
       ...change('currency', idText(held.currency_id), cells['currency_id/.id']),
       ...change('company', idText(held.company_id), cells['company_id/.id']),
       ...change('operation type', idText(held.picking_type_id), cells['picking_type_id/.id']),
@@ -282,7 +289,7 @@ export function orderRecord(task: OrderTask, context: OrderContext): LoadRecord 
     ...zero.map((line) => zeroCells(line, shape)),
   ];
   return {
-    cells: headCells(task, context),
+    cells: { ...headCells(task, context), ...task.form },
     ...(rows.length === 0 ? {} : { lines: { field: shape.linesField, rows } }),
   };
 }
@@ -352,9 +359,19 @@ function compareLines(
     const what = compare(line, wanted, shape);
     return what.length === 0 ? [] : [{ wanted, line, what }];
   });
-  const prefix = documentPrefix(shape.linePrefix, key);
-  const gone = lines.filter((line) => line.externalId.startsWith(prefix) && !wantedIds.has(line.externalId));
+  const own = ownLines(task, held, { shape, linesOf });
+  const gone = own.filter(({ externalId: name }) => !wantedIds.has(name));
   return { changed, gone };
+}
+
+/** The lines that the bridge has made of the document. */
+function ownLines(
+  { operation }: OrderTask,
+  held: HeldOrder,
+  { shape, linesOf }: Pick<OrderContext, 'shape' | 'linesOf'>,
+): HeldLine[] {
+  const prefix = documentPrefix(shape.linePrefix, operation.document.key);
+  return linesOf(held).filter((line) => line.externalId.startsWith(prefix));
 }
 
 /** What decides what is paid; beside it the text and the day. */

@@ -7,7 +7,8 @@ import { type ConnectorError, DataError, UnknownOutcome, z } from 'sourcing-brid
 import { type HeldOrder, readLines, readOrders, withdrawnMark } from './held-orders.ts';
 import { loadRecords } from './load.ts';
 import { asConnectorError, type Odoo } from './odoo.ts';
-import { type OrderContext, type OrderTask, orderRecord, wrongMoney } from './plan-order.ts';
+import type { OrderForm } from './order-form.ts';
+import { headCells, type OrderContext, type OrderTask, orderRecord, wrongMoney } from './plan-order.ts';
 import { due } from './task.ts';
 import { id, idIn, referenceTo, text } from './values.ts';
 
@@ -21,6 +22,7 @@ export async function sendOrders(
   tasks: readonly OrderTask[],
   odoo: Odoo,
   context: OrderContext,
+  orderForm: OrderForm,
   signal: AbortSignal,
 ): Promise<void> {
   const { shape } = context;
@@ -33,14 +35,29 @@ export async function sendOrders(
     methods.draft,
     isOpen,
   );
-  await loadAll();
   await removeLines();
+  await fillForms();
+  await loadAll();
   await readEffect([...withStep('create'), ...withStep('write')]);
   await confirmAll();
   await cancelAll();
 
   function isOpen(state: string): boolean {
     return shape.openStates.has(state);
+  }
+
+  /** Only new orders, and those whose vendor changes: what a buyer has set since then stays. */
+  async function fillForms(): Promise<void> {
+    if (!shape.hasOrderLines) return;
+    for (const task of [...withStep('create'), ...withStep('write').filter(({ step }) => step.isVendorNew)]) {
+      try {
+        stopIfAborted();
+        const company = headCells(task, context)['company_id/.id'];
+        task.form = await orderForm(task.vendor.id ?? 0, company === undefined ? undefined : Number(company), signal);
+      } catch (error) {
+        task.error = asConnectorError(error);
+      }
+    }
   }
 
   async function loadAll(): Promise<void> {

@@ -56,9 +56,11 @@ export const settings = z.strictObject({
     .optional()
     .describe("Name of the warehouse that receives the goods. Default: the company's first"),
   missing_supplier: z
-    .enum(['create', 'reject'])
-    .default('create')
-    .describe('What to do with awards, bids and answers of a supplier that Odoo does not have'),
+    .enum(['wait', 'create'])
+    .default('wait')
+    .describe(
+      'What to do with awards, bids and answers of a supplier that Odoo does not have: wait until it has, or create the contact, whose country, and with it the taxes of the orders, is then not known',
+    ),
   rounding: z
     .enum(['refuse', 'half-up'])
     .default('refuse')

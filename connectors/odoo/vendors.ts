@@ -3,7 +3,7 @@
  * sourcing service, as its reference (`ref`). Odoo lets several contacts have the same one: then the connector writes to
  * none of them.
  */
-import { type Clock, ConflictError, DataError, type SupplierHead, z } from 'sourcing-bridge/connector';
+import { type Clock, ConflictError, DataError, LockedError, type SupplierHead, z } from 'sourcing-bridge/connector';
 import { externalId } from './external-ids.ts';
 import { loadRecords } from './load.ts';
 import type { Odoo } from './odoo.ts';
@@ -141,12 +141,12 @@ export function createVendors(odoo: Odoo, settings: Settings, clock: Clock) {
 
   return {
     find,
-    /** For a vendor that Odoo does not have: throws DataError, or adds the step that creates it, as the settings say. */
+    /** For a vendor that Odoo does not have: the document waits, or a step is added that creates it, as the settings say. */
     planMissing(vendor: Vendor, steps: string[]): void {
       if (vendor.id !== undefined) return;
-      if (settings.missing_supplier === 'reject')
-        throw new DataError(
-          `Odoo has no contact with the reference "${vendor.code}" (${vendor.name}): create it there, or let the flow deliver suppliers, and replay.`,
+      if (settings.missing_supplier === 'wait')
+        throw new LockedError(
+          `Waits until Odoo has a contact with the reference "${vendor.code}" (${vendor.name}): let the flow deliver suppliers, or make it there, with its country. With settings.missing_supplier: create the flow makes it without one.`,
         );
       steps.push(`Make the vendor ${vendor.code} "${vendor.name}", with its reference and name only.`);
     },

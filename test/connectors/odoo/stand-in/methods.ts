@@ -135,6 +135,12 @@ const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
       }),
   },
   'purchase.order': {
+    onchange: (call, { rows, orm }) => {
+      const { partner_id } = argument(call, 'values') as { partner_id?: number };
+      const asked = Object.keys(argument(call, 'fields_spec') as object);
+      const form = orm.purchases.formOf(rows.find('res.partner', partner_id), call.caller.user);
+      return { value: Object.fromEntries(Object.entries(form).filter(([name]) => asked.includes(name))) };
+    },
     button_confirm: (call, deps) => {
       for (const order of rowsOf(call, deps)) confirmOrder(order, call, deps);
       return true;

@@ -109,13 +109,37 @@ export function createPurchases(rows: Rows) {
     return open ?? rows.insert('stock.picking', values, user);
   }
 
+  /** The vendor's own fiscal position, else the one that Odoo detects by the vendor's country. */
+  function positionOf(partner: Row | undefined): unknown {
+    const detected = rows
+      .all('account.fiscal.position')
+      .find(({ auto_apply, country_id }) => auto_apply && country_id && country_id === partner?.['country_id']);
+    return partner?.['property_account_position_id'] || (detected?.id ?? false);
+  }
+
+  /** A fiscal position takes the tax of the company's country away; later changes of the vendor do not touch the line. */
+  function taxesOf(line: Row): number[] {
+    const order = orderOf(line);
+    const position = order?.['fiscal_position_id'] || positionOf(rows.find('res.partner', order?.['partner_id']));
+    return line['product_id'] && !position ? [4] : [];
+  }
+
   return {
+    /** What the order's form fills in for a vendor; `load` and `create` do not. */
+    formOf(partner: Row | undefined, user: number): Record<string, unknown> {
+      return {
+        payment_term_id: partner?.['property_supplier_payment_term_id'] || false,
+        fiscal_position_id: positionOf(partner),
+        user_id: partner?.['buyer_id'] || user,
+      };
+    },
     /** The price of a new line that brings none. */
     priceOf: (line: Row) => {
       const seller = sellerOf(line);
       return seller ? listPriceOf(line, seller) : 0;
     },
     lineCreated(line: Row, user: number): void {
+      update(line, { tax_ids: taxesOf(line) });
       if (line['price_unit'] && !line['technical_price_unit'])
         update(line, { technical_price_unit: line['price_unit'] });
       if (orderOf(line)?.['state'] === 'purchase') move(line, user);

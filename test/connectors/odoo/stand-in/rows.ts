@@ -72,8 +72,6 @@ export function createRows(nowMs: () => number) {
         return all('purchase.order')
           .filter((other) => row['purchase_group_id'] && other['purchase_group_id'] === row['purchase_group_id'])
           .map(({ id }) => id);
-      case 'tax_ids':
-        return row['product_id'] ? [4] : [];
       case 'file_size':
         return bytes().length;
       case 'checksum':
