@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { awardOf, idOf, never, openSession, operation, startErp, write } from './odoo-session.ts';
 import { users } from './stand-in/seed.ts';
@@ -156,6 +156,42 @@ test('check names the group that a user without rights needs', async () => {
   expect(lines.filter(({ ok }) => !ok).map(({ message }) => message)).toContainEqual(
     expect.stringContaining('Purchase / User'),
   );
+});
+
+describe('check says beforehand', () => {
+  let erp: OdooStandIn;
+  const lineOf = async (wanted: string, more: Record<string, unknown> = {}) =>
+    (await (await openSession(erp, more)).check()).find(({ name }) => name === wanted);
+  const says = (ok: boolean, message: RegExp) => ({ ok, message: expect.stringMatching(message) as string });
+
+  beforeEach(async () => {
+    erp = await startErp();
+  });
+
+  test('that the company has no warehouse', async () => {
+    await expect(lineOf('warehouse')).resolves.toMatchObject(says(true, /a place to deliver to/));
+    await expect(lineOf('warehouse', { company: 'Second Co' })).resolves.toMatchObject(says(false, /has no warehouse/));
+  });
+
+  test('that the user may read and not write', async () => {
+    const api_key = erp.newKey(users.weak);
+    await expect(lineOf('suppliers', { api_key })).resolves.toMatchObject(
+      says(false, /may not create suppliers \(res\.partner\).*Contact \/ Creation/),
+    );
+    await expect(lineOf('prices', { awards: 'pricelists' })).resolves.toMatchObject(says(true, /unlink prices/));
+  });
+
+  test('that a currency is active without a rate, and which are active', async () => {
+    await expect(lineOf('currencies')).resolves.toMatchObject(says(true, /^Active: USD, EUR\./));
+    erp.installed.create('res.currency', { name: 'PLN', active: true });
+    await expect(lineOf('currencies')).resolves.toMatchObject(says(false, /without a rate: PLN\./));
+  });
+
+  test('how many vendors have no reference', async () => {
+    await expect(lineOf('vendors')).resolves.toMatchObject(says(true, /^All 1 vendors/));
+    erp.installed.create('res.partner', { name: 'Nameless', supplier_rank: 1 });
+    await expect(lineOf('vendors')).resolves.toMatchObject(says(true, /^1 of 2 vendors have no reference/));
+  });
 });
 
 test('when the key is refused in the middle of a batch of suppliers, none that was not written counts as written', async () => {

@@ -4,6 +4,7 @@ import { type Loaded, load } from './load.ts';
 import { models } from './models.ts';
 import type { Caller, Orm } from './orm.ts';
 import type { Row, Rows } from './rows.ts';
+import { mayCall } from './seed.ts';
 import { textOf } from './text-of.ts';
 
 export interface Call {
@@ -65,6 +66,13 @@ const common: Readonly<Record<string, Method>> = {
       const row = rows.find(call.model, id);
       return row ? [orm.shown(call.model, row, list(call.args['fields']))] : [];
     }),
+  has_access: (call) => {
+    const method = { read: 'search_read', create: 'create', write: 'write', unlink: 'unlink' }[
+      textOf(call.args['operation'])
+    ];
+    if (method === undefined) throw valueError('Invalid operation');
+    return mayCall(call.caller.user, call.model, method) === undefined;
+  },
   search: (call, { orm }) =>
     orm.search(call.model, list(call.args['domain']), call.caller, page(call)).map(({ id }) => id),
   search_count: (call, { orm }) => orm.search(call.model, list(call.args['domain']), call.caller).length,
@@ -138,7 +146,13 @@ const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
     onchange: (call, { rows, orm }) => {
       const { partner_id } = argument(call, 'values') as { partner_id?: number };
       const asked = Object.keys(argument(call, 'fields_spec') as object);
-      const form = orm.purchases.formOf(rows.find('res.partner', partner_id), call.caller.user);
+      const receipts = rows
+        .all('stock.picking.type')
+        .find(({ code, company_id }) => code === 'incoming' && company_id === call.caller.company);
+      const form = {
+        ...orm.purchases.formOf(rows.find('res.partner', partner_id), call.caller.user),
+        picking_type_id: receipts?.id ?? false,
+      };
       return { value: Object.fromEntries(Object.entries(form).filter(([name]) => asked.includes(name))) };
     },
     button_confirm: (call, deps) => {

@@ -83,6 +83,11 @@ export const models: Readonly<Record<string, Model>> = {
     rate: float('Current Rate', { default: 1 }),
     active: flag('Active', true),
     decimal_places: integer('Decimal Places', { default: 2 }),
+    rate_ids: many('res.currency.rate', 'currency_id', 'Rates'),
+  }),
+  'res.currency.rate': model('Currency Rate', {
+    currency_id: one('res.currency', 'Currency', { required: true }),
+    rate: float('Technical Rate'),
   }),
   'res.partner': model('Contact', {
     name: char('Name'),
