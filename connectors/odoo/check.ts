@@ -123,7 +123,7 @@ export async function check(
     const bare = await count('res.partner', [...vendors, ['ref', '=', false]]);
     return bare === 0
       ? `All ${all} vendors have a reference.`
-      : `${bare} of ${all} vendors have no reference, by which the flow would find them: enter the external id of the supplier as their reference, or the flow makes second contacts for them.`;
+      : `${bare} of ${all} vendors have no reference, by which the flow would find them: enter the external id of the supplier as their reference, or set settings.match, or the flow makes second contacts for them.`;
   });
   await attempt('company data', async () => {
     const { product, unit, warehouse, product_by } = settings;

@@ -29,6 +29,8 @@ export interface Odoo {
   version(signal: AbortSignal): Promise<string>;
   /** The company of the settings; undefined without one: Odoo then takes the user's own. */
   company(signal: AbortSignal): Promise<number | undefined>;
+  /** The id of the bridge's own user. */
+  user(signal: AbortSignal): Promise<number>;
   /** The server's clock at its last answer; undefined if it sends no date. */
   serverMs(): number | undefined;
   close(): Promise<void>;
@@ -53,6 +55,7 @@ export const connections = 2;
 const requestTimeoutMs = 600_000;
 
 const companyRows = z.array(z.object({ id: z.int() }));
+const userForm = z.object({ uid: z.int() });
 const versionForm = z.object({ version: z.string() });
 
 export function createOdoo(settings: Settings, { clock, caPem }: { clock: Clock; caPem: string | undefined }): Odoo {
@@ -70,6 +73,7 @@ export function createOdoo(settings: Settings, { clock, caPem }: { clock: Clock;
   });
   let serverDate: string | undefined;
   let companyId: number | undefined;
+  let userId: number | undefined;
 
   async function call<T>(
     model: string,
@@ -119,6 +123,10 @@ export function createOdoo(settings: Settings, { clock, caPem }: { clock: Clock;
       return data.version;
     },
     company,
+    async user(signal) {
+      userId ??= (await call('res.users', 'context_get', {}, userForm, { signal, safe: true })).uid;
+      return userId;
+    },
     serverMs: () => {
       const ms = Date.parse(serverDate ?? '');
       return Number.isNaN(ms) ? undefined : ms;

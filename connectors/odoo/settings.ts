@@ -55,6 +55,12 @@ export const settings = z.strictObject({
     .min(1)
     .optional()
     .describe("Name of the warehouse that receives the goods. Default: the company's first"),
+  match: z
+    .array(z.enum(['vat', 'name', 'email']))
+    .default([])
+    .describe(
+      'How a contact without a reference is found for a supplier, in this order; only a single match counts. It gets the reference then',
+    ),
   missing_supplier: z
     .enum(['wait', 'create'])
     .default('wait')

@@ -4,6 +4,7 @@
  * people and values that are only in Odoo stay, because the connector cannot tell who added them.
  */
 import {
+  ConflictError,
   type ConnectorError,
   DataError,
   type Found,
@@ -17,9 +18,11 @@ import {
 } from 'sourcing-bridge/connector';
 import { externalId, partId } from './external-ids.ts';
 import { type LoadRecord, loadRecords } from './load.ts';
+import { matchPartners } from './match-partners.ts';
 import { asConnectorError, type Odoo } from './odoo.ts';
 import { addLastChanges } from './read-back.ts';
 import { readSupplier } from './read-back-suppliers.ts';
+import type { Settings } from './settings.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
 import { id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
 import {
@@ -50,7 +53,13 @@ interface SupplierTask extends Task<'supplier'> {
   archive: boolean | undefined;
 }
 
-export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendors }): Kind<'supplier'> {
+interface SupplierDeps {
+  readonly odoo: Odoo;
+  readonly settings: Settings;
+  readonly vendors: Vendors;
+}
+
+export function createSuppliers({ odoo, settings, vendors }: SupplierDeps): Kind<'supplier'> {
   async function countriesOf(documents: readonly SupplierDocument[], signal: AbortSignal) {
     const codes = [...new Set(documents.flatMap((document) => countryOf(document) ?? []))];
     if (codes.length === 0) return new Map<string, number>();
@@ -116,9 +125,7 @@ export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendor
         if (row?.active !== !isArchived)
           task.error = new UnknownOutcome(
             `${task.reference} did not become ${isArchived ? 'archived' : 'active'} in Odoo.`,
-            {
-              answered: true,
-            },
+            { answered: true },
           );
       }
     } catch (error) {
@@ -155,7 +162,17 @@ export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendor
       const keys = documents.map(({ key }) => key);
       const partners = await readPartners(odoo, keys, signal);
       const countries = await countriesOf(documents, signal);
-      const children = await childrenOf([...partners.values()].flat(), signal);
+      const unknown = operations.filter(({ document, action }) => action !== 'cancel' && !partners.has(document.key));
+      const matches = await matchPartners(
+        odoo,
+        settings.match,
+        unknown.map(({ document }) => document),
+        signal,
+      );
+      const matched = [...matches.values()].map(({ partner }) => partner);
+      const children = await childrenOf([...[...partners.values()].flat(), ...matched], signal);
+      const isAnyArchived = [...partners.values(), matched].flat().some(({ active }) => !active);
+      const user = isAnyArchived ? await odoo.user(signal) : 0;
       const tasks = operations.map((operation) => {
         const own: SupplierTask = {
           ...newTask(operation),
@@ -168,9 +185,15 @@ export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendor
           const { key } = operation.document;
           if (!isStorable(key))
             throw new DataError(`The supplier's code ${JSON.stringify(key)} cannot be kept in Odoo.`);
-          task.held = singlePartner(key, partners.get(key));
+          const match = matches.get(key);
+          if (match?.conflict) throw match.conflict;
+          if (match)
+            task.steps.push(`Take the contact "${match.partner.name}" (id ${match.partner.id}), found by ${match.by}.`);
+          task.held = match?.partner ?? singlePartner(key, partners.get(key));
           if (task.held) task.reference = referenceTo(partnerModel, task.held.id);
           if (operation.action === 'cancel') planArchive(task);
+          else if (task.held && isArchivedByPerson(task.held, operation.document, user))
+            throw archivedByPerson(task.held);
           else if (task.held) planAmend(task, task.held, children.get(task.held.id) ?? [], countries);
           else planCreate(task, countries);
         });
@@ -201,6 +224,20 @@ function uncertain(error: unknown) {
   return ['auth', 'config', 'rate-limited', 'data'].includes(known.type)
     ? known
     : new UnknownOutcome(known.message, { cause: error });
+}
+
+/**
+ * A vendor that a person has archived stays so. The bridge unarchives only what it has archived itself, which is where
+ * it was the last to change the contact.
+ */
+function isArchivedByPerson(held: HeldPartner, { archived }: SupplierDocument, user: number): boolean {
+  return !held.active && archived !== true && held.write_uid?.id !== user;
+}
+
+function archivedByPerson({ name, id: partner, write_uid }: HeldPartner): ConflictError {
+  return new ConflictError(
+    `The vendor "${name}" (id ${partner}) was archived in Odoo by a person (${write_uid?.name ?? 'unknown'} changed it last), and nothing was written: unarchive it there and replay, or archive the supplier at the service.`,
+  );
 }
 
 function planArchive(task: SupplierTask): void {
@@ -253,9 +290,13 @@ function planAmend(
   const { values, steps, operation } = task;
   const { document } = operation;
   const { name, texts, country, people } = wantedPartner(document, countries);
+  if (held.ref !== document.key) {
+    values['ref'] = document.key;
+    steps.push(`Set its reference to ${document.key}.`);
+  }
   if (held.name !== name) {
     values['name'] = name;
-    steps.push(`Rename the vendor ${held.ref} from "${held.name}" to "${name}".`);
+    steps.push(`Rename the vendor ${document.key} from "${held.name}" to "${name}".`);
   }
   for (const [field, value] of Object.entries(texts)) {
     const now = held[field as (typeof textFields)[number]];
@@ -271,8 +312,9 @@ function planAmend(
     values['supplier_rank'] = 1;
     steps.push('Mark it as a vendor.');
   }
-  const commands = people.flatMap((person): unknown[] => {
-    const own = children.find(({ email }) => email.toLowerCase() === person.email.toLowerCase());
+  const added = people.filter(({ email }) => !isSameEmail(email, held.email));
+  const commands = added.flatMap((person): unknown[] => {
+    const own = children.find(({ email }) => isSameEmail(email, person.email));
     if (!own) {
       steps.push(`Add the contact ${person.email}.`);
       return [[0, 0, { ...person, type: 'contact' }]];
@@ -284,7 +326,7 @@ function planAmend(
   if (commands.length > 0) values['child_ids'] = commands;
   if (held.active === document.archived) {
     task.archive = document.archived;
-    steps.push(`${document.archived ? 'Archive' : 'Unarchive'} the vendor ${held.ref} "${held.name}".`);
+    steps.push(`${document.archived ? 'Archive' : 'Unarchive'} the vendor ${document.key} "${held.name}".`);
   }
   if (steps.length > 0) task.action = 'amend';
 }
@@ -303,8 +345,15 @@ function wantedPartner(document: SupplierDocument, countries: ReadonlyMap<string
   const country = code === undefined ? undefined : countries.get(code);
   if (code !== undefined && country === undefined)
     throw new DataError(`Odoo has no country with the code "${code}": use the two letters of the country, such as DE.`);
-  const people = contacts.map(({ name, email }) => ({ name: oneLine(name) || oneLine(email), email: oneLine(email) }));
+  // The vendor's own address is none of a person: `read` returns it as a contact, which comes back here.
+  const people = contacts
+    .map(({ name, email }) => ({ name: oneLine(name) || oneLine(email), email: oneLine(email) }))
+    .filter(({ email }) => !isSameEmail(email, texts['email'] ?? ''));
   return { name: oneLine(fields['name'] ?? document.name), texts, country, people };
+}
+
+function isSameEmail(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
 }
 
 function countryOf({ fields }: SupplierDocument): string | undefined {

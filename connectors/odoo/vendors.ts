@@ -31,6 +31,7 @@ export const contactRow = z.object({
 const partnerRows = z.array(
   contactRow.extend({
     supplier_rank: z.number(),
+    write_uid: relation,
     /** The ids of its people and addresses. */
     child_ids: z.array(id),
   }),
@@ -69,6 +70,11 @@ export async function listPartners(
   if (wanted.length === 0 && ids.length === 0) return [];
   const byCode = ['&', ['ref', 'in', wanted], ['parent_id', '=', false]];
   const domain = ids.length === 0 ? byCode : ['|', ['id', 'in', ids], ...byCode];
+  return searchPartners(odoo, domain, signal);
+}
+
+/** Archived ones included. */
+export function searchPartners(odoo: Odoo, domain: readonly unknown[], signal: AbortSignal): Promise<HeldPartner[]> {
   const args = { domain, fields: partnerFields, order: 'id asc', context: { active_test: false } };
   return odoo.ask(partnerModel, 'search_read', args, partnerRows, signal);
 }
