@@ -126,15 +126,14 @@ export async function check(
       : `${bare} of ${all} vendors have no reference, by which the flow would find them: enter the external id of the supplier as their reference, or set settings.match, or the flow makes second contacts for them.`;
   });
   await attempt('company data', async () => {
-    const { product, unit, warehouse, product_by } = settings;
-    const byCode = product !== undefined && product_by !== 'supplier-code';
+    const { product, unit, warehouse } = settings;
     const wanted = {
       currencies: [],
-      products: byCode ? [{ name: product, vendor: undefined }] : [],
+      products: product === undefined ? [] : [product],
       warehouses: warehouse === undefined ? [] : [warehouse],
     };
     const data = await readReferenceData(wanted, signal);
-    if (byCode) data.product({ name: product, vendor: undefined });
+    if (product !== undefined) data.product(product);
     if (unit !== undefined) data.unit(unit);
     if (warehouse !== undefined) data.receipts(warehouse);
     return product === undefined

@@ -26,7 +26,7 @@ import { sendOrders } from './send-orders.ts';
 import type { Settings } from './settings.ts';
 import { decide, due, type Kind, newTask } from './task.ts';
 import { id, idIn, referenceTo, relation } from './values.ts';
-import { codeOf, type Vendor, type Vendors } from './vendors.ts';
+import { codeOf, type Vendors } from './vendors.ts';
 
 export interface OrderDeps {
   readonly odoo: Odoo;
@@ -57,15 +57,11 @@ function createOrderKind(
   const orderForm = createOrderForm(odoo, clock);
   const confirms = shape !== bidOrder && settings.order_state === 'confirmed';
 
-  async function readData(documents: readonly OrderDocument[], found: Map<string, Vendor>, signal: AbortSignal) {
+  async function readData(documents: readonly OrderDocument[], signal: AbortSignal) {
     return readReferenceData(
       {
         currencies: documents.map(({ currency }) => currency),
-        products: documents.flatMap((document) =>
-          document.lines.flatMap(
-            (line) => productNameOf(line, settings, found.get(codeOf(document.supplier))?.id) ?? [],
-          ),
-        ),
+        products: documents.flatMap(({ lines }) => lines.flatMap((line) => productNameOf(line, settings) ?? [])),
         warehouses: [
           ...documents.flatMap(({ fields }) => fields?.['warehouse'] ?? []),
           ...(settings.warehouse === undefined ? [] : [settings.warehouse]),
@@ -87,8 +83,7 @@ function createOrderKind(
       kept.map(({ supplier }) => supplier),
       signal,
     );
-    const known = new Map([...found].flatMap(([code, vendor]) => (vendor instanceof Error ? [] : [[code, vendor]])));
-    const data = await readData(kept, known, signal);
+    const data = await readData(kept, signal);
     const searched = operations.map(({ document: { key }, action, reference }) => ({
       key,
       reference,
@@ -121,7 +116,7 @@ function createOrderKind(
           const amountOf = (document.kind === 'award' ? awardAmount : bidAmount) as (
             line: AwardLine | QuotationLine,
           ) => Amount;
-          task.lines = wantedLines(document, amountOf, { data, settings, vendor: task.vendor.id });
+          task.lines = wantedLines(document, amountOf, { data, settings });
         }
         if (decides) planOrder(task, orders.get(document.key) ?? [], context);
         if (task.action === 'none') task.steps.length = 0;
@@ -139,8 +134,7 @@ function createOrderKind(
           const written = tasks.filter(({ step }) => step && step.do !== 'cancel');
           await vendors.createMissing(written, signal);
           await sendOrders(tasks, odoo, context, orderForm, signal);
-          if (shape === bidOrder && settings.group_bids && context.data.hasField('purchase_group_id'))
-            await groupBids(written, odoo, signal);
+          if (shape === bidOrder && context.data.hasField('purchase_group_id')) await groupBids(written, odoo, signal);
         },
       };
     },

@@ -145,17 +145,11 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
         documents.map(({ supplier }) => supplier),
         signal,
       );
-      const idOf = (document: AwardDocument) => {
-        const vendor = found.get(codeOf(document.supplier));
-        return vendor instanceof Error ? undefined : vendor?.id;
-      };
       const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
       const data = await readReferenceData(
         {
           currencies: kept.map(({ currency }) => currency),
-          products: kept.flatMap((document) =>
-            document.lines.flatMap((line) => productNameOf(line, settings, idOf(document)) ?? []),
-          ),
+          products: kept.flatMap(({ lines }) => lines.flatMap((line) => productNameOf(line, settings) ?? [])),
           warehouses: [],
         },
         signal,
@@ -187,7 +181,7 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
           checkFields(document.fields, orderFields, 'orders');
           task.currency = data.currency(document.currency);
           task.days = daysOf(document.fields);
-          const wanted = wantedLines(document, awardAmount, { data, settings, vendor: task.vendor.id });
+          const wanted = wantedLines(document, awardAmount, { data, settings });
           const bare = wanted.find(({ product }) => !product);
           if (bare) throw new DataError(`Lot "${bare.lot}" has no product, which a price needs.`);
           task.changed = wanted.filter((line) => !isHeld(line, task, held));

@@ -40,11 +40,9 @@ export const settings = z.strictObject({
     ),
   product: z.string().min(1).optional().describe('The product of lines whose mapping names no product'),
   product_by: z
-    .enum(['code', 'supplier-code', 'name'])
+    .enum(['code', 'name'])
     .default('code')
-    .describe(
-      "What names a product: its internal reference, the vendor's code of it in the vendor pricelist, or its name",
-    ),
+    .describe('What names a product: its internal reference, or its name'),
   unit: z
     .string()
     .min(1)
@@ -71,18 +69,6 @@ export const settings = z.strictObject({
     .enum(['refuse', 'half-up'])
     .default('refuse')
     .describe("What to do with a quantity that has more decimals than its unit's rounding"),
-  group_bids: z
-    .boolean()
-    .default(true)
-    .describe(
-      "Whether the bids of an event become alternatives of each other, where Odoo's purchase agreements are installed",
-    ),
-  attach_to: z
-    .enum(['supplier', 'order'])
-    .default('supplier')
-    .describe('Where answers and files are attached. Without an order of the event and supplier: the supplier'),
-  messages: z.boolean().default(false).describe('Whether a note in the chatter names each new or changed attachment'),
-
   batch_size: z.int().min(1).max(200).default(20).describe('Maximum number of documents in one write'),
   timeout_seconds: z.int().min(5).max(3600).default(120).describe('Maximum duration of one write'),
   settle_seconds: z

@@ -76,7 +76,11 @@ export const models: Readonly<Record<string, Model>> = {
     user_id: one('res.users', 'User'),
     expiration_date: field('datetime', 'Expiration Date'),
   }),
-  'res.company': model('Companies', { name: char('Company Name'), currency_id: one('res.currency', 'Currency') }),
+  'res.company': model('Companies', {
+    name: char('Company Name'),
+    currency_id: one('res.currency', 'Currency'),
+    partner_id: one('res.partner', 'Partner'),
+  }),
   'res.country': model('Country', { name: char('Country Name'), code: char('Country Code') }),
   'res.currency': model('Currency', {
     name: char('Currency'),

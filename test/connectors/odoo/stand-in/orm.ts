@@ -1,9 +1,10 @@
 /** What every model of Odoo can do: create, write, unlink, search, read. Checks only what Odoo checks. */
 import { compileDomain } from './domains.ts';
-import { missingError, OdooFault, userError, validationError, valueError } from './faults.ts';
+import { accessError, missingError, OdooFault, userError, validationError, valueError } from './faults.ts';
 import { type Field, models } from './models.ts';
 import { createPurchases } from './purchases.ts';
 import type { Row, Rows } from './rows.ts';
+import { users } from './seed.ts';
 import { textOf } from './text-of.ts';
 
 export interface Caller {
@@ -75,6 +76,7 @@ export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
 
   function create(model: string, values: Record<string, unknown>, caller: Caller): Row {
     const { own, commands } = split(model, values);
+    if (model === 'ir.attachment') neutralise(own, caller);
     const filled = { ...defaultsOf(model, own, caller), ...own };
     fillIn(model, filled);
     if (model === 'purchase.order.line' && filled['product_id'] && own['price_unit'] === undefined)
@@ -195,6 +197,14 @@ export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
     values['name'] ||= rows.displayName('product.product', product);
     values['product_uom_id'] ||= product['uom_id'];
     values['date_planned'] ||= order?.['date_order'];
+  }
+
+  /** A page of a user who is no administrator becomes a text, and only who may write to a record may attach to it. */
+  function neutralise(values: Record<string, unknown>, { user }: Caller): void {
+    if (user === users.admin) return;
+    if (values['mimetype'] === 'text/html') values['mimetype'] = 'text/plain';
+    if (values['res_model'] === 'res.company')
+      throw accessError("Sorry, you are not allowed to access this document. 'res.company' (write)");
   }
 
   function requireAll(model: string, values: Record<string, unknown>): void {

@@ -23,8 +23,8 @@ export function install(rows: Rows, orm: Orm) {
     make('res.currency', id, { name, active: isActive, rate, decimal_places: 2 });
   for (const [index, currency_id] of [2, 25, 96, 126].entries())
     make('res.currency.rate', index + 1, { currency_id, rate: rows.find('res.currency', currency_id)?.['rate'] });
-  make('res.company', 1, { name: 'My Company', currency_id: 1 });
-  make('res.company', 2, { name: 'Second Co', currency_id: 126 });
+  make('res.company', 1, { name: 'My Company', currency_id: 1, partner_id: 1 });
+  make('res.company', 2, { name: 'Second Co', currency_id: 126, partner_id: 6 });
   make('res.country', 57, { name: 'Germany', code: 'DE' });
   make('res.country', 177, { name: 'Poland', code: 'PL' });
   make('res.users', users.admin, { name: 'Administrator', login: 'admin', company_id: 1, company_ids: [1] });
