@@ -4,8 +4,8 @@ import { accessError, missingError, OdooFault, userError, validationError, value
 import { type Field, models } from './models.ts';
 import { createPurchases } from './purchases.ts';
 import type { Row, Rows } from './rows.ts';
-import { users } from './seed.ts';
 import { textOf } from './text-of.ts';
+import { users } from './users.ts';
 
 export interface Caller {
   readonly user: number;

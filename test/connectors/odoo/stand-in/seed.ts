@@ -1,8 +1,9 @@
 /** What the stand-in holds at the beginning: the same records, ids and users as the recorded Odoo. */
 import type { Caller, Orm } from './orm.ts';
 import type { Rows } from './rows.ts';
+import { users } from './users.ts';
 
-export const users = { admin: 2, connector: 5, weak: 6 } as const;
+export { users };
 
 export type Installed = ReturnType<typeof install>;
 
