@@ -69,7 +69,7 @@ export async function check(
     return `The API key is accepted by the database ${settings.database}; orders are made for the company ${company}.`;
   });
   if (!isLoggedIn) return results;
-  await attempt('API key', async () => keyText(await keyEnd(odoo, settings, signal), clock.nowMs()));
+  await attempt('API key', async () => keyText(await keyEnd(odoo, signal), clock.nowMs()));
   const needed = {
     orders: models,
     pricelists: [...models, priceModel],
@@ -145,16 +145,16 @@ export async function check(
 
 const namesOf = (rows: readonly { name: string }[]) => rows.map(({ name }) => name).join(', ');
 
-/** The end of the key in milliseconds; undefined where nobody tells it. */
-async function keyEnd(odoo: Odoo, settings: Settings, signal: AbortSignal): Promise<number | 'unknown' | 'never'> {
-  if (settings.key_expires !== undefined) return Date.parse(`${settings.key_expires}T23:59:59Z`);
+/** When the first of the user's keys ends, in milliseconds: Odoo does not tell which of them is in use. */
+async function keyEnd(odoo: Odoo, signal: AbortSignal): Promise<number | 'unknown' | 'never'> {
   try {
     const args = { domain: [], fields: ['name', 'expiration_date'] };
     const rows = await odoo.ask('res.users.apikeys', 'search_read', args, keyRows, signal);
-    // Odoo does not tell which of the user's keys is in use.
-    const [only] = rows;
-    if (!only || rows.length > 1) return 'unknown';
-    return only.expiration_date === '' ? 'never' : Date.parse(`${only.expiration_date.replace(' ', 'T')}Z`);
+    if (rows.length === 0) return 'unknown';
+    const ends = rows.flatMap(({ expiration_date: end }) =>
+      end === '' ? [] : [Date.parse(`${end.replace(' ', 'T')}Z`)],
+    );
+    return ends.length === 0 ? 'never' : Math.min(...ends);
   } catch (error) {
     if (asConnectorError(error).type === 'transient') throw error;
     return 'unknown';
@@ -164,7 +164,7 @@ async function keyEnd(odoo: Odoo, settings: Settings, signal: AbortSignal): Prom
 function keyText(end: number | 'unknown' | 'never', nowMs: number): string {
   if (end === 'never') return 'The API key has no end.';
   if (end === 'unknown')
-    return 'Odoo does not tell when the API key ends (90 days after it was made, unless an administrator made it): set settings.key_expires to its day, so that this check warns before it.';
+    return 'Odoo does not tell when the API key ends: 90 days after it was made, unless an administrator made it.';
   const day = new Date(end).toISOString().slice(0, 10);
   const days = Math.floor((end - nowMs) / dayMs);
   if (days < 0)

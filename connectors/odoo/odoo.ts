@@ -205,3 +205,12 @@ export function asConnectorError(error: unknown): ConnectorError {
   if (error instanceof ConnectorError) return error;
   return new UnknownOutcome(error instanceof Error ? error.message : String(error), { cause: error });
 }
+
+/**
+ * The error of a later step. What came before it is done already, so the operation counts as unknown: the bridge reads
+ * what Odoo holds, and the next attempt does what is missing. A refusal stays one: it would come again.
+ */
+export function partlyDone(error: ConnectorError, what: string): ConnectorError {
+  if (['data', 'auth', 'config', 'rate-limited', 'unknown'].includes(error.type)) return error;
+  return new UnknownOutcome(`${error.message} (${what})`, { cause: error, answered: true });
+}

@@ -185,19 +185,11 @@ async function groupBids(tasks: readonly OrderTask[], odoo: Odoo, signal: AbortS
       ];
       const args = { domain, fields: ['purchase_group_id'], order: 'id asc' };
       const rows = await odoo.ask(bidOrder.model, 'search_read', args, groupRows, signal);
-      const group = rows.find(({ purchase_group_id }) => purchase_group_id)?.purchase_group_id?.id;
-      const alone = rows.filter(({ purchase_group_id }) => purchase_group_id?.id !== group || group === undefined);
-      const anchor = rows.find((row) => !alone.includes(row)) ?? rows[0];
-      const others = alone.filter((row) => row !== anchor && row.purchase_group_id === undefined);
-      if (!anchor || others.length === 0) continue;
-      const commands = others.map((row) => [4, row.id]);
-      await odoo.change(
-        bidOrder.model,
-        'write',
-        { ids: [anchor.id], vals: { alternative_po_ids: commands } },
-        z.literal(true),
-        signal,
-      );
+      const [first, ...others] = rows;
+      const group = first?.purchase_group_id?.id;
+      if (!first || (group !== undefined && others.every((row) => row.purchase_group_id?.id === group))) continue;
+      const vals = { alternative_po_ids: others.map((row) => [4, row.id]) };
+      await odoo.change(bidOrder.model, 'write', { ids: [first.id], vals }, z.literal(true), signal);
     } catch (error) {
       // The bids are written, and the next write of one of them groups them.
       const known = asConnectorError(error);

@@ -73,14 +73,14 @@ export function planOrder(task: OrderTask, found: readonly HeldOrder[], context:
   if (held) task.reference = referenceTo(shape.model, held.id);
   if (task.operation.action === 'cancel') return planCancel(task, held, context);
   checkFields(task.operation.document.fields, orderFields, 'orders');
-  if (held) return planAmend(task, held, context);
+  if (held) return planAmend(task, held, context, false);
   const cancelled = found.find((order) => !isWithdrawn(order));
   if (cancelled)
     throw new ConflictError(
       `The ${shape.name} ${cancelled.name} was cancelled in Odoo, but its document is still valid: set it back to draft there and replay, or delete it and replay.`,
     );
   const [withdrawn] = found;
-  if (withdrawn) return planRevival(task, withdrawn, context);
+  if (withdrawn) return planAmend(task, withdrawn, context, true);
   planCreate(task, context);
 }
 
@@ -95,29 +95,6 @@ function planCreate(task: OrderTask, context: OrderContext): void {
     `Make a ${shape.name} (${confirms ? 'confirmed' : 'draft'}) to ${task.vendor.code} "${task.vendor.name}" in ${task.operation.document.currency}.`,
     ...task.lines.map((line) => `Add a line: ${lineText(line)}.`),
   );
-}
-
-/** An order that the bridge has cancelled comes back: it keeps its number and its external ids. */
-function planRevival(task: OrderTask, held: HeldOrder, context: OrderContext): void {
-  needProducts(task, context);
-  const { changed, gone } = compareLines(task, held, context);
-  const { isVendorNew } = compareHead(task, held, context);
-  task.reference = referenceTo(context.shape.model, held.id);
-  task.action = 'create';
-  task.steps.push(
-    `Set the ${context.shape.name} ${held.name}, which the bridge has cancelled, back to draft.`,
-    ...changed.map(({ wanted }) => `Write the line: ${lineText(wanted)}.`),
-    ...gone.map((line) => `Remove the line "${line.text}".`),
-  );
-  task.step = {
-    do: 'write',
-    held,
-    isRevived: true,
-    zero: [],
-    remove: isVendorNew ? ownLines(task, held, context) : gone,
-    isVendorNew,
-    confirm: context.confirms,
-  };
 }
 
 function planCancel(task: OrderTask, held: HeldOrder | undefined, context: OrderContext): void {
@@ -159,15 +136,16 @@ function refuseStarted(held: HeldOrder, { shape, linesOf, callOffsOf }: OrderCon
     throw new ConflictError(`${name} has bills in Odoo: cancel them there first.`);
 }
 
-function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext): void {
+/** `isRevived`: the bridge has cancelled it; it comes back as a draft, with its number and its external ids. */
+function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext, isRevived: boolean): void {
   const { shape, settings, confirms } = context;
-  const isConfirmed = !shape.openStates.has(held.state);
+  const isConfirmed = !isRevived && !shape.openStates.has(held.state);
   needProducts(task, context);
   const head = compareHead(task, held, context);
   const { changed, gone } = compareLines(task, held, context);
   // In a confirmed order, a line cannot be removed. It is set to zero, and is no difference any more.
   const removed = isConfirmed ? gone.filter(({ product_qty }) => product_qty !== 0) : gone;
-  const confirm = confirms && shape.confirmFrom.has(held.state);
+  const confirm = confirms && (isRevived || shape.confirmFrom.has(held.state));
   const steps = [
     ...head.fixed,
     ...head.other,
@@ -177,7 +155,7 @@ function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext): voi
     ...removed.map((line) => `${isConfirmed ? 'Set to zero' : 'Remove'} the line "${line.text}".`),
     ...(confirm ? ['Confirm it.'] : []),
   ];
-  if (steps.length === 0) return;
+  if (steps.length === 0 && !isRevived) return;
   if (isConfirmed) {
     const asked = `What the document asks for: ${steps.join(' ')}`;
     if (!amendsConfirmed(settings) || !shape.hasOrderLines || head.fixed.length > 0)
@@ -186,15 +164,17 @@ function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext): voi
       );
     refuseStarted(held, context, `${asked} But`);
   }
-  task.action = 'amend';
-  task.steps.push(`Amend the ${shape.name} ${held.name}.`, ...steps);
+  const first = isRevived ? ', which the bridge has cancelled, back to draft' : '';
+  task.reference = referenceTo(shape.model, held.id);
+  task.action = isRevived ? 'create' : 'amend';
+  task.steps.push(`${isRevived ? 'Set' : 'Amend'} the ${shape.name} ${held.name}${first}.`, ...steps);
   task.step = {
     do: 'write',
     held,
-    isRevived: false,
+    isRevived,
+    isVendorNew: head.isVendorNew,
     zero: isConfirmed ? removed : [],
     remove: isConfirmed ? [] : head.isVendorNew ? ownLines(task, held, context) : removed,
-    isVendorNew: head.isVendorNew,
     confirm,
   };
 }

@@ -3,18 +3,11 @@
  * on. Each has an external id whose beginning names the award; a price of a lot that is no longer awarded is deleted.
  * Other prices of the same vendor and product are left alone.
  */
-import {
-  type AwardDocument,
-  DataError,
-  type Found,
-  TransientError,
-  UnknownOutcome,
-  z,
-} from 'sourcing-bridge/connector';
+import { type AwardDocument, DataError, type Found, TransientError, z } from 'sourcing-bridge/connector';
 import { documentPrefix, markerOf, partId } from './external-ids.ts';
 import { type LoadRecord, loadRecords } from './load.ts';
 import { awardAmount, checkFields, orderFields, productNameOf, type WantedLine, wantedLines } from './lots.ts';
-import { asConnectorError } from './odoo.ts';
+import { asConnectorError, partlyDone } from './odoo.ts';
 import type { OrderDeps } from './orders.ts';
 import { removeRecords } from './remove.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
@@ -133,8 +126,7 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
           );
       }
     } catch (error) {
-      const unknown = new UnknownOutcome(asConnectorError(error).message, { cause: error, answered: true });
-      for (const task of written) task.error = unknown;
+      for (const task of written) task.error = partlyDone(asConnectorError(error), 'reading the prices back');
     }
   }
 

@@ -3,10 +3,10 @@
  * confirm, cancel) follows. Odoo answers without saying what it did, so the state is read after each action, and what
  * decides what is paid after each write.
  */
-import { type ConnectorError, DataError, UnknownOutcome, z } from 'sourcing-bridge/connector';
+import { DataError, UnknownOutcome, z } from 'sourcing-bridge/connector';
 import { type HeldOrder, readLines, readOrders, withdrawnMark } from './held-orders.ts';
 import { loadRecords } from './load.ts';
-import { asConnectorError, type Odoo } from './odoo.ts';
+import { asConnectorError, type Odoo, partlyDone } from './odoo.ts';
 import type { OrderForm } from './order-form.ts';
 import { headCells, type OrderContext, type OrderTask, orderRecord, wrongMoney } from './plan-order.ts';
 import { due } from './task.ts';
@@ -186,13 +186,4 @@ export async function sendOrders(
   function stopIfAborted(): void {
     if (signal.aborted) throw new UnknownOutcome('The write was stopped before its last step.', { answered: true });
   }
-}
-
-/**
- * The error of a later step. What came before it is done already, so the operation counts as unknown: the bridge reads
- * what Odoo holds, and the next attempt does what is missing. A refusal stays one: it would come again.
- */
-function partlyDone(error: ConnectorError, what: string): ConnectorError {
-  if (['data', 'auth', 'config', 'rate-limited', 'unknown'].includes(error.type)) return error;
-  return new UnknownOutcome(`${error.message} (${what})`, { cause: error, answered: true });
 }

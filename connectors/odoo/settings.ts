@@ -10,13 +10,6 @@ export const settings = z.strictObject({
   api_key: secret().describe(
     'An API key of the Odoo user that only the bridge uses. `check` says which rights it needs',
   ),
-  key_expires: z
-    .string()
-    .regex(/^\d{4}-\d{2}-\d{2}$/u)
-    .optional()
-    .describe(
-      'The last day of the API key, such as 2030-12-31, where Odoo does not tell it to the key. `check` warns before it',
-    ),
   company: z.string().min(1).optional().describe("Name of the company that orders. Default: the user's own company"),
   ca_file: z
     .string()

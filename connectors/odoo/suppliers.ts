@@ -19,21 +19,13 @@ import {
 import { externalId, partId } from './external-ids.ts';
 import { type LoadRecord, loadRecords } from './load.ts';
 import { matchPartners } from './match-partners.ts';
-import { asConnectorError, type Odoo } from './odoo.ts';
+import { asConnectorError, type Odoo, partlyDone } from './odoo.ts';
 import { addLastChanges } from './read-back.ts';
 import { readSupplier } from './read-back-suppliers.ts';
 import type { Settings } from './settings.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
 import { id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
-import {
-  type HeldPartner,
-  isStorable,
-  listPartners,
-  partnerModel,
-  readPartners,
-  singlePartner,
-  type Vendors,
-} from './vendors.ts';
+import { type HeldPartner, isStorable, listPartners, partnerModel, readPartners, singlePartner } from './vendors.ts';
 
 const textFields = ['vat', 'email', 'phone', 'website', 'street', 'street2', 'city', 'zip'] as const;
 export const supplierFields = ['name', ...textFields, 'country'] as const;
@@ -53,13 +45,7 @@ interface SupplierTask extends Task<'supplier'> {
   archive: boolean | undefined;
 }
 
-interface SupplierDeps {
-  readonly odoo: Odoo;
-  readonly settings: Settings;
-  readonly vendors: Vendors;
-}
-
-export function createSuppliers({ odoo, settings, vendors }: SupplierDeps): Kind<'supplier'> {
+export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Settings }): Kind<'supplier'> {
   async function countriesOf(documents: readonly SupplierDocument[], signal: AbortSignal) {
     const codes = [...new Set(documents.flatMap((document) => countryOf(document) ?? []))];
     if (codes.length === 0) return new Map<string, number>();
@@ -107,7 +93,6 @@ export function createSuppliers({ odoo, settings, vendors }: SupplierDeps): Kind
     }
     await archive(tasks, true, signal);
     await archive(tasks, false, signal);
-    for (const { operation } of tasks) vendors.forget(operation.document.key);
   }
 
   /** Odoo answers nothing to these actions, so their effect is read. */
@@ -129,7 +114,7 @@ export function createSuppliers({ odoo, settings, vendors }: SupplierDeps): Kind
           );
       }
     } catch (error) {
-      for (const task of own) task.error = uncertain(error);
+      for (const task of own) task.error = partlyDone(asConnectorError(error), 'archiving');
     }
   }
 
@@ -216,14 +201,6 @@ export function createSuppliers({ odoo, settings, vendors }: SupplierDeps): Kind
       );
     },
   };
-}
-
-/** The record was written already, so the operation is not simply to be repeated: what Odoo holds is to be read. */
-function uncertain(error: unknown) {
-  const known = asConnectorError(error);
-  return ['auth', 'config', 'rate-limited', 'data'].includes(known.type)
-    ? known
-    : new UnknownOutcome(known.message, { cause: error });
 }
 
 /**

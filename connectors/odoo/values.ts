@@ -1,5 +1,5 @@
 /** Odoo's JSON values: `false` for none, `[id, name]` for a relation, numbers for decimals. */
-import { DataError, readDecimal, z } from 'sourcing-bridge/connector';
+import { DataError, Decimal, readDecimal, z } from 'sourcing-bridge/connector';
 
 export const id = z.int().positive();
 export const ids = z.array(id);
@@ -44,18 +44,7 @@ export function exactNumber(value: string, what: string): string {
 
 /** The shortest decimal of a floating-point number, without an exponent. */
 export function plainOf(value: number): string {
-  const text = String(value);
-  if (!text.includes('e')) return text;
-  const [digits = '', exponent = '0'] = text.split('e');
-  const [whole = '', fraction = ''] = digits.replace('-', '').split('.');
-  const shift = Number(exponent);
-  const all = `${whole}${fraction}`;
-  const point = whole.length + shift;
-  const plain =
-    point <= 0
-      ? `0.${'0'.repeat(-point)}${all}`
-      : `${all.padEnd(point, '0').slice(0, point)}.${all.slice(point) || '0'}`;
-  return `${value < 0 ? '-' : ''}${plain}`;
+  return new Decimal(value).toFixed();
 }
 
 /** `2030-12-31` or `2030-12-31 10:00:00` as Odoo's datetime in UTC. Throws DataError for anything else. */

@@ -3,7 +3,7 @@
  * sourcing service, as its reference (`ref`). Odoo lets several contacts have the same one: then the connector writes to
  * none of them.
  */
-import { type Clock, ConflictError, DataError, LockedError, type SupplierHead, z } from 'sourcing-bridge/connector';
+import { ConflictError, DataError, LockedError, type SupplierHead, z } from 'sourcing-bridge/connector';
 import { externalId } from './external-ids.ts';
 import { loadRecords } from './load.ts';
 import type { Odoo } from './odoo.ts';
@@ -103,31 +103,15 @@ export interface Vendor {
 
 export type Vendors = ReturnType<typeof createVendors>;
 
-/** How long a vendor that was found is kept, with the knowledge that it is not archived. */
-const keptMs = 60_000;
-
-export function createVendors(odoo: Odoo, settings: Settings, clock: Clock) {
-  const kept = new Map<string, { vendor: Vendor; untilMs: number }>();
-
-  /** Reads those that are not kept, in one call. */
+export function createVendors(odoo: Odoo, settings: Settings) {
+  /** In one call, by code. */
   async function find(
     heads: readonly SupplierHead[],
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, VendorOrError>> {
-    const nowMs = clock.nowMs();
-    for (const [code, { untilMs }] of kept) if (untilMs <= nowMs) kept.delete(code);
     const names = new Map(heads.map((head) => [codeOf(head), oneLine(head.name)]));
-    const missing = [...names.keys()].filter((code) => !kept.has(code));
-    const partners = await readPartners(odoo, missing, signal);
-    const found = new Map<string, VendorOrError>();
-    for (const [code, name] of names) {
-      const known = kept.get(code)?.vendor;
-      found.set(code, known ?? vendorOf(code, name, partners.get(code)));
-      const vendor = found.get(code);
-      if (vendor && !(vendor instanceof Error) && vendor.id !== undefined && !known)
-        kept.set(code, { vendor, untilMs: nowMs + keptMs });
-    }
-    return found;
+    const partners = await readPartners(odoo, [...names.keys()], signal);
+    return new Map([...names].map(([code, name]) => [code, vendorOf(code, name, partners.get(code))]));
   }
 
   function vendorOf(code: string, name: string, partners: readonly HeldPartner[] | undefined): VendorOrError {
@@ -174,8 +158,6 @@ export function createVendors(odoo: Odoo, settings: Settings, clock: Clock) {
         else task.error = result;
       }
     },
-    /** Forgets what was kept, because a supplier was written. */
-    forget: (code: string) => void kept.delete(code),
   };
 }
 
