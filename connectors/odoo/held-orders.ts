@@ -43,6 +43,8 @@ const lineForm = z.looseObject({
   discount: number.optional(),
   text,
   date_planned: text.optional(),
+  write_uid: relation,
+  write_date: text,
   qty_received: number.optional(),
   qty_invoiced: number.optional(),
 });
@@ -184,7 +186,8 @@ export async function readLines(
   if (orders.length === 0) return new Map();
   const domain = [[parentField, 'in', orders.map(({ id: order }) => order)]];
   const own = hasOrderLines ? ['date_planned', 'discount', 'qty_received', 'qty_invoiced'] : [];
-  const fields = [parentField, 'product_id', 'product_uom_id', 'product_qty', 'price_unit', textField, ...own];
+  const always = ['product_id', 'product_uom_id', 'product_qty', 'price_unit', 'write_uid', 'write_date'];
+  const fields = [parentField, textField, ...always, ...own];
   const form = z.array(
     z.preprocess(
       (row) =>

@@ -96,7 +96,7 @@ function wantedLine(
     quantity: exactNumber(fitted(amount.quantity, unit, settings), 'the quantity'),
     price: exactNumber(amount.price, 'the price'),
     text: fields['description'] ?? lot,
-    date: date === undefined ? undefined : odooTime(date, 'the field date_planned'),
+    date: date === undefined ? undefined : odooTime(date, 'the field date_planned', data.zone),
   };
 }
 

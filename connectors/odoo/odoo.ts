@@ -29,8 +29,8 @@ export interface Odoo {
   version(signal: AbortSignal): Promise<string>;
   /** The company of the settings; undefined without one: Odoo then takes the user's own. */
   company(signal: AbortSignal): Promise<number | undefined>;
-  /** The id of the bridge's own user. */
-  user(signal: AbortSignal): Promise<number>;
+  /** The bridge's own user: its id, and its time zone. */
+  user(signal: AbortSignal): Promise<{ readonly uid: number; readonly zone: string }>;
   /** The server's clock at its last answer; undefined if it sends no date. */
   serverMs(): number | undefined;
   close(): Promise<void>;
@@ -55,7 +55,7 @@ export const connections = 2;
 const requestTimeoutMs = 600_000;
 
 const companyRows = z.array(z.object({ id: z.int() }));
-const userForm = z.object({ uid: z.int() });
+const userForm = z.object({ uid: z.int(), tz: z.union([z.string(), z.literal(false)]).optional() });
 const versionForm = z.object({ version: z.string() });
 
 export function createOdoo(settings: Settings, { clock, caPem }: { clock: Clock; caPem: string | undefined }): Odoo {
@@ -73,7 +73,7 @@ export function createOdoo(settings: Settings, { clock, caPem }: { clock: Clock;
   });
   let serverDate: string | undefined;
   let companyId: number | undefined;
-  let userId: number | undefined;
+  let user: z.output<typeof userForm> | undefined;
 
   async function call<T>(
     model: string,
@@ -124,8 +124,8 @@ export function createOdoo(settings: Settings, { clock, caPem }: { clock: Clock;
     },
     company,
     async user(signal) {
-      userId ??= (await call('res.users', 'context_get', {}, userForm, { signal, safe: true })).uid;
-      return userId;
+      user ??= await call('res.users', 'context_get', {}, userForm, { signal, safe: true });
+      return { uid: user.uid, zone: user.tz || 'UTC' };
     },
     serverMs: () => {
       const ms = Date.parse(serverDate ?? '');

@@ -152,7 +152,10 @@ function createOrderKind(
       const answers = deliveries.map((delivery, index) =>
         readOrder(delivery, tasks[index] as OrderTask, orders.get(delivery.document.key) ?? [], context),
       );
-      return addLastChanges(odoo, shape.model, answers, signal);
+      const held = [...orders.values()].flat();
+      return addLastChanges(odoo, shape.model, answers, signal, (order) =>
+        held.filter(({ id: own }) => own === order).flatMap((own) => context.linesOf(own)),
+      );
     },
     async lookup(documents, signal) {
       const searched = documents.map(({ key }) => ({ key, reference: undefined, isExpected: true }));

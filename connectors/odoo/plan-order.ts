@@ -10,9 +10,9 @@ import type { Cells, LoadRecord } from './load.ts';
 import { checkFields, orderFields, type WantedLine } from './lots.ts';
 import type { OrderShape } from './order-shapes.ts';
 import type { ReferenceData } from './reference-data.ts';
-import { amendsConfirmed, type Settings } from './settings.ts';
+import type { Settings } from './settings.ts';
 import type { Task } from './task.ts';
-import { odooTime, oneLine, plainOf, referenceTo } from './values.ts';
+import { odooDay, odooTime, oneLine, plainOf, referenceTo } from './values.ts';
 import type { Vendor } from './vendors.ts';
 
 export type OrderDocument = AwardDocument | QuotationDocument;
@@ -45,7 +45,7 @@ export interface OrderContext {
   readonly shape: OrderShape;
   readonly settings: Settings;
   readonly data: ReferenceData;
-  /** Whether the connector confirms these orders. */
+  /** Whether the connector confirms these orders, and amends confirmed ones. */
   readonly confirms: boolean;
   /** What is read of an order, beside what every order has. */
   readonly fields: readonly string[];
@@ -99,14 +99,11 @@ function planCreate(task: OrderTask, context: OrderContext): void {
 
 function planCancel(task: OrderTask, held: HeldOrder | undefined, context: OrderContext): void {
   if (!held) return;
-  const { shape, settings } = context;
-  const isConfirmed = !shape.openStates.has(held.state);
-  if (isConfirmed) {
-    if (!amendsConfirmed(settings))
-      throw new ConflictError(
-        `The document was withdrawn, but the ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed: cancel it there.`,
-      );
-  }
+  const { shape, confirms } = context;
+  if (!confirms && !shape.openStates.has(held.state))
+    throw new ConflictError(
+      `The document was withdrawn, but the ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed: cancel it there.`,
+    );
   // Odoo would cancel it without a word, also when everything was received, and a blanket order with all orders on it.
   refuseStarted(held, context, 'The document was withdrawn, but');
   task.step = { do: 'cancel', held };
@@ -138,7 +135,7 @@ function refuseStarted(held: HeldOrder, { shape, linesOf, callOffsOf }: OrderCon
 
 /** `isRevived`: the bridge has cancelled it; it comes back as a draft, with its number and its external ids. */
 function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext, isRevived: boolean): void {
-  const { shape, settings, confirms } = context;
+  const { shape, confirms } = context;
   const isConfirmed = !isRevived && !shape.openStates.has(held.state);
   needProducts(task, context);
   const head = compareHead(task, held, context);
@@ -158,7 +155,7 @@ function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext, isRe
   if (steps.length === 0 && !isRevived) return;
   if (isConfirmed) {
     const asked = `What the document asks for: ${steps.join(' ')}`;
-    if (!amendsConfirmed(settings) || !shape.hasOrderLines || head.fixed.length > 0)
+    if (!confirms || !shape.hasOrderLines || head.fixed.length > 0)
       throw new ConflictError(
         `The ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed. ${asked} Make the change there.`,
       );
@@ -223,8 +220,9 @@ export function headCells({ operation, vendor }: OrderTask, { shape, settings, d
   const eventMarker = shape.prefix === 'bids' ? ` ${eventMarkerOf(document.event.id)}` : '';
   const warehouse = fields['warehouse'] ?? settings.warehouse;
   const receipts = warehouse === undefined || !shape.hasOrderLines ? undefined : data.receipts(warehouse);
-  const times = shape.hasOrderLines ? ['date_order', 'date_planned'] : [];
-  const days = shape.hasOrderLines ? [] : ['date_start', 'date_end'];
+  const dates = shape.hasOrderLines ? (['date_order', 'date_planned'] as const) : (['date_start', 'date_end'] as const);
+  const dateOf = (value: string, what: string) =>
+    shape.hasOrderLines ? odooTime(value, what, data.zone) : odooDay(value, what);
   return {
     id: externalId(shape.prefix, document.key),
     ...shape.fixedCells,
@@ -241,12 +239,7 @@ export function headCells({ operation, vendor }: OrderTask, { shape, settings, d
       ? {}
       : { partner_ref: oneLine(fields['partner_ref']) }),
     ...Object.fromEntries(
-      [...times, ...days].flatMap((name) => {
-        const value = fields[name];
-        if (value === undefined) return [];
-        const time = odooTime(value, `The field ${name}`);
-        return [[name, days.includes(name) ? time.slice(0, 10) : time]];
-      }),
+      dates.flatMap((name) => (fields[name] === undefined ? [] : [[name, dateOf(fields[name], `The field ${name}`)]])),
     ),
   };
 }

@@ -11,7 +11,7 @@ import { asConnectorError, partlyDone } from './odoo.ts';
 import type { OrderDeps } from './orders.ts';
 import { removeRecords } from './remove.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
-import { fieldsOf, id, number, odooTime, plainOf, relation, text } from './values.ts';
+import { fieldsOf, id, number, odooDay, plainOf, relation, text } from './values.ts';
 import { codeOf, readPartners, type Vendor } from './vendors.ts';
 
 const model = 'product.supplierinfo';
@@ -209,7 +209,7 @@ function deletion({ product_id, product_tmpl_id, price }: HeldPrice): string {
 function daysOf(fields: Readonly<Record<string, string>> = {}): Record<string, string> {
   return Object.fromEntries(
     ['date_start', 'date_end'].flatMap((name) =>
-      fields[name] === undefined ? [] : [[name, odooTime(fields[name], `The field ${name}`).slice(0, 10)]],
+      fields[name] === undefined ? [] : [[name, odooDay(fields[name], `The field ${name}`)]],
     ),
   );
 }

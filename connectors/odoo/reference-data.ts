@@ -52,6 +52,8 @@ export interface ReferenceData {
   isSameKind(one: Unit, other: Unit): boolean;
   /** The operation type for receipts of a warehouse, and its company. Throws DataError if Odoo has none, or several. */
   receipts(warehouse: string): { id: number; company: number | undefined };
+  /** The time zone of the bridge's user. */
+  readonly zone: string;
   /** Whether the model has this field: some come with modules. */
   hasField(name: string): boolean;
 }
@@ -150,6 +152,7 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
       }
     });
     const company = await odoo.company(signal);
+    const { zone } = await odoo.user(signal);
 
     function rootOf(unit: Unit): number {
       let at: Unit | undefined = unit;
@@ -195,6 +198,7 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
           `Odoo has ${own.length === 0 ? 'no' : 'several'} operation types for receipts in the warehouse "${warehouse}"${company === undefined ? '' : ' of the company'}.`,
         );
       },
+      zone,
       hasField: (name) => orderFields.has(name),
     };
   };

@@ -24,12 +24,8 @@ export const settings = z.strictObject({
   order_state: z
     .enum(['draft', 'confirmed'])
     .default('draft')
-    .describe('The state in which the connector leaves orders and blanket orders of awards'),
-  confirmed_orders: z
-    .enum(['refuse', 'amend'])
-    .optional()
     .describe(
-      'Whether a confirmed order follows a changed award, as long as nothing was received or billed. Default: amend if order_state is confirmed, else refuse',
+      'The state in which the connector leaves orders and blanket orders of awards. Confirmed orders follow a changed award only with confirmed, as long as nothing was received or billed',
     ),
   product: z.string().min(1).optional().describe('The product of lines whose mapping names no product'),
   product_by: z
@@ -71,18 +67,7 @@ export const settings = z.strictObject({
     .default(120)
     .describe("How long Odoo may still work on a call that was cut off: at least the server's limit_time_real"),
 
-  read_overlap_seconds: z
-    .int()
-    .min(0)
-    .max(86_400)
-    .default(600)
-    .describe('How far a read looks back: longer than the longest transaction, and than the difference of the clocks'),
   read_page: z.int().min(1).max(1_000).default(200).describe('Number of records in one page of a read'),
 });
 
 export type Settings = z.output<typeof settings>;
-
-/** Whether confirmed orders follow their award. */
-export function amendsConfirmed({ order_state, confirmed_orders }: Settings): boolean {
-  return (confirmed_orders ?? (order_state === 'confirmed' ? 'amend' : 'refuse')) === 'amend';
-}

@@ -157,7 +157,7 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
       const matched = [...matches.values()].map(({ partner }) => partner);
       const children = await childrenOf([...[...partners.values()].flat(), ...matched], signal);
       const isAnyArchived = [...partners.values(), matched].flat().some(({ active }) => !active);
-      const user = isAnyArchived ? await odoo.user(signal) : 0;
+      const user = isAnyArchived ? (await odoo.user(signal)).uid : 0;
       const tasks = operations.map((operation) => {
         const own: SupplierTask = {
           ...newTask(operation),

@@ -47,16 +47,30 @@ export function plainOf(value: number): string {
   return new Decimal(value).toFixed();
 }
 
-/** `2030-12-31` or `2030-12-31 10:00:00` as Odoo's datetime in UTC. Throws DataError for anything else. */
-export function odooTime(value: string, what: string): string {
-  const [, day = '', time = '00:00:00'] =
+/** `2030-12-31`, also of a time. Throws DataError for anything else. */
+export function odooDay(value: string, what: string): string {
+  return odooTime(value, what, 'UTC').slice(0, 10);
+}
+
+/**
+ * `2030-12-31` or `2030-12-31 10:00:00` as Odoo's datetime in UTC; a day is its noon in the zone, as in Odoo's forms.
+ * Throws DataError for anything else.
+ */
+export function odooTime(value: string, what: string, zone: string): string {
+  const [, day = '', time = '12:00:00'] =
     /^(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.\d+)?Z?)?$/u.exec(value) ?? [];
   const ms = Date.parse(`${day}T${time}Z`);
   if (Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(day) || day.startsWith('0000'))
     throw new DataError(
       `${what} is "${value}" and not a day such as 2030-12-31, or a time such as 2030-12-31 10:00:00`,
     );
-  return `${day} ${time}`;
+  if (value.length > 10) return `${day} ${time}`;
+  // What clocks in the zone show at noon UTC is as far from noon as noon in the zone is, the other way.
+  const shown = new Intl.DateTimeFormat('sv-SE', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' }).format(
+    ms,
+  );
+  const noonMs = ms - (Date.parse(`${shown.replace(' ', 'T')}Z`) - ms);
+  return new Date(noonMs).toISOString().slice(0, 19).replace('T', ' ');
 }
 
 /** The text with blanks for line breaks and tabs. */

@@ -2,9 +2,20 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Session } from '#connector/connector.ts';
 import type { QuotationDocument } from '#connector/documents.ts';
-import { awardOf, idOf, never, openSession, operation, startErp, withLots, write } from './odoo-session.ts';
+import {
+  awardOf,
+  idOf,
+  never,
+  openSession,
+  operation,
+  referenceOf,
+  startErp,
+  withLots,
+  write,
+} from './odoo-session.ts';
 import type { Row } from './stand-in/rows.ts';
 import type { OdooStandIn } from './stand-in/server.ts';
+import { users } from './stand-in/users.ts';
 
 const chairs = { lot: 'Chairs', quantity: '10', unit_price: '49.9' };
 const desks = { lot: 'Desks', quantity: '4', unit_price: '210.5' };
@@ -185,6 +196,46 @@ describe('what people do in Odoo', () => {
     await expect(write(drafts, 'create', to('V-TWICE'))).resolves.toMatchObject(conflict(/2 contacts.*"V-TWICE"/));
     expect(erp.rows.all('purchase.order').filter(({ partner_id }) => partner_id === gone.id)).toEqual([]);
   });
+});
+
+test('who changed an order is a person, also after a later write of the bridge', async () => {
+  const award = awardOf([chairs]);
+  const created = await write(drafts, 'create', award);
+  const freight = [[0, 0, { name: 'Freight', product_id: 10, product_qty: 1, price_unit: 30 }]];
+  edit('purchase.order', orderOf(idOf(created)), { order_line: freight });
+  const next = withLots(award, [{ ...chairs, quantity: '11' }]);
+  await write(drafts, 'amend', next);
+  const [answer] = (await drafts.readBack?.([{ document: next, reference: referenceOf(created) }], never)) ?? [];
+  expect(answer).toMatchObject({ status: 'held', changed: { by: 'Administrator' } });
+});
+
+test('a day is noon in the time zone of the bridge’s user, as in Odoo’s own form', async () => {
+  const plannedIn = async (tz: string | false, date_planned: string) => {
+    const zoned = await startErp();
+    const user = zoned.rows.find('res.users', users.connector) as Row;
+    zoned.rows.update('res.users', user, { tz }, 1);
+    const session = await openSession(zoned);
+    const id = idOf(await write(session, 'create', awardOf([{ ...chairs, fields: { date_planned } }])));
+    return zoned.rows.all('purchase.order.line').find(({ order_id }) => order_id === id)?.['date_planned'];
+  };
+  await expect(plannedIn('Europe/Berlin', '2030-12-31')).resolves.toBe('2030-12-31 11:00:00');
+  await expect(plannedIn('Europe/Berlin', '2030-07-01')).resolves.toBe('2030-07-01 10:00:00');
+  await expect(plannedIn('Pacific/Auckland', '2030-01-01')).resolves.toBe('2029-12-31 23:00:00');
+  await expect(plannedIn(false, '2030-12-31')).resolves.toBe('2030-12-31 12:00:00');
+  await expect(plannedIn('Europe/Berlin', '2030-12-31 08:30:00')).resolves.toBe('2030-12-31 08:30:00');
+});
+
+test('templates of agreements are no requisitions, and a description has no entities', async () => {
+  const line_ids = [[0, 0, { product_id: 1, product_qty: 2 }]];
+  const values = { reference: 'Bolts', description: '<p>Bolts &amp; nuts &lt;M8&gt;</p>', line_ids };
+  erp.installed.create('purchase.requisition', { ...values, requisition_type: 'purchase_template' });
+  const wanted = erp.installed.create('purchase.requisition', values);
+  const records: object[] = [];
+  for await (const page of drafts.read?.('requisition', undefined, never) ?? []) records.push(...page.records);
+  expect(records).toMatchObject([{ reference_id: wanted['name'], description: 'Bolts & nuts <M8>' }]);
+  const open: string[] = [];
+  for await (const names of drafts.openRequisitions?.(never) ?? []) open.push(...names);
+  expect(open).toEqual([wanted['name']]);
 });
 
 describe('what Odoo takes in silence', () => {

@@ -121,7 +121,13 @@ const common: Readonly<Record<string, Method>> = {
 };
 
 const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
-  'res.users': { context_get: ({ caller }) => ({ lang: 'en_US', tz: false, uid: caller.user }) },
+  'res.users': {
+    context_get: ({ caller }, { rows }) => ({
+      lang: 'en_US',
+      tz: rows.find('res.users', caller.user)?.['tz'] ?? false,
+      uid: caller.user,
+    }),
+  },
   'ir.model.data': {
     check_object_reference: (call, { rows }) => {
       const name = `${textOf(argument(call, 'module'))}.${textOf(argument(call, 'xml_id'))}`;

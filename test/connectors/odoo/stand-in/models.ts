@@ -68,6 +68,7 @@ export const models: Readonly<Record<string, Model>> = {
   'res.users': model('User', {
     name: char('Name'),
     login: char('Login'),
+    tz: char('Timezone'),
     company_id: one('res.company', 'Company'),
     company_ids: field('many2many', 'Companies', { relation: 'res.company' }),
   }),
