@@ -16,10 +16,9 @@ import {
 } from 'sourcing-bridge/connector';
 import { answersText } from './answers-text.ts';
 import { externalId, markerOf } from './external-ids.ts';
-import { loadRecords } from './load.ts';
+import { loadRecords, removeRecords } from './load.ts';
 import { asConnectorError } from './odoo.ts';
 import type { OrderDeps } from './orders.ts';
-import { removeRecords } from './remove.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
 import { anyOf, id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
 import { codeOf, partnerModel, type Vendor } from './vendors.ts';

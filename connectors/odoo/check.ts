@@ -70,12 +70,8 @@ export async function check(
   });
   if (!isLoggedIn) return results;
   await attempt('API key', async () => keyText(await keyEnd(odoo, signal), clock.nowMs()));
-  const needed = {
-    orders: models,
-    pricelists: [...models, priceModel],
-    'blanket-orders': [...models, blanketModel],
-  }[settings.awards];
-  for (const [name, model, operations, group] of needed)
+  const more = { orders: [], pricelists: [priceModel], 'blanket-orders': [blanketModel] }[settings.awards];
+  for (const [name, model, operations, group] of [...models, ...more])
     await attempt(name, async () => {
       for (const operation of operations)
         if (!(await odoo.ask(model, 'has_access', { ids: [], operation }, z.boolean(), signal)))

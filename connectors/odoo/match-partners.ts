@@ -14,7 +14,7 @@ interface Match {
   readonly partner: HeldPartner;
   /** The rule in words, with the value. */
   readonly by: string;
-  readonly conflict?: ConflictError;
+  conflict?: ConflictError;
 }
 
 /** By the suppliers' keys; those that are not found are left out. */
@@ -31,19 +31,15 @@ export async function matchPartners(
   const domain = [['ref', '=', false], ['parent_id', '=', false], ...anyOf(conditions)];
   const partners = await searchPartners(odoo, domain, signal);
   const matches = new Map(documents.flatMap((document) => matchOf(document, rules, partners) ?? []));
-  const byPartner = Map.groupBy(matches, ([, { partner }]) => partner.id);
-  return new Map(
-    [...matches].map(([key, match]) => {
-      const keys = byPartner.get(match.partner.id)?.map(([other]) => other) ?? [];
-      return [key, keys.length > 1 ? { ...match, conflict: claimed(match, keys) } : match];
-    }),
-  );
-}
-
-function claimed({ partner, by }: Match, keys: readonly string[]): ConflictError {
-  return new ConflictError(
-    `The contact "${partner.name}" (id ${partner.id}) is found by ${by} for the suppliers ${keys.join(', ')}: enter the reference of the right one in Odoo, and replay.`,
-  );
+  for (const claims of Map.groupBy(matches, ([, { partner }]) => partner.id).values()) {
+    if (claims.length < 2) continue;
+    const keys = claims.map(([key]) => key).join(', ');
+    for (const [, match] of claims)
+      match.conflict = new ConflictError(
+        `The contact "${match.partner.name}" (id ${match.partner.id}) is found by ${match.by} for the suppliers ${keys}: enter the reference of the right one in Odoo, and replay.`,
+      );
+  }
+  return matches;
 }
 
 /** The first rule that finds something decides. */

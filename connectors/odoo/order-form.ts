@@ -1,9 +1,9 @@
 /**
  * What Odoo's own form fills into a new order for its vendor, and `load` does not: payment terms, fiscal position and
  * buyer. The terms say when a bill is due, and the fiscal position decides the taxes of the lines. Odoo is asked by the
- * call that the form makes (`onchange`), because only Odoo knows its rules; a vendor's answer is kept for a minute.
+ * call that the form makes (`onchange`), because only Odoo knows its rules.
  */
-import { type Clock, z } from 'sourcing-bridge/connector';
+import { z } from 'sourcing-bridge/connector';
 import type { Cells } from './load.ts';
 import type { Odoo } from './odoo.ts';
 
@@ -13,27 +13,17 @@ const answerForm = z.object({
   value: z.object({ payment_term_id: relationForm, fiscal_position_id: relationForm, user_id: relationForm }),
 });
 
-const keptMs = 60_000;
-
 /** The cells for an order of this company to this vendor; without a company Odoo takes the user's. */
-export type OrderForm = (vendor: number, company: number | undefined, signal: AbortSignal) => Promise<Cells>;
-
-export function createOrderForm(odoo: Odoo, clock: Clock): OrderForm {
-  const kept = new Map<string, { readonly cells: Cells; readonly untilMs: number }>();
-
-  return async (vendor, company, signal) => {
-    const nowMs = clock.nowMs();
-    for (const [key, { untilMs }] of kept) if (untilMs <= nowMs) kept.delete(key);
-    const key = `${vendor}/${company ?? ''}`;
-    const known = kept.get(key);
-    if (known) return known.cells;
-    const values = { partner_id: vendor, ...(company === undefined ? {} : { company_id: company }) };
-    const fields_spec = Object.fromEntries(fields.map((field) => [field, {}]));
-    // Without names of changed fields Odoo also fills in what a new order has.
-    const args = { ids: [], values, field_names: [], fields_spec };
-    const { value } = await odoo.ask('purchase.order', 'onchange', args, answerForm, signal);
-    const cells = Object.fromEntries(fields.map((field) => [`${field}/.id`, String(value[field] || '')]));
-    kept.set(key, { cells, untilMs: nowMs + keptMs });
-    return cells;
-  };
+export async function orderForm(
+  odoo: Odoo,
+  vendor: number,
+  company: string | undefined,
+  signal: AbortSignal,
+): Promise<Cells> {
+  const values = { partner_id: vendor, ...(company === undefined ? {} : { company_id: Number(company) }) };
+  const fields_spec = Object.fromEntries(fields.map((field) => [field, {}]));
+  // Without names of changed fields Odoo also fills in what a new order has.
+  const args = { ids: [], values, field_names: [], fields_spec };
+  const { value } = await odoo.ask('purchase.order', 'onchange', args, answerForm, signal);
+  return Object.fromEntries(fields.map((field) => [`${field}/.id`, String(value[field] || '')]));
 }

@@ -1,16 +1,8 @@
 /** Documents with lines that become an order in Odoo: awards, blanket orders of awards, and bids. */
-import {
-  type AwardLine,
-  type Clock,
-  type Found,
-  type Operation,
-  type QuotationLine,
-  z,
-} from 'sourcing-bridge/connector';
+import { type AwardLine, type Found, type Operation, type QuotationLine, z } from 'sourcing-bridge/connector';
 import { findOrders, type HeldOrder, readCallOffs, readLines } from './held-orders.ts';
 import { type Amount, awardAmount, bidAmount, productNameOf, wantedLines } from './lots.ts';
 import { asConnectorError, type Odoo } from './odoo.ts';
-import { createOrderForm } from './order-form.ts';
 import { bidOrder, blanketOrder, type OrderShape } from './order-shapes.ts';
 import {
   eventMarkerOf,
@@ -33,7 +25,6 @@ export interface OrderDeps {
   readonly settings: Settings;
   readonly vendors: Vendors;
   readonly readReferenceData: ReadReferenceData;
-  readonly clock: Clock;
 }
 
 type OrderKind = OrderDocument['kind'];
@@ -51,10 +42,9 @@ export function createOrders(deps: OrderDeps, shape: OrderShape): Kind<'award'> 
 }
 
 function createOrderKind(
-  { odoo, settings, vendors, readReferenceData, clock }: OrderDeps,
+  { odoo, settings, vendors, readReferenceData }: OrderDeps,
   shape: OrderShape,
 ): Kind<OrderKind> {
-  const orderForm = createOrderForm(odoo, clock);
   const confirms = shape !== bidOrder && settings.order_state === 'confirmed';
 
   async function readData(documents: readonly OrderDocument[], signal: AbortSignal) {
@@ -77,7 +67,6 @@ function createOrderKind(
     signal: AbortSignal,
     { decides = true }: { decides?: boolean } = {},
   ) {
-    const documents = operations.map(({ document }) => document);
     const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
     const found = await vendors.find(
       kept.map(({ supplier }) => supplier),
@@ -122,7 +111,7 @@ function createOrderKind(
         if (task.action === 'none') task.steps.length = 0;
       });
     });
-    return { documents, tasks, orders, context };
+    return { tasks, orders, context };
   }
 
   return {
@@ -133,7 +122,7 @@ function createOrderKind(
         send: async (signal) => {
           const written = tasks.filter(({ step }) => step && step.do !== 'cancel');
           await vendors.createMissing(written, signal);
-          await sendOrders(tasks, odoo, context, orderForm, signal);
+          await sendOrders(tasks, odoo, context, signal);
           if (shape === bidOrder && context.data.hasField('purchase_group_id')) await groupBids(written, odoo, signal);
         },
       };

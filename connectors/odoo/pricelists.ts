@@ -5,11 +5,10 @@
  */
 import { type AwardDocument, DataError, type Found, TransientError, z } from 'sourcing-bridge/connector';
 import { documentPrefix, markerOf, partId } from './external-ids.ts';
-import { type LoadRecord, loadRecords } from './load.ts';
+import { type LoadRecord, loadRecords, removeRecords } from './load.ts';
 import { awardAmount, checkFields, orderFields, productNameOf, type WantedLine, wantedLines } from './lots.ts';
 import { asConnectorError, partlyDone } from './odoo.ts';
 import type { OrderDeps } from './orders.ts';
-import { removeRecords } from './remove.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
 import { fieldsOf, id, number, odooDay, plainOf, relation, text } from './values.ts';
 import { codeOf, readPartners, type Vendor } from './vendors.ts';

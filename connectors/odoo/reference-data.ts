@@ -5,7 +5,6 @@
  */
 import { type Clock, ConfigError, DataError, z } from 'sourcing-bridge/connector';
 import { MissingModule, type Odoo } from './odoo.ts';
-import type { Settings } from './settings.ts';
 import { id, number, relation, text } from './values.ts';
 
 const currencyRows = z.array(z.object({ id, name: text, active: z.boolean() }));
@@ -36,7 +35,7 @@ export interface Product {
 
 export interface Wanted {
   readonly currencies: readonly string[];
-  /** By what `product_by` says. */
+  /** Internal references. */
   readonly products: readonly string[];
   readonly warehouses: readonly string[];
 }
@@ -71,7 +70,7 @@ interface Kept {
 
 export type ReadReferenceData = (wanted: Wanted, signal: AbortSignal) => Promise<ReferenceData>;
 
-export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, clock: Clock): ReadReferenceData {
+export function createReferenceDataReader(odoo: Odoo, clock: Clock): ReadReferenceData {
   let kept: Kept | undefined;
 
   async function readKept(signal: AbortSignal): Promise<Kept> {
@@ -132,10 +131,9 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
       return rows.filter(({ active }) => active).map((row) => [row.name, row] as const);
     });
     await addMissing(products, wanted.products, async (missing) => {
-      const field = product_by === 'name' ? 'name' : 'default_code';
-      const args = { domain: [[field, 'in', missing]], fields: productFields };
+      const args = { domain: [['default_code', 'in', missing]], fields: productFields };
       const rows = await odoo.ask('product.product', 'search_read', args, productRows, signal);
-      return rows.map((row) => [row[field], row] as const);
+      return rows.map((row) => [row.default_code, row] as const);
     });
     await addMissing(receipts, wanted.warehouses, async (missing) => {
       const domain = [
@@ -173,11 +171,10 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
       },
       product(name) {
         const found = products.get(name) ?? [];
-        const what = { code: 'reference', name: 'name' }[product_by];
         const [row] = found;
-        if (!row) throw new DataError(`Odoo has no product with the ${what} "${name}".`);
+        if (!row) throw new DataError(`Odoo has no product with the reference "${name}".`);
         if (found.length > 1)
-          throw new DataError(`Odoo has ${found.length} products with the ${what} "${name}": it must be only one.`);
+          throw new DataError(`Odoo has ${found.length} products with the reference "${name}": it must be only one.`);
         if (!row.purchase_ok)
           throw new DataError(`The product "${name}" is not to be bought: tick Purchase at the product in Odoo.`);
         const unit = units.find((candidate) => candidate.id === row.uom_id?.id);

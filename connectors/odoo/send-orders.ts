@@ -7,7 +7,7 @@ import { DataError, UnknownOutcome, z } from 'sourcing-bridge/connector';
 import { type HeldOrder, readLines, readOrders, withdrawnMark } from './held-orders.ts';
 import { loadRecords } from './load.ts';
 import { asConnectorError, type Odoo, partlyDone } from './odoo.ts';
-import type { OrderForm } from './order-form.ts';
+import { orderForm } from './order-form.ts';
 import { headCells, type OrderContext, type OrderTask, orderRecord, wrongMoney } from './plan-order.ts';
 import { due } from './task.ts';
 import { id, idIn, referenceTo, text } from './values.ts';
@@ -22,7 +22,6 @@ export async function sendOrders(
   tasks: readonly OrderTask[],
   odoo: Odoo,
   context: OrderContext,
-  orderForm: OrderForm,
   signal: AbortSignal,
 ): Promise<void> {
   const { shape } = context;
@@ -53,7 +52,7 @@ export async function sendOrders(
       try {
         stopIfAborted();
         const company = headCells(task, context)['company_id/.id'];
-        task.form = await orderForm(task.vendor.id ?? 0, company === undefined ? undefined : Number(company), signal);
+        task.form = await orderForm(odoo, task.vendor.id ?? 0, company, signal);
       } catch (error) {
         task.error = asConnectorError(error);
       }

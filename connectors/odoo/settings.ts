@@ -27,11 +27,11 @@ export const settings = z.strictObject({
     .describe(
       'The state in which the connector leaves orders and blanket orders of awards. Confirmed orders follow a changed award only with confirmed, as long as nothing was received or billed',
     ),
-  product: z.string().min(1).optional().describe('The product of lines whose mapping names no product'),
-  product_by: z
-    .enum(['code', 'name'])
-    .default('code')
-    .describe('What names a product: its internal reference, or its name'),
+  product: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('The internal reference of the product of lines whose mapping names none'),
   unit: z
     .string()
     .min(1)

@@ -13,13 +13,12 @@ import {
   type TakenDocument,
   TransientError,
   type Unclear,
-  UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
 import { externalId, partId } from './external-ids.ts';
 import { type LoadRecord, loadRecords } from './load.ts';
 import { matchPartners } from './match-partners.ts';
-import { asConnectorError, type Odoo, partlyDone } from './odoo.ts';
+import { asConnectorError, type Odoo } from './odoo.ts';
 import { addLastChanges } from './read-back.ts';
 import { readSupplier } from './read-back-suppliers.ts';
 import type { Settings } from './settings.ts';
@@ -33,7 +32,6 @@ export const supplierFields = ['name', ...textFields, 'country'] as const;
 const countryRows = z.array(z.object({ id, code: text }));
 const childRows = z.array(z.object({ id, name: text, email: text, active: z.boolean(), parent_id: relation }));
 type Child = z.output<typeof childRows>[number];
-const activeRows = z.array(z.object({ id, active: z.boolean() }));
 
 interface SupplierTask extends Task<'supplier'> {
   held: HeldPartner | undefined;
@@ -41,8 +39,6 @@ interface SupplierTask extends Task<'supplier'> {
   record: LoadRecord | undefined;
   /** The values to write to the held contact. */
   values: Record<string, unknown>;
-  /** Whether it is to be archived or unarchived; undefined: it stays as it is. */
-  archive: boolean | undefined;
 }
 
 export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Settings }): Kind<'supplier'> {
@@ -90,31 +86,6 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
         // Every other one would meet it, too.
         if (['auth', 'config', 'rate-limited', 'transient'].includes(task.error.type)) stop = task.error;
       }
-    }
-    await archive(tasks, true, signal);
-    await archive(tasks, false, signal);
-  }
-
-  /** Odoo answers nothing to these actions, so their effect is read. */
-  async function archive(tasks: readonly SupplierTask[], isArchived: boolean, signal: AbortSignal): Promise<void> {
-    const own = due(tasks).filter((task) => task.archive === isArchived);
-    if (own.length === 0) return;
-    const ids = own.map(({ reference }) => idIn(reference, partnerModel));
-    try {
-      const method = isArchived ? 'action_archive' : 'action_unarchive';
-      await odoo.change(partnerModel, method, { ids }, z.unknown(), signal);
-      const args = { ids, fields: ['active'] };
-      const rows = await odoo.ask(partnerModel, 'read', args, activeRows, signal);
-      for (const task of own) {
-        const row = rows.find((candidate) => referenceTo(partnerModel, candidate.id) === task.reference);
-        if (row?.active !== !isArchived)
-          task.error = new UnknownOutcome(
-            `${task.reference} did not become ${isArchived ? 'archived' : 'active'} in Odoo.`,
-            { answered: true },
-          );
-      }
-    } catch (error) {
-      for (const task of own) task.error = partlyDone(asConnectorError(error), 'archiving');
     }
   }
 
@@ -164,7 +135,6 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
           held: undefined,
           record: undefined,
           values: {},
-          archive: undefined,
         };
         return decide(own, (task) => {
           const { key } = operation.document;
@@ -220,7 +190,7 @@ function archivedByPerson({ name, id: partner, write_uid }: HeldPartner): Confli
 function planArchive(task: SupplierTask): void {
   if (!task.held?.active) return;
   task.action = 'cancel';
-  task.archive = true;
+  task.values['active'] = false;
   task.steps.push(`Archive the vendor ${task.held.ref} "${task.held.name}".`);
 }
 
@@ -231,7 +201,6 @@ function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>):
   task.action = 'create';
   task.steps.push(`Make the vendor ${key} "${name}"${document.archived ? ', archived' : ''}.`);
   for (const person of people) task.steps.push(`Add the contact ${person.email}.`);
-  if (document.archived) task.archive = true;
   task.record = {
     cells: {
       id: externalId('vendor', key),
@@ -239,6 +208,7 @@ function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>):
       ref: key,
       supplier_rank: '1',
       is_company: '1',
+      ...(document.archived ? { active: '0' } : {}),
       ...Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== '')),
       ...(country === undefined ? {} : { 'country_id/.id': String(country) }),
     },
@@ -302,7 +272,7 @@ function planAmend(
   });
   if (commands.length > 0) values['child_ids'] = commands;
   if (held.active === document.archived) {
-    task.archive = document.archived;
+    values['active'] = !document.archived;
     steps.push(`${document.archived ? 'Archive' : 'Unarchive'} the vendor ${document.key} "${held.name}".`);
   }
   if (steps.length > 0) task.action = 'amend';

@@ -86,8 +86,8 @@ test('a call that is cut off commits all the same; lookup finds it, and the repe
   const stop = new AbortController();
   const began = erp.requests;
   const writing = session.write([operation('create', award)], stop.signal);
-  // The vendor, the order, then the load.
-  await expect.poll(() => erp.requests, { interval: 1 }).toBe(began + 3);
+  // The vendor, the order, its form, then the load.
+  await expect.poll(() => erp.requests, { interval: 1 }).toBe(began + 4);
   stop.abort();
   await expect(writing).resolves.toMatchObject([{ status: 'unknown' }]);
   await erp.idle();
