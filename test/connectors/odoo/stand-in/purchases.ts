@@ -10,8 +10,6 @@
 import type { Row, Rows } from './rows.ts';
 import { textOf } from './text-of.ts';
 
-export type Purchases = ReturnType<typeof createPurchases>;
-
 const lineModel = 'purchase.order.line';
 
 export function createPurchases(rows: Rows) {
