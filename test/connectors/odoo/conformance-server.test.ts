@@ -27,9 +27,12 @@ describe(`the Odoo connector against a real Odoo${isSet ? '' : ` (${missing})`}`
 
   beforeAll(async () => {
     currencies = (await reader.search('res.currency', { active: true }, ['name'])).map(({ name }) => String(name));
-    const [held] = await reader.search('product.product', { default_code: productCode }, ['name']);
-    if (!held)
-      product = await reader.create('product.product', { name: 'A lot of an event', default_code: productCode });
+    const [held] = await reader.search('product.product', { default_code: productCode }, ['active']);
+    if (held?.['active']) return;
+    // An earlier run has archived it.
+    if (held) await reader.write('product.product', held.id, { active: true });
+    product =
+      held?.id ?? (await reader.create('product.product', { name: 'A lot of an event', default_code: productCode }));
   });
 
   afterAll(async () => {
