@@ -1,30 +1,26 @@
 /**
- * Documents of the kinds `rfi-answers` and `file`: they become attachments of the vendor, or of the order of the same
- * event and supplier. The description holds the marker and the hash of the content written last.
+ * Documents of the kinds `rfi-answers` and `file`: they become attachments of the vendor; a file of a question, which has
+ * no supplier, becomes one of the company's own contact. The description holds the marker and the hash of the content
+ * written last.
  */
 import { createHash } from 'node:crypto';
 import {
-  answersPage,
   ConflictError,
   DataError,
   type DocumentOf,
   type Found,
   fileBytes,
   type Operation,
-  type SupplierHead,
   UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
+import { answersText } from './answers-text.ts';
 import { externalId, markerOf } from './external-ids.ts';
-import { findOrders } from './held-orders.ts';
-import { loadRecords } from './load.ts';
-import { asConnectorError, type Odoo } from './odoo.ts';
-import { awardOrder } from './order-shapes.ts';
+import { loadRecords, removeRecords } from './load.ts';
+import { asConnectorError } from './odoo.ts';
 import type { OrderDeps } from './orders.ts';
-import { liveOrders } from './plan-order.ts';
-import { removeRecords } from './remove.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
-import { anyOf, id, idIn, oneLine, referenceTo, text } from './values.ts';
+import { anyOf, id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
 import { codeOf, partnerModel, type Vendor } from './vendors.ts';
 
 type AttachedKind = 'rfi-answers' | 'file';
@@ -35,13 +31,12 @@ const rowsForm = z.array(
 );
 type HeldAttachment = z.output<typeof rowsForm>[number];
 const checksumRows = z.array(z.object({ id, checksum: text }));
-const companyRows = z.array(z.object({ id }));
+const companyRows = z.array(z.object({ id, partner_id: relation }));
 
 interface AttachmentTask extends Task<AttachedKind> {
+  /** What it is attached to: the vendor, or the company's own contact. */
   vendor: Vendor;
   held: HeldAttachment | undefined;
-  /** What to attach to; undefined: the vendor. */
-  target: { readonly model: string; readonly id: number } | undefined;
 }
 
 /** One implementation for both kinds. */
@@ -49,7 +44,7 @@ export function createAttachments(deps: OrderDeps): Kind<'rfi-answers'> & Kind<'
   return createAttachedKind(deps) as unknown as Kind<'rfi-answers'> & Kind<'file'>;
 }
 
-function createAttachedKind({ odoo, settings, vendors }: OrderDeps): Kind<AttachedKind> {
+function createAttachedKind({ odoo, vendors }: OrderDeps): Kind<AttachedKind> {
   async function find(documents: readonly DocumentOf<AttachedKind>[], signal: AbortSignal) {
     const markers = new Map(documents.map(({ kind, key }) => [key, markerOf(kind, key)]));
     const domain = anyOf([...markers.values()].map((marker) => ['description', '=like', `%${marker}%`]));
@@ -60,70 +55,51 @@ function createAttachedKind({ odoo, settings, vendors }: OrderDeps): Kind<Attach
     );
   }
 
-  /** A file without a supplier belongs to a question: it is attached to the company. */
-  async function companyOf(signal: AbortSignal): Promise<number> {
+  /** The company's contact, as the bridge's user may not write to the company itself. */
+  async function ownContact(signal: AbortSignal): Promise<Vendor> {
     const own = await odoo.company(signal);
-    if (own !== undefined) return own;
-    const args = { domain: [], fields: ['name'], order: 'id asc', limit: 1 };
+    const domain = own === undefined ? [] : [['id', '=', own]];
+    const args = { domain, fields: ['partner_id'], order: 'id asc', limit: 1 };
     const [row] = await odoo.ask('res.company', 'search_read', args, companyRows, signal);
-    if (!row) throw new UnknownOutcome('Odoo shows the bridge no company.', { answered: true });
-    return row.id;
-  }
-
-  async function findTargets(documents: readonly DocumentOf<AttachedKind>[], signal: AbortSignal) {
-    const keys = [...new Set(documents.filter(({ supplier }) => supplier).map(pairOf))];
-    if (settings.attach_to === 'supplier' || keys.length === 0) return new Map<string, number>();
-    const searched = keys.map((key) => ({ key, reference: undefined, isExpected: true }));
-    const found = await findOrders(odoo, awardOrder, searched, [], signal);
-    return new Map(
-      [...found].flatMap(([key, orders]) =>
-        liveOrders(orders)
-          .slice(0, 1)
-          .map((order) => [key, order.id] as const),
-      ),
-    );
+    if (!row?.partner_id) throw new UnknownOutcome('Odoo shows the bridge no company.', { answered: true });
+    return { id: row.partner_id.id, code: '', name: row.partner_id.name };
   }
 
   function planContent(task: AttachmentTask): void {
-    const { operation, held, target, vendor, steps } = task;
+    const { operation, held, vendor, steps } = task;
     const { document, file } = operation;
     if (document.kind === 'file' && !file) throw new DataError('The bridge sent the file without its bytes.');
-    if (!target) vendors.planMissing(vendor, steps);
-    const place = target ? referenceTo(target.model, target.id) : `the vendor ${vendor.code} "${vendor.name}"`;
-    const wanted = target ?? { model: partnerModel, id: vendor.id };
-    const isThere = held?.res_model === wanted.model && held.res_id === wanted.id;
+    vendors.planMissing(vendor, steps);
+    const isThere = held?.res_model === partnerModel && held.res_id === vendor.id;
     if (!held) {
       task.action = 'create';
-      steps.push(`Attach "${nameOf(operation)}" to ${place}.`);
+      steps.push(`Attach "${nameOf(operation)}" to the contact "${vendor.name}".`);
     } else if (!isThere || hashIn(held) !== operation.contentHash) {
       task.action = 'amend';
-      steps.push(`Write the attachment "${held.name}" of ${place} again.`);
+      steps.push(`Write the attachment "${held.name}" of the contact "${vendor.name}" again.`);
     }
   }
 
   async function write(task: AttachmentTask, signal: AbortSignal): Promise<void> {
-    const { operation, target, vendor } = task;
+    const { operation, vendor } = task;
     const { document } = operation;
-    const place = target ?? { model: partnerModel, id: vendor.id ?? 0 };
     const bytes =
       document.kind === 'rfi-answers'
-        ? answersPage(document)
+        ? answersText(document)
         : ((await fileBytes(operation, signal)) ?? new Uint8Array());
     const cells = {
       id: externalId(prefixOf(document.kind), document.key),
       name: nameOf(operation),
       description: descriptionOf(operation),
-      res_model: place.model,
-      res_id: String(place.id),
+      res_model: partnerModel,
+      res_id: String(vendor.id ?? 0),
       datas: Buffer.from(bytes).toString('base64'),
-      ...(document.kind === 'rfi-answers' ? { mimetype: 'text/html' } : {}),
+      ...(document.kind === 'rfi-answers' ? { mimetype: 'text/plain' } : {}),
     };
     const [result] = await loadRecords(odoo, model, [{ cells }], signal);
     if (typeof result !== 'number') throw result;
     task.reference = referenceTo(model, result);
     await checkBytes(result, bytes, signal);
-    if (settings.messages)
-      await postNote(odoo, place, `${task.action === 'create' ? 'New' : 'Changed'}: ${cells.name}`, signal);
   }
 
   /** Odoo takes bytes that it cannot decode without a word; it keeps the SHA-1 of what it has. */
@@ -141,10 +117,7 @@ function createAttachedKind({ odoo, settings, vendors }: OrderDeps): Kind<Attach
 
   async function send(tasks: readonly AttachmentTask[], signal: AbortSignal): Promise<void> {
     const written = due(tasks).filter(({ action }) => action === 'create' || action === 'amend');
-    await vendors.createMissing(
-      written.filter(({ target }) => !target),
-      signal,
-    );
+    await vendors.createMissing(written, signal);
     // One at a time: files may be large, and the bytes of only one are in memory.
     for (const task of due(written)) {
       try {
@@ -170,8 +143,7 @@ function createAttachedKind({ odoo, settings, vendors }: OrderDeps): Kind<Attach
         kept.flatMap(({ supplier }) => supplier ?? []),
         signal,
       );
-      const targets = await findTargets(kept, signal);
-      const company = kept.some(({ supplier }) => !supplier) ? await companyOf(signal) : 0;
+      const company = kept.some(({ supplier }) => !supplier) ? await ownContact(signal) : undefined;
       const tasks = operations.map((operation) => {
         const { document, action } = operation;
         const code = codeOf(document.supplier ?? {});
@@ -179,7 +151,6 @@ function createAttachedKind({ odoo, settings, vendors }: OrderDeps): Kind<Attach
           ...newTask(operation),
           vendor: { id: undefined, code, name: document.supplier?.name ?? '' },
           held: undefined,
-          target: undefined,
         };
         return decide(own, (task) => {
           const [held, ...more] = found.get(document.key) ?? [];
@@ -195,14 +166,9 @@ function createAttachedKind({ odoo, settings, vendors }: OrderDeps): Kind<Attach
             task.steps.push(`Delete the attachment "${held.name}".`);
             return;
           }
-          const order = targets.get(pairOf(document));
-          if (!document.supplier) task.target = { model: 'res.company', id: company };
-          else if (order !== undefined) task.target = { model: awardOrder.model, id: order };
-          else {
-            const vendor = known.get(code);
-            if (vendor instanceof Error) throw vendor;
-            if (vendor) task.vendor = vendor;
-          }
+          const vendor = document.supplier ? known.get(code) : company;
+          if (vendor instanceof Error) throw vendor;
+          if (vendor) task.vendor = vendor;
           planContent(task);
         });
       });
@@ -217,25 +183,10 @@ function createAttachedKind({ odoo, settings, vendors }: OrderDeps): Kind<Attach
   };
 }
 
-/** A note in the chatter. It is not repeated, and may be missing after a crash: the attachment counts. */
-async function postNote(
-  odoo: Odoo,
-  place: { readonly model: string; readonly id: number },
-  body: string,
-  signal: AbortSignal,
-): Promise<void> {
-  if (place.model === 'res.company') return;
-  await odoo.change(place.model, 'message_post', { ids: [place.id], body }, z.unknown(), signal).catch(() => undefined);
-}
-
 const prefixOf = (kind: AttachedKind) => (kind === 'file' ? 'file' : 'answers');
 
-function pairOf({ event, supplier }: { event: { id: string }; supplier?: SupplierHead | undefined }): string {
-  return `${event.id}/${supplier?.id ?? ''}`;
-}
-
 function nameOf({ document, file }: Operation<AttachedKind>): string {
-  return document.kind === 'file' ? oneLine(file?.name ?? 'file') : `Answers ${oneLine(document.event.name)}.html`;
+  return document.kind === 'file' ? oneLine(file?.name ?? 'file') : `Answers ${oneLine(document.event.name)}.txt`;
 }
 
 function descriptionOf({ document, contentHash }: Operation<AttachedKind>): string {

@@ -3,20 +3,31 @@ import { type CheckResult, type Clock, z } from 'sourcing-bridge/connector';
 import { asConnectorError, MissingModule, type Odoo } from './odoo.ts';
 import type { ReadReferenceData } from './reference-data.ts';
 import type { Settings } from './settings.ts';
-import { id, text } from './values.ts';
+import { id, relation, text } from './values.ts';
 
 const keyRows = z.array(z.object({ id, name: text, expiration_date: text }));
-const companyRows = z.array(z.object({ id, name: text }));
+const companyRows = z.array(z.object({ id, name: text, currency_id: relation }));
 const dayMs = 86_400_000;
 /** Before a key ends, `check` warns for so long. */
 const warnDays = 14;
 
-const models = [
-  ['suppliers', 'res.partner', 'Contact / Creation'],
-  ['purchase orders', 'purchase.order', 'Purchase / User'],
-  ['products', 'product.product', 'Products / Create'],
-  ['attachments', 'ir.attachment', 'Internal User'],
+const purchase = 'Purchase / User';
+const models: readonly (readonly [name: string, model: string, operations: readonly string[], group: string])[] = [
+  ['suppliers', 'res.partner', ['read', 'create', 'write'], 'Contact / Creation'],
+  ['purchase orders', 'purchase.order', ['read', 'create', 'write', 'unlink'], purchase],
+  ['products', 'product.product', ['read'], purchase],
+  ['attachments', 'ir.attachment', ['read', 'create', 'write', 'unlink'], 'Internal User'],
+];
+const priceModel = [
+  'prices',
+  'product.supplierinfo',
+  ['read', 'create', 'write', 'unlink'],
+  'Products / Create',
 ] as const;
+const blanketModel = ['blanket orders', 'purchase.requisition', ['read', 'create', 'write'], purchase] as const;
+
+const currencyRows = z.array(z.object({ id, name: text, rate_ids: z.array(id) }));
+const newOrderForm = z.object({ value: z.looseObject({ picking_type_id: z.unknown().optional() }) });
 
 interface CheckDeps {
   readonly odoo: Odoo;
@@ -40,7 +51,9 @@ export async function check(
       return false;
     }
   };
-  const canRead = (model: string) => odoo.ask(model, 'search_count', { domain: [['id', '=', 0]] }, z.int(), signal);
+  const count = (model: string, domain: readonly unknown[]) =>
+    odoo.ask(model, 'search_count', { domain }, z.int(), signal);
+  let companies: z.output<typeof companyRows> = [];
 
   const isReached = await attempt('version', async () => {
     const version = await odoo.version(signal);
@@ -50,45 +63,73 @@ export async function check(
   });
   if (!isReached) return results;
   const isLoggedIn = await attempt('login', async () => {
-    const companies = await odoo.ask(
-      'res.company',
-      'search_read',
-      { domain: [], fields: ['name'] },
-      companyRows,
-      signal,
-    );
+    const args = { domain: [], fields: ['name', 'currency_id'] };
+    companies = await odoo.ask('res.company', 'search_read', args, companyRows, signal);
     const company = settings.company ?? (companies.length === 1 ? companies[0]?.name : "the user's own");
     return `The API key is accepted by the database ${settings.database}; orders are made for the company ${company}.`;
   });
   if (!isLoggedIn) return results;
-  await attempt('API key', async () => keyText(await keyEnd(odoo, settings, signal), clock.nowMs()));
-  for (const [name, model, group] of models)
+  await attempt('API key', async () => keyText(await keyEnd(odoo, signal), clock.nowMs()));
+  const more = { orders: [], pricelists: [priceModel], 'blanket-orders': [blanketModel] }[settings.awards];
+  for (const [name, model, operations, group] of [...models, ...more])
     await attempt(name, async () => {
-      await canRead(model).catch((error: unknown) => {
-        const { message } = asConnectorError(error);
-        throw new Error(`The bridge's user cannot use ${name}: add it to the group ${group}. ${message}`);
-      });
-      return `The user may read ${name}.`;
+      for (const operation of operations)
+        if (!(await odoo.ask(model, 'has_access', { ids: [], operation }, z.boolean(), signal)))
+          throw new Error(`The bridge's user may not ${operation} ${name} (${model}): add it to the group ${group}.`);
+      return `The user may ${operations.join(', ')} ${name}.`;
     });
   await attempt('purchase agreements', async () => {
     try {
-      await canRead('purchase.requisition');
+      await count('purchase.requisition', [['id', '=', 0]]);
       return 'Purchase Agreements is installed: requisitions can be read, and bids become alternatives of each other.';
     } catch (error) {
       if (!(error instanceof MissingModule) || settings.awards === 'blanket-orders') throw error;
       return 'Purchase Agreements is not installed: blanket orders, requisitions and alternatives of bids are not possible.';
     }
   });
+  await attempt('warehouse', async () => {
+    const args = { ids: [], values: {}, field_names: [], fields_spec: { picking_type_id: {} } };
+    const { value } = await odoo.ask('purchase.order', 'onchange', args, newOrderForm, signal);
+    // Without the app Inventory, orders have no such field.
+    if (value.picking_type_id === false)
+      throw new Error(
+        'The company has no warehouse, without which Odoo refuses its orders ("Deliver To"): make one in Inventory, Configuration, Warehouses.',
+      );
+    return 'Orders of the company have a place to deliver to.';
+  });
+  await attempt('currencies', async () => {
+    const args = { domain: [], fields: ['name', 'rate_ids'] };
+    const active = await odoo.ask('res.currency', 'search_read', args, currencyRows, signal);
+    const company =
+      settings.company === undefined ? companies : companies.filter(({ name }) => name === settings.company);
+    const own = new Set(company.map(({ currency_id }) => currency_id?.id));
+    const bare = active.filter((currency) => currency.rate_ids.length === 0 && !own.has(currency.id));
+    if (bare.length > 0)
+      throw new Error(
+        `Active currencies without a rate: ${namesOf(bare)}. Odoo counts 1 of them as 1 of the company's currency: add their rates.`,
+      );
+    return `Active: ${namesOf(active)}. Awards and bids in another currency are dead letters until it is activated.`;
+  });
+  await attempt('vendors', async () => {
+    const vendors = [
+      ['supplier_rank', '>', 0],
+      ['parent_id', '=', false],
+    ];
+    const all = await count('res.partner', vendors);
+    const bare = await count('res.partner', [...vendors, ['ref', '=', false]]);
+    return bare === 0
+      ? `All ${all} vendors have a reference.`
+      : `${bare} of ${all} vendors have no reference, by which the flow would find them: enter the external id of the supplier as their reference, or set settings.match, or the flow makes second contacts for them.`;
+  });
   await attempt('company data', async () => {
-    const { product, unit, warehouse, product_by } = settings;
-    const byCode = product !== undefined && product_by !== 'supplier-code';
+    const { product, unit, warehouse } = settings;
     const wanted = {
       currencies: [],
-      products: byCode ? [{ name: product, vendor: undefined }] : [],
+      products: product === undefined ? [] : [product],
       warehouses: warehouse === undefined ? [] : [warehouse],
     };
     const data = await readReferenceData(wanted, signal);
-    if (byCode) data.product({ name: product, vendor: undefined });
+    if (product !== undefined) data.product(product);
     if (unit !== undefined) data.unit(unit);
     if (warehouse !== undefined) data.receipts(warehouse);
     return product === undefined
@@ -98,16 +139,18 @@ export async function check(
   return results;
 }
 
-/** The end of the key in milliseconds; undefined where nobody tells it. */
-async function keyEnd(odoo: Odoo, settings: Settings, signal: AbortSignal): Promise<number | 'unknown' | 'never'> {
-  if (settings.key_expires !== undefined) return Date.parse(`${settings.key_expires}T23:59:59Z`);
+const namesOf = (rows: readonly { name: string }[]) => rows.map(({ name }) => name).join(', ');
+
+/** When the first of the user's keys ends, in milliseconds: Odoo does not tell which of them is in use. */
+async function keyEnd(odoo: Odoo, signal: AbortSignal): Promise<number | 'unknown' | 'never'> {
   try {
     const args = { domain: [], fields: ['name', 'expiration_date'] };
     const rows = await odoo.ask('res.users.apikeys', 'search_read', args, keyRows, signal);
-    // Odoo does not tell which of the user's keys is in use.
-    const [only] = rows;
-    if (!only || rows.length > 1) return 'unknown';
-    return only.expiration_date === '' ? 'never' : Date.parse(`${only.expiration_date.replace(' ', 'T')}Z`);
+    if (rows.length === 0) return 'unknown';
+    const ends = rows.flatMap(({ expiration_date: end }) =>
+      end === '' ? [] : [Date.parse(`${end.replace(' ', 'T')}Z`)],
+    );
+    return ends.length === 0 ? 'never' : Math.min(...ends);
   } catch (error) {
     if (asConnectorError(error).type === 'transient') throw error;
     return 'unknown';
@@ -117,7 +160,7 @@ async function keyEnd(odoo: Odoo, settings: Settings, signal: AbortSignal): Prom
 function keyText(end: number | 'unknown' | 'never', nowMs: number): string {
   if (end === 'never') return 'The API key has no end.';
   if (end === 'unknown')
-    return 'Odoo does not tell when the API key ends (90 days after it was made, unless an administrator made it): set settings.key_expires to its day, so that this check warns before it.';
+    return 'Odoo does not tell when the API key ends: 90 days after it was made, unless an administrator made it.';
   const day = new Date(end).toISOString().slice(0, 10);
   const days = Math.floor((end - nowMs) / dayMs);
   if (days < 0)

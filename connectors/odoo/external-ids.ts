@@ -46,13 +46,10 @@ export function referenceArgs(id: string): { module: string; xml_id: string } {
 
 /** The marker of a document, or of an event: `SB-` and 16 letters and digits (80 bits). */
 export function markerOf(...parts: readonly string[]): string {
-  let bits = BigInt(`0x${digestOf(parts).toString('hex', 0, 10)}`);
-  let marker = '';
-  for (let index = 0; index < 16; index += 1) {
-    marker = `${alphabet[Number(bits & 31n)]}${marker}`;
-    bits >>= 5n;
-  }
-  return `SB-${marker}`;
+  const digits = BigInt(`0x${digestOf(parts).toString('hex', 0, 10)}`)
+    .toString(32)
+    .padStart(16, '0');
+  return `SB-${digits.replaceAll(/./g, (digit) => alphabet[Number.parseInt(digit, 32)] ?? '')}`;
 }
 
 /** Without the letters that look like digits. */

@@ -40,14 +40,26 @@ const lineForm = z.looseObject({
   product_uom_id: relation,
   product_qty: number,
   price_unit: number,
+  discount: number.optional(),
   text,
   date_planned: text.optional(),
+  write_uid: relation,
+  write_date: text,
   qty_received: number.optional(),
   qty_invoiced: number.optional(),
 });
 export interface HeldLine extends z.output<typeof lineForm> {
   /** `sourcing_bridge.order_line_…`; empty for a line of a user. */
   readonly externalId: string;
+}
+
+/** The form of a row whose fields have other names in this model. */
+function named<Form extends z.ZodType>(names: Readonly<Record<string, string>>, form: Form) {
+  return z.preprocess((row) => {
+    if (typeof row !== 'object' || row === null) return row;
+    const renamed = Object.entries(names).map(([name, field]) => [name, row[field as never]]);
+    return { ...row, ...Object.fromEntries(renamed) };
+  }, form);
 }
 
 const externalIdsForm = z.record(z.string(), z.string());
@@ -88,27 +100,21 @@ export async function findOrders(
     const bare = rows.filter((row) => row.id === known && !source(row).includes('SB-'));
     found.set(key, marked.length > 0 ? marked : bare);
   }
-  const missing = searched.filter(({ key, isExpected }) => isExpected && found.get(key)?.length === 0);
-  const named: [string, number][] = [];
-  for (const { key } of missing) {
+  for (const { key, isExpected } of searched) {
+    if (!isExpected || found.get(key)?.length !== 0) continue;
     const record = await recordNamed(odoo, shape.prefix, key, model, signal);
-    if (record !== undefined) named.push([key, record]);
-  }
-  if (named.length > 0) {
-    const domain = [['id', 'in', named.map(([, record]) => record)]];
-    const more = await readOrders(odoo, shape, domain, fields, signal);
-    for (const [key, record] of named) {
-      const row = more.find((candidate) => candidate.id === record);
-      if (!row) throw new TransientError(`Odoo names ${model},${record} for a document, and does not show it.`);
-      found.set(key, [row]);
-    }
+    if (record === undefined) continue;
+    const own = await readOrders(odoo, shape, [['id', '=', record]], fields, signal);
+    if (own.length === 0)
+      throw new TransientError(`Odoo names ${model},${record} for a document, and does not show it.`);
+    found.set(key, own);
   }
   return found;
 }
 
 const source = ({ source: value }: HeldOrder) => value;
 
-async function readOrders(
+export async function readOrders(
   odoo: Odoo,
   { model, sourceField, vendorField, linesField }: OrderShape,
   domain: readonly unknown[],
@@ -118,20 +124,7 @@ async function readOrders(
   const names = [
     ...new Set(['name', 'state', sourceField, vendorField, linesField, 'currency_id', 'company_id', ...fields]),
   ];
-  const rows = z.array(
-    z.preprocess(
-      (row) =>
-        typeof row === 'object' && row !== null
-          ? {
-              ...row,
-              source: row[sourceField as never],
-              vendor: row[vendorField as never],
-              lines: row[linesField as never],
-            }
-          : row,
-      rowForm,
-    ),
-  );
+  const rows = z.array(named({ source: sourceField, vendor: vendorField, lines: linesField }, rowForm));
   const args = { domain, fields: names, order: 'id asc', context: { active_test: false } };
   return odoo.ask(model, 'search_read', args, rows, signal);
 }
@@ -154,6 +147,25 @@ export async function recordNamed(
   }
 }
 
+const callOffRows = z.array(z.object({ id, name: text, requisition_id: relation }));
+
+/** The numbers of the orders on these blanket orders that are not cancelled, by the blanket order's id. */
+export async function readCallOffs(
+  odoo: Odoo,
+  agreements: readonly HeldOrder[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<number | undefined, string[]>> {
+  if (agreements.length === 0) return new Map();
+  const domain = [
+    ['requisition_id', 'in', agreements.map(({ id: agreement }) => agreement)],
+    ['state', '!=', 'cancel'],
+  ];
+  const args = { domain, fields: ['name', 'requisition_id'], order: 'id asc' };
+  const rows = await odoo.ask('purchase.order', 'search_read', args, callOffRows, signal);
+  const byAgreement = Map.groupBy(rows, ({ requisition_id }) => requisition_id?.id);
+  return new Map([...byAgreement].map(([agreement, orders]) => [agreement, orders.map(({ name }) => name)]));
+}
+
 /** The lines of orders, by the order's id. */
 export async function readLines(
   odoo: Odoo,
@@ -163,17 +175,10 @@ export async function readLines(
 ): Promise<ReadonlyMap<number | undefined, HeldLine[]>> {
   if (orders.length === 0) return new Map();
   const domain = [[parentField, 'in', orders.map(({ id: order }) => order)]];
-  const own = hasOrderLines ? ['date_planned', 'qty_received', 'qty_invoiced'] : [];
-  const fields = [parentField, 'product_id', 'product_uom_id', 'product_qty', 'price_unit', textField, ...own];
-  const form = z.array(
-    z.preprocess(
-      (row) =>
-        typeof row === 'object' && row !== null
-          ? { ...row, parent: row[parentField as never], text: row[textField as never] }
-          : row,
-      lineForm,
-    ),
-  );
+  const own = hasOrderLines ? ['date_planned', 'discount', 'qty_received', 'qty_invoiced'] : [];
+  const always = ['product_id', 'product_uom_id', 'product_qty', 'price_unit', 'write_uid', 'write_date'];
+  const fields = [parentField, textField, ...always, ...own];
+  const form = z.array(named({ parent: parentField, text: textField }, lineForm));
   const rows = await odoo.ask(lineModel, 'search_read', { domain, fields, order: 'id asc' }, form, signal);
   // An empty answer proves nothing: the orders themselves say which lines they have.
   const shown = new Set(rows.map((row) => row.id));

@@ -73,8 +73,8 @@ export default defineConnector({
   },
   async open(values, { dataDir, clock }) {
     const odoo = createOdoo(values, { clock, caPem: await readCa(values.ca_file, dataDir) });
-    const vendors = createVendors(odoo, values, clock);
-    const readReferenceData = createReferenceDataReader(odoo, values, clock);
+    const vendors = createVendors(odoo, values);
+    const readReferenceData = createReferenceDataReader(odoo, clock);
     const deps = { odoo, settings: values, vendors, readReferenceData, clock };
     const awards = {
       orders: () => createOrders(deps, awardOrder),

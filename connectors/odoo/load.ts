@@ -6,12 +6,14 @@
 import {
   type ConnectorError,
   DataError,
+  type DocumentKind,
   LockedError,
   TransientError,
   UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
 import { asConnectorError, isBusyMessage, type Odoo, shortened } from './odoo.ts';
+import type { Task } from './task.ts';
 import { ids } from './values.ts';
 
 export type Cells = Readonly<Record<string, string>>;
@@ -141,4 +143,21 @@ function tableOf(records: readonly LoadRecord[]): { fields: string[]; data: stri
     ];
   });
   return { fields: [...own, ...columns.map((column) => `${lineField}/${column}`)], data };
+}
+
+/** Deletes records in one call, all or none of them. `gone`: each task with the ids of its records. Where Odoo refuses, all of these tasks fail with its words. */
+export async function removeRecords(
+  odoo: Odoo,
+  model: string,
+  gone: readonly { readonly task: Pick<Task<DocumentKind>, 'error'>; readonly ids: readonly number[] }[],
+  signal: AbortSignal,
+): Promise<void> {
+  const ids = gone.flatMap((removal) => removal.ids);
+  if (ids.length === 0) return;
+  try {
+    signal.throwIfAborted();
+    await odoo.change(model, 'unlink', { ids }, z.literal(true), signal);
+  } catch (error) {
+    for (const { task } of gone) task.error = asConnectorError(error);
+  }
 }

@@ -1,6 +1,6 @@
 /** The lots of an award or of bids in Odoo's values: product, unit, quantity, price and day. */
 import { type AwardLine, DataError, Decimal, type QuotationLine, readDecimal } from 'sourcing-bridge/connector';
-import type { Product, ProductName, ReferenceData, Unit } from './reference-data.ts';
+import type { Product, ReferenceData, Unit } from './reference-data.ts';
 import type { Settings } from './settings.ts';
 import { exactNumber, odooTime, plainOf } from './values.ts';
 
@@ -45,20 +45,15 @@ export function checkFields(fields: Fields, known: readonly string[], owner: str
 }
 
 /** The product that a line names: from the flow's mapping, else from `settings.product`. */
-export function productNameOf(
-  line: { fields?: Fields },
-  settings: Settings,
-  vendor: number | undefined,
-): ProductName | undefined {
-  const name = line.fields?.['product'] ?? settings.product;
-  return name === undefined || name === '' ? undefined : { name, vendor };
+export function productNameOf(line: { fields?: Fields }, settings: Settings): string | undefined {
+  return (line.fields?.['product'] ?? settings.product) || undefined;
 }
 
 /** Throws DataError, with the lot, for a value that Odoo would change in silence, or take although it is wrong. */
 export function wantedLines<Line extends AwardLine | QuotationLine>(
   { fields: head, lines }: { readonly fields?: Fields; readonly lines: readonly Line[] },
   amountOf: (line: Line) => Amount,
-  context: { data: ReferenceData; settings: Settings; vendor: number | undefined },
+  context: { data: ReferenceData; settings: Settings },
 ): WantedLine[] {
   const wanted = lines.map((line) => {
     try {
@@ -81,10 +76,10 @@ function wantedLine(
   line: AwardLine | QuotationLine,
   amount: Amount,
   headDate: string | undefined,
-  { data, settings, vendor }: { data: ReferenceData; settings: Settings; vendor: number | undefined },
+  { data, settings }: { data: ReferenceData; settings: Settings },
 ): WantedLine {
   const { fields = {}, lot } = line;
-  const name = productNameOf(line, settings, vendor);
+  const name = productNameOf(line, settings);
   const product = name === undefined ? undefined : data.product(name);
   const unitName = fields['unit'] ?? settings.unit;
   const unit = unitName === undefined ? product?.unit : data.unit(unitName);
@@ -101,7 +96,7 @@ function wantedLine(
     quantity: exactNumber(fitted(amount.quantity, unit, settings), 'the quantity'),
     price: exactNumber(amount.price, 'the price'),
     text: fields['description'] ?? lot,
-    date: date === undefined ? undefined : odooTime(date, 'the field date_planned'),
+    date: date === undefined ? undefined : odooTime(date, 'the field date_planned', data.zone),
   };
 }
 

@@ -29,6 +29,8 @@ export interface Odoo {
   version(signal: AbortSignal): Promise<string>;
   /** The company of the settings; undefined without one: Odoo then takes the user's own. */
   company(signal: AbortSignal): Promise<number | undefined>;
+  /** The bridge's own user: its id, and its time zone. */
+  user(signal: AbortSignal): Promise<{ readonly uid: number; readonly zone: string }>;
   /** The server's clock at its last answer; undefined if it sends no date. */
   serverMs(): number | undefined;
   close(): Promise<void>;
@@ -53,6 +55,7 @@ export const connections = 2;
 const requestTimeoutMs = 600_000;
 
 const companyRows = z.array(z.object({ id: z.int() }));
+const userForm = z.object({ uid: z.int(), tz: z.union([z.string(), z.literal(false)]).optional() });
 const versionForm = z.object({ version: z.string() });
 
 export function createOdoo(settings: Settings, { clock, caPem }: { clock: Clock; caPem: string | undefined }): Odoo {
@@ -70,6 +73,7 @@ export function createOdoo(settings: Settings, { clock, caPem }: { clock: Clock;
   });
   let serverDate: string | undefined;
   let companyId: number | undefined;
+  let user: z.output<typeof userForm> | undefined;
 
   async function call<T>(
     model: string,
@@ -119,6 +123,10 @@ export function createOdoo(settings: Settings, { clock, caPem }: { clock: Clock;
       return data.version;
     },
     company,
+    async user(signal) {
+      user ??= await call('res.users', 'context_get', {}, userForm, { signal, safe: true });
+      return { uid: user.uid, zone: user.tz || 'UTC' };
+    },
     serverMs: () => {
       const ms = Date.parse(serverDate ?? '');
       return Number.isNaN(ms) ? undefined : ms;
@@ -196,4 +204,13 @@ export function shortened(text: string): string {
 export function asConnectorError(error: unknown): ConnectorError {
   if (error instanceof ConnectorError) return error;
   return new UnknownOutcome(error instanceof Error ? error.message : String(error), { cause: error });
+}
+
+/**
+ * The error of a later step. What came before it is done already, so the operation counts as unknown: the bridge reads
+ * what Odoo holds, and the next attempt does what is missing. A refusal stays one: it would come again.
+ */
+export function partlyDone(error: ConnectorError, what: string): ConnectorError {
+  if (['data', 'auth', 'config', 'rate-limited', 'unknown'].includes(error.type)) return error;
+  return new UnknownOutcome(`${error.message} (${what})`, { cause: error, answered: true });
 }

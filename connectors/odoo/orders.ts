@@ -1,16 +1,9 @@
 /** Documents with lines that become an order in Odoo: awards, blanket orders of awards, and bids. */
-import {
-  type AwardLine,
-  type Clock,
-  type Found,
-  type Operation,
-  type QuotationLine,
-  z,
-} from 'sourcing-bridge/connector';
-import { findOrders, type HeldOrder, readLines } from './held-orders.ts';
+import { type AwardLine, type Found, type Operation, type QuotationLine, z } from 'sourcing-bridge/connector';
+import { findOrders, type HeldOrder, readCallOffs, readLines } from './held-orders.ts';
 import { type Amount, awardAmount, bidAmount, productNameOf, wantedLines } from './lots.ts';
 import { asConnectorError, type Odoo } from './odoo.ts';
-import { bidOrder, type OrderShape } from './order-shapes.ts';
+import { bidOrder, blanketOrder, type OrderShape } from './order-shapes.ts';
 import {
   eventMarkerOf,
   liveOrders,
@@ -25,14 +18,13 @@ import { sendOrders } from './send-orders.ts';
 import type { Settings } from './settings.ts';
 import { decide, due, type Kind, newTask } from './task.ts';
 import { id, idIn, referenceTo, relation } from './values.ts';
-import { codeOf, type Vendor, type Vendors } from './vendors.ts';
+import { codeOf, type Vendors } from './vendors.ts';
 
 export interface OrderDeps {
   readonly odoo: Odoo;
   readonly settings: Settings;
   readonly vendors: Vendors;
   readonly readReferenceData: ReadReferenceData;
-  readonly clock: Clock;
 }
 
 type OrderKind = OrderDocument['kind'];
@@ -55,15 +47,11 @@ function createOrderKind(
 ): Kind<OrderKind> {
   const confirms = shape !== bidOrder && settings.order_state === 'confirmed';
 
-  async function readData(documents: readonly OrderDocument[], found: Map<string, Vendor>, signal: AbortSignal) {
+  async function readData(documents: readonly OrderDocument[], signal: AbortSignal) {
     return readReferenceData(
       {
         currencies: documents.map(({ currency }) => currency),
-        products: documents.flatMap((document) =>
-          document.lines.flatMap(
-            (line) => productNameOf(line, settings, found.get(codeOf(document.supplier))?.id) ?? [],
-          ),
-        ),
+        products: documents.flatMap(({ lines }) => lines.flatMap((line) => productNameOf(line, settings) ?? [])),
         warehouses: [
           ...documents.flatMap(({ fields }) => fields?.['warehouse'] ?? []),
           ...(settings.warehouse === undefined ? [] : [settings.warehouse]),
@@ -79,24 +67,25 @@ function createOrderKind(
     signal: AbortSignal,
     { decides = true }: { decides?: boolean } = {},
   ) {
-    const documents = operations.map(({ document }) => document);
     const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
     const found = await vendors.find(
       kept.map(({ supplier }) => supplier),
       signal,
     );
-    const known = new Map([...found].flatMap(([code, vendor]) => (vendor instanceof Error ? [] : [[code, vendor]])));
-    const data = await readData(kept, known, signal);
+    const data = await readData(kept, signal);
     const searched = operations.map(({ document: { key }, action, reference }) => ({
       key,
       reference,
       isExpected: action !== 'create' || reference !== undefined,
     }));
-    const orders = await findOrders(odoo, shape, searched, fieldsOf(shape, data), signal);
+    const fields = fieldsOf(shape, data);
+    const orders = await findOrders(odoo, shape, searched, fields, signal);
     const held = [...new Set([...orders.values()].flat())];
     const lines = await readLines(odoo, shape, held, signal);
     const linesOf = (order: HeldOrder) => lines.get(order.id) ?? [];
-    const context: OrderContext = { shape, settings, data, confirms, linesOf };
+    const callOffs = await readCallOffs(odoo, shape === blanketOrder ? held : [], signal);
+    const callOffsOf = (order: HeldOrder) => callOffs.get(order.id) ?? [];
+    const context: OrderContext = { shape, settings, data, confirms, fields, linesOf, callOffsOf };
     const tasks = operations.map((operation) => {
       const { document, action } = operation;
       const code = codeOf(document.supplier);
@@ -104,6 +93,7 @@ function createOrderKind(
         ...newTask(operation),
         vendor: { id: undefined, code, name: document.supplier.name },
         lines: [],
+        form: {},
         step: undefined,
       };
       return decide(own, (task) => {
@@ -115,13 +105,13 @@ function createOrderKind(
           const amountOf = (document.kind === 'award' ? awardAmount : bidAmount) as (
             line: AwardLine | QuotationLine,
           ) => Amount;
-          task.lines = wantedLines(document, amountOf, { data, settings, vendor: task.vendor.id });
+          task.lines = wantedLines(document, amountOf, { data, settings });
         }
         if (decides) planOrder(task, orders.get(document.key) ?? [], context);
         if (task.action === 'none') task.steps.length = 0;
       });
     });
-    return { documents, tasks, orders, context };
+    return { tasks, orders, context };
   }
 
   return {
@@ -133,8 +123,7 @@ function createOrderKind(
           const written = tasks.filter(({ step }) => step && step.do !== 'cancel');
           await vendors.createMissing(written, signal);
           await sendOrders(tasks, odoo, context, signal);
-          if (shape === bidOrder && settings.group_bids && context.data.hasField('purchase_group_id'))
-            await groupBids(written, odoo, signal);
+          if (shape === bidOrder && context.data.hasField('purchase_group_id')) await groupBids(written, odoo, signal);
         },
       };
     },
@@ -152,7 +141,10 @@ function createOrderKind(
       const answers = deliveries.map((delivery, index) =>
         readOrder(delivery, tasks[index] as OrderTask, orders.get(delivery.document.key) ?? [], context),
       );
-      return addLastChanges(odoo, shape.model, answers, signal);
+      const held = [...orders.values()].flat();
+      return addLastChanges(odoo, shape.model, answers, signal, (order) =>
+        held.filter(({ id: own }) => own === order).flatMap((own) => context.linesOf(own)),
+      );
     },
     async lookup(documents, signal) {
       const searched = documents.map(({ key }) => ({ key, reference: undefined, isExpected: true }));
@@ -185,19 +177,11 @@ async function groupBids(tasks: readonly OrderTask[], odoo: Odoo, signal: AbortS
       ];
       const args = { domain, fields: ['purchase_group_id'], order: 'id asc' };
       const rows = await odoo.ask(bidOrder.model, 'search_read', args, groupRows, signal);
-      const group = rows.find(({ purchase_group_id }) => purchase_group_id)?.purchase_group_id?.id;
-      const alone = rows.filter(({ purchase_group_id }) => purchase_group_id?.id !== group || group === undefined);
-      const anchor = rows.find((row) => !alone.includes(row)) ?? rows[0];
-      const others = alone.filter((row) => row !== anchor && row.purchase_group_id === undefined);
-      if (!anchor || others.length === 0) continue;
-      const commands = others.map((row) => [4, row.id]);
-      await odoo.change(
-        bidOrder.model,
-        'write',
-        { ids: [anchor.id], vals: { alternative_po_ids: commands } },
-        z.literal(true),
-        signal,
-      );
+      const [first, ...others] = rows;
+      const group = first?.purchase_group_id?.id;
+      if (!first || (group !== undefined && others.every((row) => row.purchase_group_id?.id === group))) continue;
+      const vals = { alternative_po_ids: others.map((row) => [4, row.id]) };
+      await odoo.change(bidOrder.model, 'write', { ids: [first.id], vals }, z.literal(true), signal);
     } catch (error) {
       // The bids are written, and the next write of one of them groups them.
       const known = asConnectorError(error);

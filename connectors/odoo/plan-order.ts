@@ -10,9 +10,9 @@ import type { Cells, LoadRecord } from './load.ts';
 import { checkFields, orderFields, type WantedLine } from './lots.ts';
 import type { OrderShape } from './order-shapes.ts';
 import type { ReferenceData } from './reference-data.ts';
-import { amendsConfirmed, type Settings } from './settings.ts';
+import type { Settings } from './settings.ts';
 import type { Task } from './task.ts';
-import { odooTime, oneLine, referenceTo } from './values.ts';
+import { odooDay, odooTime, oneLine, plainOf, referenceTo } from './values.ts';
 import type { Vendor } from './vendors.ts';
 
 export type OrderDocument = AwardDocument | QuotationDocument;
@@ -20,6 +20,8 @@ export type OrderDocument = AwardDocument | QuotationDocument;
 export interface OrderTask extends Task<OrderDocument['kind']> {
   vendor: Vendor;
   lines: readonly WantedLine[];
+  /** What Odoo's form fills in for the vendor of an order; it is read before the order is written. */
+  form: Cells;
   step: OrderStep | undefined;
 }
 
@@ -31,12 +33,11 @@ type OrderStep =
       readonly held: HeldOrder;
       /** Whether it is cancelled and becomes a draft first. */
       readonly isRevived: boolean;
-      readonly isConfirmed: boolean;
-      readonly headChanged: boolean;
-      /** The lots whose lines are loaded. */
-      readonly load: readonly WantedLine[];
-      /** Commands for lines: what `load` must not do to them. */
-      readonly commands: readonly unknown[];
+      /** Lines of a confirmed order that order nothing any more: Odoo deletes none of them. */
+      readonly zero: readonly HeldLine[];
+      /** Lines of a draft that are deleted: of lots that are gone, and all if the vendor changes, whose taxes they have. */
+      readonly remove: readonly HeldLine[];
+      readonly isVendorNew: boolean;
       readonly confirm: boolean;
     };
 
@@ -44,9 +45,13 @@ export interface OrderContext {
   readonly shape: OrderShape;
   readonly settings: Settings;
   readonly data: ReferenceData;
-  /** Whether the connector confirms these orders. */
+  /** Whether the connector confirms these orders, and amends confirmed ones. */
   readonly confirms: boolean;
+  /** What is read of an order, beside what every order has. */
+  readonly fields: readonly string[];
   readonly linesOf: (order: HeldOrder) => readonly HeldLine[];
+  /** The numbers of the orders on a blanket order that are not cancelled. */
+  readonly callOffsOf: (order: HeldOrder) => readonly string[];
 }
 
 const isCancelled = ({ state }: HeldOrder) => state === 'cancel';
@@ -68,14 +73,14 @@ export function planOrder(task: OrderTask, found: readonly HeldOrder[], context:
   if (held) task.reference = referenceTo(shape.model, held.id);
   if (task.operation.action === 'cancel') return planCancel(task, held, context);
   checkFields(task.operation.document.fields, orderFields, 'orders');
-  if (held) return planAmend(task, held, context);
+  if (held) return planAmend(task, held, context, false);
   const cancelled = found.find((order) => !isWithdrawn(order));
   if (cancelled)
     throw new ConflictError(
       `The ${shape.name} ${cancelled.name} was cancelled in Odoo, but its document is still valid: set it back to draft there and replay, or delete it and replay.`,
     );
   const [withdrawn] = found;
-  if (withdrawn) return planRevival(task, withdrawn, context);
+  if (withdrawn) return planAmend(task, withdrawn, context, true);
   planCreate(task, context);
 }
 
@@ -92,49 +97,28 @@ function planCreate(task: OrderTask, context: OrderContext): void {
   );
 }
 
-/** An order that the bridge has cancelled comes back: it keeps its number and its external ids. */
-function planRevival(task: OrderTask, held: HeldOrder, context: OrderContext): void {
-  needProducts(task, context);
-  const { changed, gone } = compareLines(task, held, context);
-  task.reference = referenceTo(context.shape.model, held.id);
-  task.action = 'create';
-  task.steps.push(
-    `Set the ${context.shape.name} ${held.name}, which the bridge has cancelled, back to draft.`,
-    ...changed.map(({ wanted }) => `Write the line: ${lineText(wanted)}.`),
-    ...gone.map((line) => `Remove the line "${line.text}".`),
-  );
-  task.step = {
-    do: 'write',
-    held,
-    isRevived: true,
-    isConfirmed: false,
-    headChanged: true,
-    load: changed.map(({ wanted }) => wanted),
-    commands: gone.map(({ id }) => [2, id, 0]),
-    confirm: context.confirms,
-  };
-}
-
 function planCancel(task: OrderTask, held: HeldOrder | undefined, context: OrderContext): void {
   if (!held) return;
-  const { shape, settings } = context;
-  const isConfirmed = !shape.openStates.has(held.state);
-  if (isConfirmed) {
-    if (!amendsConfirmed(settings))
-      throw new ConflictError(
-        `The document was withdrawn, but the ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed: cancel it there.`,
-      );
-    // Odoo would cancel it without a word, also when everything was received.
-    refuseStarted(held, context, 'The document was withdrawn, but');
-  }
+  const { shape, confirms } = context;
+  if (!confirms && !shape.openStates.has(held.state))
+    throw new ConflictError(
+      `The document was withdrawn, but the ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed: cancel it there.`,
+    );
+  // Odoo would cancel it without a word, also when everything was received, and a blanket order with all orders on it.
+  refuseStarted(held, context, 'The document was withdrawn, but');
   task.step = { do: 'cancel', held };
   task.action = 'cancel';
   task.steps.push(`Cancel the ${shape.name} ${held.name}, which is ${held.state}.`);
 }
 
-/** Throws ConflictError if goods or bills exist for the order, or if a user has locked it. */
-function refuseStarted(held: HeldOrder, { shape, linesOf }: OrderContext, why: string): void {
+/** Throws ConflictError if goods, bills or call-off orders exist for the order, or if a user has locked it. */
+function refuseStarted(held: HeldOrder, { shape, linesOf, callOffsOf }: OrderContext, why: string): void {
   const name = `${why} the ${shape.name} ${held.name}`;
+  const callOffs = callOffsOf(held);
+  if (callOffs.length > 0)
+    throw new ConflictError(
+      `${name} has orders on it in Odoo (${callOffs.join(', ')}): cancel or close them there first, and replay.`,
+    );
   if (held.locked) throw new ConflictError(`${name} is locked in Odoo: unlock it there and replay.`);
   const lines = linesOf(held);
   if (['partial', 'full'].includes(held.receipt_status ?? '') || lines.some(({ qty_received = 0 }) => qty_received > 0))
@@ -149,47 +133,45 @@ function refuseStarted(held: HeldOrder, { shape, linesOf }: OrderContext, why: s
     throw new ConflictError(`${name} has bills in Odoo: cancel them there first.`);
 }
 
-function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext): void {
-  const { shape, settings, confirms } = context;
-  const isConfirmed = !shape.openStates.has(held.state);
+/** `isRevived`: the bridge has cancelled it; it comes back as a draft, with its number and its external ids. */
+function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext, isRevived: boolean): void {
+  const { shape, confirms } = context;
+  const isConfirmed = !isRevived && !shape.openStates.has(held.state);
   needProducts(task, context);
   const head = compareHead(task, held, context);
   const { changed, gone } = compareLines(task, held, context);
   // In a confirmed order, a line cannot be removed. It is set to zero, and is no difference any more.
   const removed = isConfirmed ? gone.filter(({ product_qty }) => product_qty !== 0) : gone;
-  const confirm = confirms && shape.confirmFrom.has(held.state);
+  const confirm = confirms && (isRevived || shape.confirmFrom.has(held.state));
   const steps = [
-    ...head.steps,
+    ...head.fixed,
+    ...head.other,
     ...changed.map(({ wanted, line, what }) =>
       line ? `Lot "${wanted.lot}": change ${what.join(', ')}.` : `Add a line: ${lineText(wanted)}.`,
     ),
     ...removed.map((line) => `${isConfirmed ? 'Set to zero' : 'Remove'} the line "${line.text}".`),
     ...(confirm ? ['Confirm it.'] : []),
   ];
-  if (steps.length === 0) return;
+  if (steps.length === 0 && !isRevived) return;
   if (isConfirmed) {
     const asked = `What the document asks for: ${steps.join(' ')}`;
-    if (!amendsConfirmed(settings) || !shape.hasOrderLines || head.isFixed)
+    if (!confirms || !shape.hasOrderLines || head.fixed.length > 0)
       throw new ConflictError(
         `The ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed. ${asked} Make the change there.`,
       );
     refuseStarted(held, context, `${asked} But`);
   }
-  task.action = 'amend';
-  task.steps.push(`Amend the ${shape.name} ${held.name}.`, ...steps);
+  const first = isRevived ? ', which the bridge has cancelled, back to draft' : '';
+  task.reference = referenceTo(shape.model, held.id);
+  task.action = isRevived ? 'create' : 'amend';
+  task.steps.push(`${isRevived ? 'Set' : 'Amend'} the ${shape.name} ${held.name}${first}.`, ...steps);
   task.step = {
     do: 'write',
     held,
-    isRevived: false,
-    isConfirmed,
-    headChanged: head.steps.length > 0,
-    load: changed.filter(({ line }) => !isConfirmed || !line).map(({ wanted }) => wanted),
-    commands: isConfirmed
-      ? [
-          ...changed.flatMap(({ wanted, line }) => (line ? [[1, line.id, lineValues(wanted, context)]] : [])),
-          ...removed.map(({ id }) => [1, id, { product_qty: 0 }]),
-        ]
-      : removed.map(({ id }) => [2, id, 0]),
+    isRevived,
+    isVendorNew: head.isVendorNew,
+    zero: isConfirmed ? removed : [],
+    remove: isConfirmed ? [] : head.isVendorNew ? ownLines(task, held, context) : removed,
     confirm,
   };
 }
@@ -204,29 +186,30 @@ function needProducts({ lines }: OrderTask, { shape, confirms }: OrderContext): 
     );
 }
 
-function compareHead(task: OrderTask, held: HeldOrder, context: OrderContext): { steps: string[]; isFixed: boolean } {
+/** What differs in the order itself, in sentences; `fixed`: what a confirmed order may not change. */
+function compareHead(task: OrderTask, held: HeldOrder, context: OrderContext) {
   const { shape } = context;
   const cells = headCells(task, context);
-  const steps: string[] = [];
-  let isFixed = false;
-  const differs = (what: string, now: string, wanted: string | undefined, fixed = false) => {
-    if (wanted === undefined || now === wanted) return;
-    isFixed ||= fixed;
-    steps.push(`Change the ${what} from "${now}" to "${wanted}".`);
-  };
+  const change = (what: string, now: string, wanted: string | undefined) =>
+    wanted === undefined || now === wanted ? [] : [`Change the ${what} from "${now}" to "${wanted}".`];
   const idText = (value: { id: number } | undefined) => String(value?.id ?? '');
-  const vendor = task.vendor.id === undefined ? 'new' : String(task.vendor.id);
-  if (idText(held.vendor) !== vendor) {
-    isFixed = true;
-    steps.push(`Change the vendor from "${held.vendor?.name ?? ''}" to "${task.vendor.name}".`);
-  }
-  differs('currency', idText(held.currency_id), cells['currency_id/.id'], true);
-  differs('company', idText(held.company_id), cells['company_id/.id'], true);
-  differs('operation type', idText(held.picking_type_id), cells['picking_type_id/.id'], true);
-  differs('source', held.source, cells[shape.sourceField]);
-  for (const name of ['partner_ref', 'date_order', 'date_planned', 'date_start', 'date_end'] as const)
-    differs(name.replace('_', ' '), held[name] ?? '', cells[name]);
-  return { steps, isFixed };
+  const { vendor } = task;
+  const isVendorNew = vendor.id === undefined || held.vendor?.id !== vendor.id;
+  return {
+    isVendorNew,
+    fixed: [
+      ...(!isVendorNew ? [] : change('vendor', held.vendor?.name ?? '', `${vendor.name} (${vendor.code})`)),
+      ...change('currency', idText(held.currency_id), cells['currency_id/.id']),
+      ...change('company', idText(held.company_id), cells['company_id/.id']),
+      ...change('operation type', idText(held.picking_type_id), cells['picking_type_id/.id']),
+    ],
+    other: [
+      ...change('source', held.source, cells[shape.sourceField]),
+      ...(['partner_ref', 'date_order', 'date_planned', 'date_start', 'date_end'] as const).flatMap((name) =>
+        change(name.replace('_', ' '), held[name] ?? '', cells[name]),
+      ),
+    ],
+  };
 }
 
 /** The cells of the order itself, without its lines. Throws DataError for a value that Odoo would refuse. */
@@ -237,8 +220,9 @@ export function headCells({ operation, vendor }: OrderTask, { shape, settings, d
   const eventMarker = shape.prefix === 'bids' ? ` ${eventMarkerOf(document.event.id)}` : '';
   const warehouse = fields['warehouse'] ?? settings.warehouse;
   const receipts = warehouse === undefined || !shape.hasOrderLines ? undefined : data.receipts(warehouse);
-  const times = shape.hasOrderLines ? ['date_order', 'date_planned'] : [];
-  const days = shape.hasOrderLines ? [] : ['date_start', 'date_end'];
+  const dates = shape.hasOrderLines ? (['date_order', 'date_planned'] as const) : (['date_start', 'date_end'] as const);
+  const dateOf = (value: string, what: string) =>
+    shape.hasOrderLines ? odooTime(value, what, data.zone) : odooDay(value, what);
   return {
     id: externalId(shape.prefix, document.key),
     ...shape.fixedCells,
@@ -255,12 +239,7 @@ export function headCells({ operation, vendor }: OrderTask, { shape, settings, d
       ? {}
       : { partner_ref: oneLine(fields['partner_ref']) }),
     ...Object.fromEntries(
-      [...times, ...days].flatMap((name) => {
-        const value = fields[name];
-        if (value === undefined) return [];
-        const time = odooTime(value, `The field ${name}`);
-        return [[name, days.includes(name) ? time.slice(0, 10) : time]];
-      }),
+      dates.flatMap((name) => (fields[name] === undefined ? [] : [[name, dateOf(fields[name], `The field ${name}`)]])),
     ),
   };
 }
@@ -270,52 +249,59 @@ export function eventMarkerOf(event: string): string {
   return markerOf('event', event);
 }
 
-/** The record to load: the order with these lines. */
-export function orderRecord(task: OrderTask, lines: readonly WantedLine[], context: OrderContext): LoadRecord {
+/**
+ * The record to load: the order with all its lines. None is left out, because Odoo replaces prices that do not come with
+ * a change of the order by those of the vendor's price list.
+ */
+export function orderRecord(task: OrderTask, context: OrderContext): LoadRecord {
   const { shape } = context;
   const { key } = task.operation.document;
+  const zero = task.step?.do === 'write' ? task.step.zero : [];
+  const rows = [
+    ...task.lines.map((line) => lineCells(key, line, shape)),
+    ...zero.map((line) => zeroCells(line, shape)),
+  ];
   return {
-    cells: headCells(task, context),
-    ...(lines.length === 0
-      ? {}
-      : { lines: { field: shape.linesField, rows: lines.map((line) => lineCells(key, line, shape)) } }),
+    cells: { ...headCells(task, context), ...task.form },
+    ...(rows.length === 0 ? {} : { lines: { field: shape.linesField, rows } }),
   };
 }
 
-/** The record without values of the order itself: only further lines are added to it. */
-export function linesRecord(task: OrderTask, lines: readonly WantedLine[], { shape }: OrderContext): LoadRecord {
-  const { key } = task.operation.document;
-  return {
-    cells: { id: externalId(shape.prefix, key) },
-    lines: { field: shape.linesField, rows: lines.map((line) => lineCells(key, line, shape)) },
-  };
-}
+/**
+ * Says that the price was set by hand, so that Odoo keeps it when a user changes the quantity. Odoo computes the price of
+ * a line again from the price list, with its discount, as long as this number equals the price; it makes it so itself
+ * where it gets none, or 0. No price is below zero.
+ */
+const priceByHand = { technical_price_unit: '-1', discount: '0' };
 
 function lineCells(
   key: string,
   { lot, product, unit, quantity, price, text, date }: WantedLine,
-  shape: OrderShape,
+  { linePrefix, textField, hasOrderLines }: OrderShape,
 ): Cells {
   return {
-    id: partId(shape.linePrefix, key, lot),
-    [shape.textField]: text,
+    id: partId(linePrefix, key, lot),
+    [textField]: text,
     'product_id/.id': product === undefined ? '' : String(product.id),
     'product_uom_id/.id': unit === undefined ? '' : String(unit.id),
     product_qty: quantity,
     price_unit: price,
-    ...(date === undefined || !shape.hasOrderLines ? {} : { date_planned: date }),
+    ...(hasOrderLines ? priceByHand : {}),
+    ...(date === undefined || !hasOrderLines ? {} : { date_planned: date }),
   };
 }
 
-/** The values of a line for `write`, as numbers and ids. */
-function lineValues({ product, unit, quantity, price, text, date }: WantedLine, { shape }: OrderContext) {
+/** The price comes with the zero: only at the same price does the difference reduce the receipt, and not become a return. */
+function zeroCells(line: HeldLine, { textField }: OrderShape): Cells {
   return {
-    [shape.textField]: text,
-    ...(product === undefined ? {} : { product_id: product.id }),
-    ...(unit === undefined ? {} : { product_uom_id: unit.id }),
-    product_qty: Number(quantity),
-    price_unit: Number(price),
-    ...(date === undefined ? {} : { date_planned: date }),
+    id: line.externalId,
+    [textField]: line.text,
+    'product_id/.id': String(line.product_id?.id ?? ''),
+    'product_uom_id/.id': String(line.product_uom_id?.id ?? ''),
+    product_qty: '0',
+    price_unit: plainOf(line.price_unit),
+    ...priceByHand,
+    ...(line.date_planned === undefined ? {} : { date_planned: line.date_planned }),
   };
 }
 
@@ -328,7 +314,12 @@ interface ChangedLine {
 }
 
 /** The lots whose line is missing or differs, and the lines of lots that are no longer in the document. */
-function compareLines(task: OrderTask, held: HeldOrder, { shape, linesOf }: OrderContext) {
+function compareLines(
+  task: OrderTask,
+  held: HeldOrder,
+  { shape, linesOf }: OrderContext,
+  compare: (line: HeldLine, wanted: WantedLine, shape: OrderShape) => string[] = differencesOf,
+) {
   const { key } = task.operation.document;
   const lines = linesOf(held);
   const byId = new Map(lines.map((line) => [line.externalId, line]));
@@ -338,32 +329,57 @@ function compareLines(task: OrderTask, held: HeldOrder, { shape, linesOf }: Orde
     wantedIds.add(name);
     const line = byId.get(name);
     if (!line) return [{ wanted, line: undefined, what: [] }];
-    const what = differencesOf(line, wanted, shape);
+    const what = compare(line, wanted, shape);
     return what.length === 0 ? [] : [{ wanted, line, what }];
   });
-  const prefix = documentPrefix(shape.linePrefix, key);
-  const gone = lines.filter((line) => line.externalId.startsWith(prefix) && !wantedIds.has(line.externalId));
+  const own = ownLines(task, held, { shape, linesOf });
+  const gone = own.filter(({ externalId: name }) => !wantedIds.has(name));
   return { changed, gone };
 }
 
-function differencesOf(line: HeldLine, wanted: WantedLine, { hasOrderLines }: OrderShape): string[] {
-  const what: string[] = [];
-  const differs = (name: string, now: unknown, next: unknown) => {
-    if (now !== next) what.push(`the ${name} from ${String(now)} to ${String(next)}`);
-  };
-  differs('product', line.product_id?.id ?? 'none', wanted.product?.id ?? 'none');
-  differs('unit', line.product_uom_id?.id ?? 'none', wanted.unit?.id ?? 'none');
-  differs('quantity', line.product_qty, Number(wanted.quantity));
-  differs('price', line.price_unit, Number(wanted.price));
-  differs('text', line.text, wanted.text);
-  if (hasOrderLines && wanted.date !== undefined) differs('date', line.date_planned ?? '', wanted.date);
-  return what;
+/** The lines that the bridge has made of the document. */
+function ownLines(
+  { operation }: OrderTask,
+  held: HeldOrder,
+  { shape, linesOf }: Pick<OrderContext, 'shape' | 'linesOf'>,
+): HeldLine[] {
+  const prefix = documentPrefix(shape.linePrefix, operation.document.key);
+  return linesOf(held).filter((line) => line.externalId.startsWith(prefix));
 }
 
-/** Whether the held lines are as wanted; used to read the effect of a change. */
-export function isAsWanted(task: OrderTask, held: HeldOrder, context: OrderContext): boolean {
-  const { changed, gone } = compareLines(task, held, context);
-  return changed.length === 0 && gone.every(({ product_qty }) => product_qty === 0);
+/** What decides what is paid; beside it the text and the day. */
+function moneyDifferences(line: HeldLine, wanted: WantedLine): string[] {
+  return [
+    ...difference('product', line.product_id?.id ?? 'none', wanted.product?.id ?? 'none'),
+    ...difference('unit', line.product_uom_id?.id ?? 'none', wanted.unit?.id ?? 'none'),
+    ...difference('quantity', line.product_qty, Number(wanted.quantity)),
+    ...difference('price', line.price_unit, Number(wanted.price)),
+    ...difference('discount', line.discount ?? 0, 0),
+  ];
+}
+
+function differencesOf(line: HeldLine, wanted: WantedLine, { hasOrderLines }: OrderShape): string[] {
+  return [
+    ...moneyDifferences(line, wanted),
+    ...difference('text', line.text, wanted.text),
+    ...(hasOrderLines && wanted.date !== undefined ? difference('date', line.date_planned ?? '', wanted.date) : []),
+  ];
+}
+
+function difference(name: string, now: unknown, next: unknown): string[] {
+  return now === next ? [] : [`the ${name} from ${String(now)} to ${String(next)}`];
+}
+
+/** What Odoo holds after a write in another way than it was written, of all that decides what is paid. */
+export function wrongMoney(task: OrderTask, held: HeldOrder, context: OrderContext): string[] {
+  const { changed, gone } = compareLines(task, held, context, moneyDifferences);
+  return [
+    ...compareHead(task, held, context).fixed,
+    ...changed.map(({ wanted, line, what }) =>
+      line ? `Lot "${wanted.lot}": change ${what.join(', ')}.` : `Lot "${wanted.lot}" is missing.`,
+    ),
+    ...gone.filter(({ product_qty }) => product_qty !== 0).map(({ text }) => `The line "${text}" is still there.`),
+  ];
 }
 
 function lineText({ lot, quantity, price, unit, product }: WantedLine): string {

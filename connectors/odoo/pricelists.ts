@@ -3,15 +3,15 @@
  * on. Each has an external id whose beginning names the award; a price of a lot that is no longer awarded is deleted.
  * Other prices of the same vendor and product are left alone.
  */
-import { DataError, type Found, type Operation, TransientError, z } from 'sourcing-bridge/connector';
+import { type AwardDocument, DataError, type Found, TransientError, z } from 'sourcing-bridge/connector';
 import { documentPrefix, markerOf, partId } from './external-ids.ts';
-import { type LoadRecord, loadRecords } from './load.ts';
+import { type LoadRecord, loadRecords, removeRecords } from './load.ts';
 import { awardAmount, checkFields, orderFields, productNameOf, type WantedLine, wantedLines } from './lots.ts';
+import { asConnectorError, partlyDone } from './odoo.ts';
 import type { OrderDeps } from './orders.ts';
-import { removeRecords } from './remove.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
-import { anyOf, fieldsOf, id, number, odooTime, relation, text } from './values.ts';
-import { codeOf, type Vendor } from './vendors.ts';
+import { fieldsOf, id, number, odooDay, plainOf, relation, text } from './values.ts';
+import { codeOf, readPartners, type Vendor } from './vendors.ts';
 
 const model = 'product.supplierinfo';
 const rowsForm = z.array(
@@ -19,9 +19,11 @@ const rowsForm = z.array(
     id,
     partner_id: relation,
     product_id: relation,
+    product_tmpl_id: relation,
+    product_uom_id: relation,
     price: number,
+    discount: number,
     currency_id: relation,
-    product_name: text,
     date_start: text,
     date_end: text,
   }),
@@ -44,11 +46,16 @@ interface PriceTask extends Task<'award'> {
 const referenceOf = (key: string) => `${model}/${markerOf('price', key)}`;
 
 export function createPricelists({ odoo, settings, vendors, readReferenceData }: OrderDeps): Kind<'award'> {
-  /** By award: the prices of the vendors that are named, and of these awards. */
-  async function find(documents: readonly { key: string; vendor: number | undefined }[], signal: AbortSignal) {
-    const partners = [...new Set(documents.flatMap(({ vendor }) => vendor ?? []))];
-    if (partners.length === 0) return new Map<string, HeldPrice[]>();
-    const domain = anyOf([['partner_id', 'in', partners]]);
+  /** By award: its prices. They are found by their vendors, archived ones included. */
+  async function find(documents: readonly AwardDocument[], signal: AbortSignal) {
+    const partners = await readPartners(
+      odoo,
+      documents.map(({ supplier }) => codeOf(supplier)),
+      signal,
+    );
+    const ofVendors = [...partners.values()].flat().map((partner) => partner.id);
+    if (ofVendors.length === 0) return new Map<string, HeldPrice[]>();
+    const domain = [['partner_id', 'in', ofVendors]];
     const rows = await odoo.ask(model, 'search_read', { domain, fields: rowFields, order: 'id asc' }, rowsForm, signal);
     const ids = rows.map((row) => row.id);
     const names = ids.length === 0 ? {} : await odoo.ask(model, 'get_external_id', { ids }, namesForm, signal);
@@ -63,13 +70,6 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
     );
   }
 
-  async function vendorsOf(documents: readonly Operation<'award'>['document'][], signal: AbortSignal) {
-    return vendors.find(
-      documents.map(({ supplier }) => supplier),
-      signal,
-    );
-  }
-
   function recordOf({ operation, vendor, currency, days }: PriceTask, line: WantedLine): LoadRecord {
     return {
       cells: {
@@ -77,9 +77,10 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
         'partner_id/.id': String(vendor.id ?? ''),
         'product_tmpl_id/.id': String(line.product?.template ?? ''),
         'product_id/.id': String(line.product?.id ?? ''),
-        product_name: line.text,
+        'product_uom_id/.id': String(line.unit?.id ?? ''),
         min_qty: '0',
         price: line.price,
+        discount: '0',
         'currency_id/.id': String(currency),
         ...days,
       },
@@ -106,31 +107,45 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
       .filter((task) => task.gone.length > 0)
       .map((task) => ({ task, ids: task.gone.map((price) => price.id) }));
     await removeRecords(odoo, model, gone, signal);
+    await readEffect(tasks, signal);
+  }
+
+  /** Reads the prices back: a rule of another module may have changed them. */
+  async function readEffect(tasks: readonly PriceTask[], signal: AbortSignal): Promise<void> {
+    const written = due(tasks).filter(({ changed }) => changed.length > 0);
+    if (written.length === 0) return;
+    try {
+      const documents = written.map(({ operation }) => operation.document);
+      const prices = await find(documents, signal);
+      for (const task of written) {
+        const wrong = task.changed.find((line) => !isHeld(line, task, prices.get(task.operation.document.key) ?? []));
+        if (wrong)
+          task.error = new DataError(
+            `Odoo took the price of "${wrong.lot}" and changed it: look for an automation or a module that does so, and replay.`,
+          );
+      }
+    } catch (error) {
+      for (const task of written) task.error = partlyDone(asConnectorError(error), 'reading the prices back');
+    }
   }
 
   return {
     async plan(operations, signal) {
       const documents = operations.map(({ document }) => document);
-      const found = await vendorsOf(documents, signal);
-      const idOf = (document: Operation<'award'>['document']) => {
-        const vendor = found.get(codeOf(document.supplier));
-        return vendor instanceof Error ? undefined : vendor?.id;
-      };
+      const found = await vendors.find(
+        documents.map(({ supplier }) => supplier),
+        signal,
+      );
       const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
       const data = await readReferenceData(
         {
           currencies: kept.map(({ currency }) => currency),
-          products: kept.flatMap((document) =>
-            document.lines.flatMap((line) => productNameOf(line, settings, idOf(document)) ?? []),
-          ),
+          products: kept.flatMap(({ lines }) => lines.flatMap((line) => productNameOf(line, settings) ?? [])),
           warehouses: [],
         },
         signal,
       );
-      const prices = await find(
-        documents.map((document) => ({ key: document.key, vendor: idOf(document) })),
-        signal,
-      );
+      const prices = await find(documents, signal);
       const tasks = operations.map((operation) => {
         const { document, action } = operation;
         const code = codeOf(document.supplier);
@@ -148,7 +163,7 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
           if (action === 'cancel') {
             task.gone = held;
             if (held.length > 0) task.action = 'cancel';
-            task.steps.push(...held.map(({ product_name }) => `Delete the price of "${product_name}".`));
+            task.steps.push(...held.map(deletion));
             return;
           }
           const vendor = found.get(code);
@@ -157,7 +172,7 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
           checkFields(document.fields, orderFields, 'orders');
           task.currency = data.currency(document.currency);
           task.days = daysOf(document.fields);
-          const wanted = wantedLines(document, awardAmount, { data, settings, vendor: task.vendor.id });
+          const wanted = wantedLines(document, awardAmount, { data, settings });
           const bare = wanted.find(({ product }) => !product);
           if (bare) throw new DataError(`Lot "${bare.lot}" has no product, which a price needs.`);
           task.changed = wanted.filter((line) => !isHeld(line, task, held));
@@ -167,21 +182,18 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
           task.action = held.length === 0 ? 'create' : 'amend';
           vendors.planMissing(task.vendor, task.steps);
           task.steps.push(
-            ...task.changed.map(({ lot, price }) => `Set the price of "${lot}" to ${price} ${document.currency}.`),
-            ...task.gone.map(({ product_name }) => `Delete the price of "${product_name}".`),
+            ...task.changed.map(
+              ({ lot, price, unit }) =>
+                `Set the price of "${lot}" to ${price} ${document.currency}${unit ? ` for one ${unit.name}` : ''}.`,
+            ),
+            ...task.gone.map(deletion),
           );
         });
       });
       return { tasks, send: (signal) => send(tasks, signal) };
     },
     async lookup(documents, signal) {
-      const found = await vendorsOf(documents, signal);
-      const wanted = documents.map(({ key, supplier }) => {
-        const vendor = found.get(codeOf(supplier));
-        if (vendor instanceof Error) throw new TransientError(vendor.message);
-        return { key, vendor: vendor?.id };
-      });
-      const prices = await find(wanted, signal);
+      const prices = await find(documents, signal);
       return documents.flatMap(({ key }): Found[] =>
         (prices.get(key)?.length ?? 0) > 0 ? [{ key, reference: referenceOf(key), contentHash: undefined }] : [],
       );
@@ -189,10 +201,14 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
   };
 }
 
+function deletion({ product_id, product_tmpl_id, price }: HeldPrice): string {
+  return `Delete the price ${plainOf(price)} of "${(product_id ?? product_tmpl_id)?.name ?? ''}".`;
+}
+
 function daysOf(fields: Readonly<Record<string, string>> = {}): Record<string, string> {
   return Object.fromEntries(
     ['date_start', 'date_end'].flatMap((name) =>
-      fields[name] === undefined ? [] : [[name, odooTime(fields[name], `The field ${name}`).slice(0, 10)]],
+      fields[name] === undefined ? [] : [[name, odooDay(fields[name], `The field ${name}`)]],
     ),
   );
 }
@@ -208,9 +224,10 @@ function isHeld(
     own !== undefined &&
     own.partner_id?.id === vendor.id &&
     own.product_id?.id === line.product?.id &&
+    own.product_uom_id?.id === line.unit?.id &&
     own.price === Number(line.price) &&
+    own.discount === 0 &&
     own.currency_id?.id === currency &&
-    own.product_name === line.text &&
     Object.entries(days).every(([field, day]) => own[field as 'date_start'] === day)
   );
 }

@@ -60,6 +60,8 @@ function heldValues(partner: HeldPartner, held: readonly Person[], { texts, coun
     vendor: partner.supplier_rank > 0,
     archived: !partner.active,
     contacts: people.flatMap((person) => {
+      // The vendor's own address is no person, but has this e-mail.
+      if (isSame(partner.email, person.email)) return [person];
       const found = held.filter((one) => isSame(one.email, person.email));
       const [first] = found;
       // Of two people with one address Odoo may hold only one.

@@ -94,7 +94,7 @@ function lineFields(task: OrderTask, held: HeldOrder, { shape, linesOf }: OrderC
         ...added.map((line) => ({ lot: line.text, ...heldTexts(line, undefined, shape) })),
       ],
     },
-    { names: ['lot'], decimals: ['quantity', 'price'] },
+    { names: ['lot'], decimals: ['quantity', 'price', 'discount'] },
   );
 }
 
@@ -102,8 +102,9 @@ function wantedTexts(
   { lot, product, unit, quantity, price, text: description, date }: WantedLine,
   { hasOrderLines }: OrderShape,
 ) {
-  const day = hasOrderLines && date !== undefined ? { date } : {};
-  return { lot, product: product?.name, unit: unit?.name, quantity, price, text: description, ...day };
+  const day = date === undefined ? {} : { date };
+  const ofOrders = hasOrderLines ? { discount: '0', ...day } : {};
+  return { lot, product: product?.name, unit: unit?.name, quantity, price, text: description, ...ofOrders };
 }
 
 function heldTexts(line: HeldLine, wanted: WantedLine | undefined, { hasOrderLines }: OrderShape) {
@@ -114,25 +115,39 @@ function heldTexts(line: HeldLine, wanted: WantedLine | undefined, { hasOrderLin
     quantity: plainOf(line.product_qty),
     price: plainOf(line.price_unit),
     text: line.text,
+    ...(hasOrderLines ? { discount: plainOf(line.discount ?? 0) } : {}),
     ...(hasOrderLines && wanted?.date !== undefined ? { date: line.date_planned } : {}),
   };
 }
 
 const changeRows = z.array(z.object({ id, write_uid: relation, write_date: text }));
 
-/** Adds who has changed the records of this model last, and when, to those that differ. */
+type Change = Pick<z.output<typeof changeRows>[number], 'write_uid' | 'write_date'>;
+
+/**
+ * Adds who has changed the records of this model last, and when, to those that differ: a person where there is one, as
+ * the bridge may have written to the record since. `partsOf`: changes of what belongs to a record, such as its lines.
+ */
 export async function addLastChanges(
   odoo: Odoo,
   model: string,
   answers: readonly ReadBack[],
   signal: AbortSignal,
+  partsOf: (record: number) => readonly Change[] = () => [],
 ): Promise<ReadBack[]> {
   const differing = answers.filter(hasDifference).flatMap(({ reference }) => idIn(reference, model) ?? []);
   if (differing.length === 0) return [...answers];
   const domain = [['id', 'in', differing]];
   const args = { domain, fields: ['write_uid', 'write_date'], order: 'id asc', context: { active_test: false } };
   const rows = await odoo.ask(model, 'search_read', args, changeRows, signal);
-  const changes = new Map(rows.map((row) => [row.id, { by: row.write_uid?.name, at: utc(row.write_date) }]));
+  const { uid } = await odoo.user(signal);
+  const changes = new Map(
+    rows.map((row) => {
+      const newestFirst = [row, ...partsOf(row.id)].sort((a, b) => (a.write_date < b.write_date ? 1 : -1));
+      const last = newestFirst.find(({ write_uid }) => write_uid?.id !== uid) ?? row;
+      return [row.id, { by: last.write_uid?.name, at: utc(last.write_date) }];
+    }),
+  );
   return answers.map((answer) => {
     const changed = answer.status === 'held' ? changes.get(idIn(answer.reference, model) ?? -1) : undefined;
     return changed ? { ...answer, changed } : answer;

@@ -65,10 +65,18 @@ interface Source<Row extends { id: number }, Stream extends ReadStream> {
   readonly recordsOf: (rows: readonly Row[], signal: AbortSignal) => Promise<ReadPage<Stream>['records']>;
 }
 
+/** How far a read looks back: longer than the longest transaction. */
+const overlapMs = 600_000;
+
 const agreementModel = 'purchase.requisition';
 const nameRows = z.array(z.object({ id, name: text }));
-/** Blanket orders that the connector has made of awards are no needs. */
-const needs = ['|', ['reference', '=', false], ['reference', 'not like', 'SB-']] as const;
+/** Templates, and blanket orders that the connector has made of awards, are no needs. */
+const needs = [
+  ['requisition_type', '=', 'blanket_order'],
+  '|',
+  ['reference', '=', false],
+  ['reference', 'not like', 'SB-'],
+] as const;
 const openState = 'draft';
 
 /**
@@ -97,7 +105,7 @@ export async function* openAgreements(
 
 /** Returns the session's `read`. */
 export function createReads({ odoo, settings }: { odoo: Odoo; settings: Settings }) {
-  const { read_overlap_seconds, read_page } = settings;
+  const { read_page } = settings;
 
   /** The server's time; undefined if it sends none. Any answer has it. */
   async function serverNowMs(signal: AbortSignal): Promise<number | undefined> {
@@ -113,7 +121,7 @@ export function createReads({ odoo, settings }: { odoo: Odoo; settings: Settings
     const { since, walk } = checkpointOf(checkpoint);
     const began = walk ? walk.began : await serverNowMs(signal);
     const next: Checkpoint = began === undefined ? { since } : { since: began };
-    const changed = since === undefined ? [] : changedSince(since - read_overlap_seconds * 1_000, source.children);
+    const changed = since === undefined ? [] : changedSince(since - overlapMs, source.children);
     for (let after = walk?.after ?? 0; ; ) {
       const args = {
         domain: [...source.domain, ...changed, ['id', '>', after]],
@@ -238,11 +246,29 @@ function numberOf({ name }: { name: string }): string {
   return name.slice(0, 255);
 }
 
+const entities: Readonly<Record<string, string>> = {
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  '#34': '"',
+  '#39': "'",
+  nbsp: ' ',
+};
+
+/** On one line, without tags and entities. */
+function textOfHtml(html: string): string {
+  const plain = html
+    .replaceAll(/<[^>]*>/gu, ' ')
+    .replaceAll(/&(#?\w+);/gu, (all, name: string) => entities[name] ?? all);
+  return oneLine(plain).replaceAll(/\s+/gu, ' ');
+}
+
 function requisitionOf(
   row: z.output<typeof agreementRows>[number],
   lines: readonly z.output<typeof lineRows>[number][],
 ): RequisitionRecord {
-  const description = oneLine(row.description.replaceAll(/<[^>]*>/gu, ' ')).replaceAll(/ +/gu, ' ');
+  const description = textOfHtml(row.description);
   const currency = row.currency_id?.name;
   return {
     reference_id: numberOf(row),

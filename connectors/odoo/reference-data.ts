@@ -5,7 +5,6 @@
  */
 import { type Clock, ConfigError, DataError, z } from 'sourcing-bridge/connector';
 import { MissingModule, type Odoo } from './odoo.ts';
-import type { Settings } from './settings.ts';
 import { id, number, relation, text } from './values.ts';
 
 const currencyRows = z.array(z.object({ id, name: text, active: z.boolean() }));
@@ -22,9 +21,6 @@ const productRows = z.array(
   }),
 );
 type ProductRow = z.output<typeof productRows>[number];
-const codeRows = z.array(
-  z.object({ partner_id: relation, product_code: text, product_id: relation, product_tmpl_id: relation }),
-);
 const typeRows = z.array(z.object({ id, warehouse_id: relation, company_id: relation }));
 const fieldsForm = z.record(z.string(), z.unknown());
 
@@ -37,15 +33,10 @@ export interface Product {
   readonly unit: Unit | undefined;
 }
 
-/** What is named, and the id of the vendor whose code it may be. */
-export interface ProductName {
-  readonly name: string;
-  readonly vendor: number | undefined;
-}
-
 export interface Wanted {
   readonly currencies: readonly string[];
-  readonly products: readonly ProductName[];
+  /** Internal references. */
+  readonly products: readonly string[];
   readonly warehouses: readonly string[];
 }
 
@@ -53,13 +44,15 @@ export interface ReferenceData {
   /** Throws DataError if Odoo has no active one. */
   currency(code: string): number;
   /** Throws DataError if Odoo has none or several, or if it is not to be bought. */
-  product(wanted: ProductName): Product;
+  product(name: string): Product;
   /** Throws DataError if Odoo has none or several. */
   unit(name: string): Unit;
   /** Whether two units measure the same. */
   isSameKind(one: Unit, other: Unit): boolean;
   /** The operation type for receipts of a warehouse, and its company. Throws DataError if Odoo has none, or several. */
   receipts(warehouse: string): { id: number; company: number | undefined };
+  /** The time zone of the bridge's user. */
+  readonly zone: string;
   /** Whether the model has this field: some come with modules. */
   hasField(name: string): boolean;
 }
@@ -77,7 +70,7 @@ interface Kept {
 
 export type ReadReferenceData = (wanted: Wanted, signal: AbortSignal) => Promise<ReferenceData>;
 
-export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, clock: Clock): ReadReferenceData {
+export function createReferenceDataReader(odoo: Odoo, clock: Clock): ReadReferenceData {
   let kept: Kept | undefined;
 
   async function readKept(signal: AbortSignal): Promise<Kept> {
@@ -126,42 +119,6 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
     }
   }
 
-  async function readProducts(wanted: readonly ProductName[], { products }: Kept, signal: AbortSignal): Promise<void> {
-    const search = (domain: readonly unknown[]) =>
-      odoo.ask('product.product', 'search_read', { domain, fields: productFields }, productRows, signal);
-    const keys = wanted.map((one) => productKey(one));
-    await addMissing(products, keys, async (missing) => {
-      const due = wanted.filter((one) => missing.includes(productKey(one)));
-      const names = [...new Set(due.map(({ name }) => name))];
-      if (product_by !== 'supplier-code') {
-        const field = product_by === 'name' ? 'name' : 'default_code';
-        const rows = await search([[field, 'in', names]]);
-        return rows.map((row) => [row[field], row] as const);
-      }
-      const vendors = [...new Set(due.flatMap(({ vendor }) => vendor ?? []))];
-      const domain = [
-        ['product_code', 'in', names],
-        ['partner_id', 'in', vendors],
-      ];
-      const fields = ['partner_id', 'product_code', 'product_id', 'product_tmpl_id'];
-      const codes = await odoo.ask('product.supplierinfo', 'search_read', { domain, fields }, codeRows, signal);
-      if (codes.length === 0) return [];
-      const templates = codes.flatMap(({ product_tmpl_id }) => product_tmpl_id?.id ?? []);
-      const rows = await search([['product_tmpl_id', 'in', [...new Set(templates)]]]);
-      const found = new Map<string, readonly [string, ProductRow]>();
-      for (const { partner_id, product_code, product_id, product_tmpl_id } of codes)
-        for (const row of rows)
-          if (product_id ? row.id === product_id.id : row.product_tmpl_id?.id === product_tmpl_id?.id) {
-            const key = productKey({ name: product_code, vendor: partner_id?.id });
-            found.set(`${key}\n${row.id}`, [key, row]);
-          }
-      return [...found.values()];
-    });
-  }
-
-  const productKey = ({ name, vendor }: ProductName) =>
-    product_by === 'supplier-code' ? `${vendor ?? 0}\n${name}` : name;
-
   return async (wanted, signal) => {
     // Of this call until its end: another one may replace what is kept meanwhile.
     const current = kept && clock.nowMs() < kept.untilMs ? kept : await readKept(signal);
@@ -173,7 +130,11 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
       const rows = await odoo.ask('res.currency', 'search_read', args, currencyRows, signal);
       return rows.filter(({ active }) => active).map((row) => [row.name, row] as const);
     });
-    await readProducts(wanted.products, current, signal);
+    await addMissing(products, wanted.products, async (missing) => {
+      const args = { domain: [['default_code', 'in', missing]], fields: productFields };
+      const rows = await odoo.ask('product.product', 'search_read', args, productRows, signal);
+      return rows.map((row) => [row.default_code, row] as const);
+    });
     await addMissing(receipts, wanted.warehouses, async (missing) => {
       const domain = [
         ['code', '=', 'incoming'],
@@ -189,6 +150,7 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
       }
     });
     const company = await odoo.company(signal);
+    const { zone } = await odoo.user(signal);
 
     function rootOf(unit: Unit): number {
       let at: Unit | undefined = unit;
@@ -207,15 +169,14 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
         if (row) return row.id;
         throw new DataError(`Odoo has no active currency ${code}: activate it there, and replay.`);
       },
-      product(one) {
-        const found = products.get(productKey(one)) ?? [];
-        const what = { code: 'reference', 'supplier-code': "code of this vendor's", name: 'name' }[product_by];
+      product(name) {
+        const found = products.get(name) ?? [];
         const [row] = found;
-        if (!row) throw new DataError(`Odoo has no product with the ${what} "${one.name}".`);
+        if (!row) throw new DataError(`Odoo has no product with the reference "${name}".`);
         if (found.length > 1)
-          throw new DataError(`Odoo has ${found.length} products with the ${what} "${one.name}": it must be only one.`);
+          throw new DataError(`Odoo has ${found.length} products with the reference "${name}": it must be only one.`);
         if (!row.purchase_ok)
-          throw new DataError(`The product "${one.name}" is not to be bought: tick Purchase at the product in Odoo.`);
+          throw new DataError(`The product "${name}" is not to be bought: tick Purchase at the product in Odoo.`);
         const unit = units.find((candidate) => candidate.id === row.uom_id?.id);
         return { id: row.id, template: row.product_tmpl_id?.id, name: row.name, unit };
       },
@@ -234,6 +195,7 @@ export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, 
           `Odoo has ${own.length === 0 ? 'no' : 'several'} operation types for receipts in the warehouse "${warehouse}"${company === undefined ? '' : ' of the company'}.`,
         );
       },
+      zone,
       hasField: (name) => orderFields.has(name),
     };
   };

@@ -1,13 +1,14 @@
 /**
  * Carries out the steps of order tasks. New and changed orders go in one `load`; what `load` cannot do (remove lines,
- * change confirmed orders, confirm, cancel) follows. Odoo answers actions without saying what they did, so the state is
- * read after each.
+ * confirm, cancel) follows. Odoo answers without saying what it did, so the state is read after each action, and what
+ * decides what is paid after each write.
  */
-import { type ConnectorError, DataError, UnknownOutcome, z } from 'sourcing-bridge/connector';
-import { type HeldOrder, readLines, withdrawnMark } from './held-orders.ts';
+import { DataError, UnknownOutcome, z } from 'sourcing-bridge/connector';
+import { type HeldOrder, readLines, readOrders, withdrawnMark } from './held-orders.ts';
 import { loadRecords } from './load.ts';
-import { asConnectorError, type Odoo } from './odoo.ts';
-import { isAsWanted, linesRecord, type OrderContext, type OrderTask, orderRecord } from './plan-order.ts';
+import { asConnectorError, type Odoo, partlyDone } from './odoo.ts';
+import { orderForm } from './order-form.ts';
+import { headCells, type OrderContext, type OrderTask, orderRecord, wrongMoney } from './plan-order.ts';
 import { due } from './task.ts';
 import { id, idIn, referenceTo, text } from './values.ts';
 
@@ -33,8 +34,10 @@ export async function sendOrders(
     methods.draft,
     isOpen,
   );
+  await removeLines();
+  await fillForms();
   await loadAll();
-  await writeCommands();
+  await readEffect([...withStep('create'), ...withStep('write')]);
   await confirmAll();
   await cancelAll();
 
@@ -42,54 +45,74 @@ export async function sendOrders(
     return shape.openStates.has(state);
   }
 
+  /** Only new orders, and those whose vendor changes: what a buyer has set since then stays. */
+  async function fillForms(): Promise<void> {
+    if (!shape.hasOrderLines) return;
+    for (const task of [...withStep('create'), ...withStep('write').filter(({ step }) => step.isVendorNew)]) {
+      try {
+        stopIfAborted();
+        const company = headCells(task, context)['company_id/.id'];
+        task.form = await orderForm(odoo, task.vendor.id ?? 0, company, signal);
+      } catch (error) {
+        task.error = asConnectorError(error);
+      }
+    }
+  }
+
   async function loadAll(): Promise<void> {
-    const created = withStep('create').map((task) => ({ task, record: orderRecord(task, task.lines, context) }));
-    const written = withStep('write').flatMap((task) => {
-      const { headChanged, load } = task.step;
-      if (headChanged) return [{ task, record: orderRecord(task, load, context) }];
-      return load.length === 0 ? [] : [{ task, record: linesRecord(task, load, context) }];
-    });
-    const all = [...created, ...written];
-    const records = all.map(({ record }) => record);
+    const written = [...withStep('create'), ...withStep('write')];
+    const records = written.map((task) => orderRecord(task, context));
     const results = await loadRecords(odoo, model, records, signal);
-    for (const [index, { task }] of all.entries()) {
+    for (const [index, task] of written.entries()) {
       const result = results[index];
       if (typeof result !== 'number') task.error = result;
       else task.reference = referenceTo(model, result);
     }
   }
 
-  async function writeCommands(): Promise<void> {
+  async function removeLines(): Promise<void> {
     for (const task of withStep('write')) {
-      const { commands, isConfirmed, held } = task.step;
-      if (commands.length === 0) continue;
+      const { remove, held } = task.step;
+      if (remove.length === 0) continue;
       try {
         stopIfAborted();
-        const args = { ids: [held.id], vals: { [shape.linesField]: commands } };
-        await odoo.change(model, 'write', args, z.literal(true), signal);
+        const vals = { [shape.linesField]: remove.map((line) => [2, line.id, 0]) };
+        await odoo.change(model, 'write', { ids: [held.id], vals }, z.literal(true), signal);
       } catch (error) {
         task.error = partlyDone(asConnectorError(error), 'its lines');
-        continue;
       }
-      if (isConfirmed) await readEffect(task);
     }
   }
 
-  /** A change of a confirmed order passes through receipts and rules of other modules, so it is read again. */
-  async function readEffect(task: TaskWith<'write'>): Promise<void> {
-    const { held } = task.step;
+  /**
+   * Reads what Odoo has made of a write: price lists, the vendor's defaults and rules of other modules change orders
+   * without a word. A task whose order would cost something else than was awarded fails, and is not confirmed.
+   */
+  async function readEffect(written: readonly OrderTask[]): Promise<void> {
+    const own = due(written);
+    const ids = own.flatMap(({ reference }) => idIn(reference, model) ?? []);
+    if (ids.length === 0) return;
     try {
-      // The new lines are not among those that were read with the order.
-      const order: HeldOrder = { ...held, lines: [] };
-      const lines = await readLines(odoo, shape, [order], signal);
-      const now = { ...context, linesOf: () => lines.get(held.id) ?? [] };
-      if (!isAsWanted(task, held, now))
-        task.error = new UnknownOutcome(`Odoo took the change of ${held.name}, but its lines are not as written.`, {
-          answered: true,
-        });
+      stopIfAborted();
+      const orders = await readOrders(odoo, shape, [['id', 'in', ids]], context.fields, signal);
+      const lines = await readLines(odoo, shape, orders, signal);
+      const now = { ...context, linesOf: (order: HeldOrder) => lines.get(order.id) ?? [] };
+      for (const task of own) {
+        const held = orders.find((order) => referenceTo(model, order.id) === task.reference);
+        task.error = held
+          ? wrongEffect(held, wrongMoney(task, held, now))
+          : new UnknownOutcome(`Odoo does not show ${task.reference}, which it has written.`, { answered: true });
+      }
     } catch (error) {
-      task.error = partlyDone(asConnectorError(error), 'its lines');
+      for (const task of own) task.error = partlyDone(asConnectorError(error), 'reading the order back');
     }
+  }
+
+  function wrongEffect({ name, state }: HeldOrder, wrong: readonly string[]): DataError | undefined {
+    if (wrong.length === 0) return undefined;
+    return new DataError(
+      `Odoo took the ${shape.name} ${name} (${state}) and changed it. To be as awarded: ${wrong.join(' ')} Look for an automation or a module that sets these values, or for a person who is at work on it, and replay.`,
+    );
   }
 
   async function confirmAll(): Promise<void> {
@@ -98,6 +121,7 @@ export async function sendOrders(
     await runAction(confirmed, methods.confirm, (state) => shape.confirmedStates.has(state));
     for (const task of confirmed)
       if (task.step.do === 'create' && task.error instanceof DataError) await deleteDraft(task, task.error);
+    await readEffect(confirmed);
   }
 
   /** Nothing may stay of a new document that was refused. */
@@ -161,13 +185,4 @@ export async function sendOrders(
   function stopIfAborted(): void {
     if (signal.aborted) throw new UnknownOutcome('The write was stopped before its last step.', { answered: true });
   }
-}
-
-/**
- * The error of a later step. What came before it is done already, so the operation counts as unknown: the bridge reads
- * what Odoo holds, and the next attempt does what is missing. A refusal stays one: it would come again.
- */
-function partlyDone(error: ConnectorError, what: string): ConnectorError {
-  if (['data', 'auth', 'config', 'rate-limited', 'unknown'].includes(error.type)) return error;
-  return new UnknownOutcome(`${error.message} (${what})`, { cause: error, answered: true });
 }

@@ -10,13 +10,6 @@ export const settings = z.strictObject({
   api_key: secret().describe(
     'An API key of the Odoo user that only the bridge uses. `check` says which rights it needs',
   ),
-  key_expires: z
-    .string()
-    .regex(/^\d{4}-\d{2}-\d{2}$/u)
-    .optional()
-    .describe(
-      'The last day of the API key, such as 2030-12-31, where Odoo does not tell it to the key. `check` warns before it',
-    ),
   company: z.string().min(1).optional().describe("Name of the company that orders. Default: the user's own company"),
   ca_file: z
     .string()
@@ -31,20 +24,14 @@ export const settings = z.strictObject({
   order_state: z
     .enum(['draft', 'confirmed'])
     .default('draft')
-    .describe('The state in which the connector leaves orders and blanket orders of awards'),
-  confirmed_orders: z
-    .enum(['refuse', 'amend'])
+    .describe(
+      'The state in which the connector leaves orders and blanket orders of awards. Confirmed orders follow a changed award only with confirmed, as long as nothing was received or billed',
+    ),
+  product: z
+    .string()
+    .min(1)
     .optional()
-    .describe(
-      'Whether a confirmed order follows a changed award, as long as nothing was received or billed. Default: amend if order_state is confirmed, else refuse',
-    ),
-  product: z.string().min(1).optional().describe('The product of lines whose mapping names no product'),
-  product_by: z
-    .enum(['code', 'supplier-code', 'name'])
-    .default('code')
-    .describe(
-      "What names a product: its internal reference, the vendor's code of it in the vendor pricelist, or its name",
-    ),
+    .describe('The internal reference of the product of lines whose mapping names none'),
   unit: z
     .string()
     .min(1)
@@ -55,26 +42,22 @@ export const settings = z.strictObject({
     .min(1)
     .optional()
     .describe("Name of the warehouse that receives the goods. Default: the company's first"),
+  match: z
+    .array(z.enum(['vat', 'name', 'email']))
+    .default([])
+    .describe(
+      'How a contact without a reference is found for a supplier, in this order; only a single match counts. It gets the reference then',
+    ),
   missing_supplier: z
-    .enum(['create', 'reject'])
-    .default('create')
-    .describe('What to do with awards, bids and answers of a supplier that Odoo does not have'),
+    .enum(['wait', 'create'])
+    .default('wait')
+    .describe(
+      'What to do with awards, bids and answers of a supplier that Odoo does not have: wait until it has, or create the contact, whose country, and with it the taxes of the orders, is then not known',
+    ),
   rounding: z
     .enum(['refuse', 'half-up'])
     .default('refuse')
     .describe("What to do with a quantity that has more decimals than its unit's rounding"),
-  group_bids: z
-    .boolean()
-    .default(true)
-    .describe(
-      "Whether the bids of an event become alternatives of each other, where Odoo's purchase agreements are installed",
-    ),
-  attach_to: z
-    .enum(['supplier', 'order'])
-    .default('supplier')
-    .describe('Where answers and files are attached. Without an order of the event and supplier: the supplier'),
-  messages: z.boolean().default(false).describe('Whether a note in the chatter names each new or changed attachment'),
-
   batch_size: z.int().min(1).max(200).default(20).describe('Maximum number of documents in one write'),
   timeout_seconds: z.int().min(5).max(3600).default(120).describe('Maximum duration of one write'),
   settle_seconds: z
@@ -84,18 +67,7 @@ export const settings = z.strictObject({
     .default(120)
     .describe("How long Odoo may still work on a call that was cut off: at least the server's limit_time_real"),
 
-  read_overlap_seconds: z
-    .int()
-    .min(0)
-    .max(86_400)
-    .default(600)
-    .describe('How far a read looks back: longer than the longest transaction, and than the difference of the clocks'),
   read_page: z.int().min(1).max(1_000).default(200).describe('Number of records in one page of a read'),
 });
 
 export type Settings = z.output<typeof settings>;
-
-/** Whether confirmed orders follow their award. */
-export function amendsConfirmed({ order_state, confirmed_orders }: Settings): boolean {
-  return (confirmed_orders ?? (order_state === 'confirmed' ? 'amend' : 'refuse')) === 'amend';
-}

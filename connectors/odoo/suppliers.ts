@@ -4,6 +4,7 @@
  * people and values that are only in Odoo stay, because the connector cannot tell who added them.
  */
 import {
+  ConflictError,
   type ConnectorError,
   DataError,
   type Found,
@@ -12,25 +13,18 @@ import {
   type TakenDocument,
   TransientError,
   type Unclear,
-  UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
 import { externalId, partId } from './external-ids.ts';
 import { type LoadRecord, loadRecords } from './load.ts';
+import { matchPartners } from './match-partners.ts';
 import { asConnectorError, type Odoo } from './odoo.ts';
 import { addLastChanges } from './read-back.ts';
 import { readSupplier } from './read-back-suppliers.ts';
+import type { Settings } from './settings.ts';
 import { decide, due, type Kind, newTask, type Task } from './task.ts';
 import { id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
-import {
-  type HeldPartner,
-  isStorable,
-  listPartners,
-  partnerModel,
-  readPartners,
-  singlePartner,
-  type Vendors,
-} from './vendors.ts';
+import { type HeldPartner, isStorable, listPartners, partnerModel, readPartners, singlePartner } from './vendors.ts';
 
 const textFields = ['vat', 'email', 'phone', 'website', 'street', 'street2', 'city', 'zip'] as const;
 export const supplierFields = ['name', ...textFields, 'country'] as const;
@@ -38,7 +32,6 @@ export const supplierFields = ['name', ...textFields, 'country'] as const;
 const countryRows = z.array(z.object({ id, code: text }));
 const childRows = z.array(z.object({ id, name: text, email: text, active: z.boolean(), parent_id: relation }));
 type Child = z.output<typeof childRows>[number];
-const activeRows = z.array(z.object({ id, active: z.boolean() }));
 
 interface SupplierTask extends Task<'supplier'> {
   held: HeldPartner | undefined;
@@ -46,11 +39,9 @@ interface SupplierTask extends Task<'supplier'> {
   record: LoadRecord | undefined;
   /** The values to write to the held contact. */
   values: Record<string, unknown>;
-  /** Whether it is to be archived or unarchived; undefined: it stays as it is. */
-  archive: boolean | undefined;
 }
 
-export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendors }): Kind<'supplier'> {
+export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Settings }): Kind<'supplier'> {
   async function countriesOf(documents: readonly SupplierDocument[], signal: AbortSignal) {
     const codes = [...new Set(documents.flatMap((document) => countryOf(document) ?? []))];
     if (codes.length === 0) return new Map<string, number>();
@@ -96,34 +87,6 @@ export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendor
         if (['auth', 'config', 'rate-limited', 'transient'].includes(task.error.type)) stop = task.error;
       }
     }
-    await archive(tasks, true, signal);
-    await archive(tasks, false, signal);
-    for (const { operation } of tasks) vendors.forget(operation.document.key);
-  }
-
-  /** Odoo answers nothing to these actions, so their effect is read. */
-  async function archive(tasks: readonly SupplierTask[], isArchived: boolean, signal: AbortSignal): Promise<void> {
-    const own = due(tasks).filter((task) => task.archive === isArchived);
-    if (own.length === 0) return;
-    const ids = own.map(({ reference }) => idIn(reference, partnerModel));
-    try {
-      const method = isArchived ? 'action_archive' : 'action_unarchive';
-      await odoo.change(partnerModel, method, { ids }, z.unknown(), signal);
-      const args = { ids, fields: ['active'] };
-      const rows = await odoo.ask(partnerModel, 'read', args, activeRows, signal);
-      for (const task of own) {
-        const row = rows.find((candidate) => referenceTo(partnerModel, candidate.id) === task.reference);
-        if (row?.active !== !isArchived)
-          task.error = new UnknownOutcome(
-            `${task.reference} did not become ${isArchived ? 'archived' : 'active'} in Odoo.`,
-            {
-              answered: true,
-            },
-          );
-      }
-    } catch (error) {
-      for (const task of own) task.error = uncertain(error);
-    }
   }
 
   async function readBack(deliveries: readonly TakenDocument<'supplier'>[], signal: AbortSignal): Promise<ReadBack[]> {
@@ -155,22 +118,37 @@ export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendor
       const keys = documents.map(({ key }) => key);
       const partners = await readPartners(odoo, keys, signal);
       const countries = await countriesOf(documents, signal);
-      const children = await childrenOf([...partners.values()].flat(), signal);
+      const unknown = operations.filter(({ document, action }) => action !== 'cancel' && !partners.has(document.key));
+      const matches = await matchPartners(
+        odoo,
+        settings.match,
+        unknown.map(({ document }) => document),
+        signal,
+      );
+      const matched = [...matches.values()].map(({ partner }) => partner);
+      const children = await childrenOf([...[...partners.values()].flat(), ...matched], signal);
+      const isAnyArchived = [...partners.values(), matched].flat().some(({ active }) => !active);
+      const user = isAnyArchived ? (await odoo.user(signal)).uid : 0;
       const tasks = operations.map((operation) => {
         const own: SupplierTask = {
           ...newTask(operation),
           held: undefined,
           record: undefined,
           values: {},
-          archive: undefined,
         };
         return decide(own, (task) => {
           const { key } = operation.document;
           if (!isStorable(key))
             throw new DataError(`The supplier's code ${JSON.stringify(key)} cannot be kept in Odoo.`);
-          task.held = singlePartner(key, partners.get(key));
+          const match = matches.get(key);
+          if (match?.conflict) throw match.conflict;
+          if (match)
+            task.steps.push(`Take the contact "${match.partner.name}" (id ${match.partner.id}), found by ${match.by}.`);
+          task.held = match?.partner ?? singlePartner(key, partners.get(key));
           if (task.held) task.reference = referenceTo(partnerModel, task.held.id);
           if (operation.action === 'cancel') planArchive(task);
+          else if (task.held && isArchivedByPerson(task.held, operation.document, user))
+            throw archivedByPerson(task.held);
           else if (task.held) planAmend(task, task.held, children.get(task.held.id) ?? [], countries);
           else planCreate(task, countries);
         });
@@ -195,18 +173,24 @@ export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendor
   };
 }
 
-/** The record was written already, so the operation is not simply to be repeated: what Odoo holds is to be read. */
-function uncertain(error: unknown) {
-  const known = asConnectorError(error);
-  return ['auth', 'config', 'rate-limited', 'data'].includes(known.type)
-    ? known
-    : new UnknownOutcome(known.message, { cause: error });
+/**
+ * A vendor that a person has archived stays so. The bridge unarchives only what it has archived itself, which is where
+ * it was the last to change the contact.
+ */
+function isArchivedByPerson(held: HeldPartner, { archived }: SupplierDocument, user: number): boolean {
+  return !held.active && archived !== true && held.write_uid?.id !== user;
+}
+
+function archivedByPerson({ name, id: partner, write_uid }: HeldPartner): ConflictError {
+  return new ConflictError(
+    `The vendor "${name}" (id ${partner}) was archived in Odoo by a person (${write_uid?.name ?? 'unknown'} changed it last), and nothing was written: unarchive it there and replay, or archive the supplier at the service.`,
+  );
 }
 
 function planArchive(task: SupplierTask): void {
   if (!task.held?.active) return;
   task.action = 'cancel';
-  task.archive = true;
+  task.values['active'] = false;
   task.steps.push(`Archive the vendor ${task.held.ref} "${task.held.name}".`);
 }
 
@@ -217,7 +201,6 @@ function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>):
   task.action = 'create';
   task.steps.push(`Make the vendor ${key} "${name}"${document.archived ? ', archived' : ''}.`);
   for (const person of people) task.steps.push(`Add the contact ${person.email}.`);
-  if (document.archived) task.archive = true;
   task.record = {
     cells: {
       id: externalId('vendor', key),
@@ -225,6 +208,7 @@ function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>):
       ref: key,
       supplier_rank: '1',
       is_company: '1',
+      ...(document.archived ? { active: '0' } : {}),
       ...Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== '')),
       ...(country === undefined ? {} : { 'country_id/.id': String(country) }),
     },
@@ -253,9 +237,13 @@ function planAmend(
   const { values, steps, operation } = task;
   const { document } = operation;
   const { name, texts, country, people } = wantedPartner(document, countries);
+  if (held.ref !== document.key) {
+    values['ref'] = document.key;
+    steps.push(`Set its reference to ${document.key}.`);
+  }
   if (held.name !== name) {
     values['name'] = name;
-    steps.push(`Rename the vendor ${held.ref} from "${held.name}" to "${name}".`);
+    steps.push(`Rename the vendor ${document.key} from "${held.name}" to "${name}".`);
   }
   for (const [field, value] of Object.entries(texts)) {
     const now = held[field as (typeof textFields)[number]];
@@ -271,8 +259,9 @@ function planAmend(
     values['supplier_rank'] = 1;
     steps.push('Mark it as a vendor.');
   }
-  const commands = people.flatMap((person): unknown[] => {
-    const own = children.find(({ email }) => email.toLowerCase() === person.email.toLowerCase());
+  const added = people.filter(({ email }) => !isSameEmail(email, held.email));
+  const commands = added.flatMap((person): unknown[] => {
+    const own = children.find(({ email }) => isSameEmail(email, person.email));
     if (!own) {
       steps.push(`Add the contact ${person.email}.`);
       return [[0, 0, { ...person, type: 'contact' }]];
@@ -283,8 +272,8 @@ function planAmend(
   });
   if (commands.length > 0) values['child_ids'] = commands;
   if (held.active === document.archived) {
-    task.archive = document.archived;
-    steps.push(`${document.archived ? 'Archive' : 'Unarchive'} the vendor ${held.ref} "${held.name}".`);
+    values['active'] = !document.archived;
+    steps.push(`${document.archived ? 'Archive' : 'Unarchive'} the vendor ${document.key} "${held.name}".`);
   }
   if (steps.length > 0) task.action = 'amend';
 }
@@ -303,8 +292,15 @@ function wantedPartner(document: SupplierDocument, countries: ReadonlyMap<string
   const country = code === undefined ? undefined : countries.get(code);
   if (code !== undefined && country === undefined)
     throw new DataError(`Odoo has no country with the code "${code}": use the two letters of the country, such as DE.`);
-  const people = contacts.map(({ name, email }) => ({ name: oneLine(name) || oneLine(email), email: oneLine(email) }));
+  // The vendor's own address is none of a person: `read` returns it as a contact, which comes back here.
+  const people = contacts
+    .map(({ name, email }) => ({ name: oneLine(name) || oneLine(email), email: oneLine(email) }))
+    .filter(({ email }) => !isSameEmail(email, texts['email'] ?? ''));
   return { name: oneLine(fields['name'] ?? document.name), texts, country, people };
+}
+
+function isSameEmail(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
 }
 
 function countryOf({ fields }: SupplierDocument): string | undefined {

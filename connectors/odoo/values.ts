@@ -1,5 +1,5 @@
 /** Odoo's JSON values: `false` for none, `[id, name]` for a relation, numbers for decimals. */
-import { DataError, readDecimal, z } from 'sourcing-bridge/connector';
+import { DataError, Decimal, readDecimal, z } from 'sourcing-bridge/connector';
 
 export const id = z.int().positive();
 export const ids = z.array(id);
@@ -44,30 +44,33 @@ export function exactNumber(value: string, what: string): string {
 
 /** The shortest decimal of a floating-point number, without an exponent. */
 export function plainOf(value: number): string {
-  const text = String(value);
-  if (!text.includes('e')) return text;
-  const [digits = '', exponent = '0'] = text.split('e');
-  const [whole = '', fraction = ''] = digits.replace('-', '').split('.');
-  const shift = Number(exponent);
-  const all = `${whole}${fraction}`;
-  const point = whole.length + shift;
-  const plain =
-    point <= 0
-      ? `0.${'0'.repeat(-point)}${all}`
-      : `${all.padEnd(point, '0').slice(0, point)}.${all.slice(point) || '0'}`;
-  return `${value < 0 ? '-' : ''}${plain}`;
+  return new Decimal(value).toFixed();
 }
 
-/** `2030-12-31` or `2030-12-31 10:00:00` as Odoo's datetime in UTC. Throws DataError for anything else. */
-export function odooTime(value: string, what: string): string {
-  const [, day = '', time = '00:00:00'] =
+/** `2030-12-31`, also of a time. Throws DataError for anything else. */
+export function odooDay(value: string, what: string): string {
+  return odooTime(value, what, 'UTC').slice(0, 10);
+}
+
+/**
+ * `2030-12-31` or `2030-12-31 10:00:00` as Odoo's datetime in UTC; a day is its noon in the zone, as in Odoo's forms.
+ * Throws DataError for anything else.
+ */
+export function odooTime(value: string, what: string, zone: string): string {
+  const [, day = '', time = '12:00:00'] =
     /^(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.\d+)?Z?)?$/u.exec(value) ?? [];
   const ms = Date.parse(`${day}T${time}Z`);
   if (Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(day) || day.startsWith('0000'))
     throw new DataError(
       `${what} is "${value}" and not a day such as 2030-12-31, or a time such as 2030-12-31 10:00:00`,
     );
-  return `${day} ${time}`;
+  if (value.length > 10) return `${day} ${time}`;
+  // What clocks in the zone show at noon UTC is as far from noon as noon in the zone is, the other way.
+  const shown = new Intl.DateTimeFormat('sv-SE', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' }).format(
+    ms,
+  );
+  const noonMs = ms - (Date.parse(`${shown.replace(' ', 'T')}Z`) - ms);
+  return new Date(noonMs).toISOString().slice(0, 19).replace('T', ' ');
 }
 
 /** The text with blanks for line breaks and tabs. */

@@ -3,7 +3,7 @@
  * sourcing service, as its reference (`ref`). Odoo lets several contacts have the same one: then the connector writes to
  * none of them.
  */
-import { type Clock, ConflictError, DataError, type SupplierHead, z } from 'sourcing-bridge/connector';
+import { ConflictError, DataError, LockedError, type SupplierHead, z } from 'sourcing-bridge/connector';
 import { externalId } from './external-ids.ts';
 import { loadRecords } from './load.ts';
 import type { Odoo } from './odoo.ts';
@@ -31,6 +31,7 @@ export const contactRow = z.object({
 const partnerRows = z.array(
   contactRow.extend({
     supplier_rank: z.number(),
+    write_uid: relation,
     /** The ids of its people and addresses. */
     child_ids: z.array(id),
   }),
@@ -69,6 +70,11 @@ export async function listPartners(
   if (wanted.length === 0 && ids.length === 0) return [];
   const byCode = ['&', ['ref', 'in', wanted], ['parent_id', '=', false]];
   const domain = ids.length === 0 ? byCode : ['|', ['id', 'in', ids], ...byCode];
+  return searchPartners(odoo, domain, signal);
+}
+
+/** Archived ones included. */
+export function searchPartners(odoo: Odoo, domain: readonly unknown[], signal: AbortSignal): Promise<HeldPartner[]> {
   const args = { domain, fields: partnerFields, order: 'id asc', context: { active_test: false } };
   return odoo.ask(partnerModel, 'search_read', args, partnerRows, signal);
 }
@@ -97,31 +103,15 @@ export interface Vendor {
 
 export type Vendors = ReturnType<typeof createVendors>;
 
-/** How long a vendor that was found is kept, with the knowledge that it is not archived. */
-const keptMs = 60_000;
-
-export function createVendors(odoo: Odoo, settings: Settings, clock: Clock) {
-  const kept = new Map<string, { vendor: Vendor; untilMs: number }>();
-
-  /** Reads those that are not kept, in one call. */
+export function createVendors(odoo: Odoo, settings: Settings) {
+  /** In one call, by code. */
   async function find(
     heads: readonly SupplierHead[],
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, VendorOrError>> {
-    const nowMs = clock.nowMs();
-    for (const [code, { untilMs }] of kept) if (untilMs <= nowMs) kept.delete(code);
     const names = new Map(heads.map((head) => [codeOf(head), oneLine(head.name)]));
-    const missing = [...names.keys()].filter((code) => !kept.has(code));
-    const partners = await readPartners(odoo, missing, signal);
-    const found = new Map<string, VendorOrError>();
-    for (const [code, name] of names) {
-      const known = kept.get(code)?.vendor;
-      found.set(code, known ?? vendorOf(code, name, partners.get(code)));
-      const vendor = found.get(code);
-      if (vendor && !(vendor instanceof Error) && vendor.id !== undefined && !known)
-        kept.set(code, { vendor, untilMs: nowMs + keptMs });
-    }
-    return found;
+    const partners = await readPartners(odoo, [...names.keys()], signal);
+    return new Map([...names].map(([code, name]) => [code, vendorOf(code, name, partners.get(code))]));
   }
 
   function vendorOf(code: string, name: string, partners: readonly HeldPartner[] | undefined): VendorOrError {
@@ -141,12 +131,12 @@ export function createVendors(odoo: Odoo, settings: Settings, clock: Clock) {
 
   return {
     find,
-    /** For a vendor that Odoo does not have: throws DataError, or adds the step that creates it, as the settings say. */
+    /** For a vendor that Odoo does not have: the document waits, or a step is added that creates it, as the settings say. */
     planMissing(vendor: Vendor, steps: string[]): void {
       if (vendor.id !== undefined) return;
-      if (settings.missing_supplier === 'reject')
-        throw new DataError(
-          `Odoo has no contact with the reference "${vendor.code}" (${vendor.name}): create it there, or let the flow deliver suppliers, and replay.`,
+      if (settings.missing_supplier === 'wait')
+        throw new LockedError(
+          `Waits until Odoo has a contact with the reference "${vendor.code}" (${vendor.name}): let the flow deliver suppliers, or make it there, with its country. With settings.missing_supplier: create the flow makes it without one.`,
         );
       steps.push(`Make the vendor ${vendor.code} "${vendor.name}", with its reference and name only.`);
     },
@@ -168,8 +158,6 @@ export function createVendors(odoo: Odoo, settings: Settings, clock: Clock) {
         else task.error = result;
       }
     },
-    /** Forgets what was kept, because a supplier was written. */
-    forget: (code: string) => void kept.delete(code),
   };
 }
 

@@ -6,7 +6,6 @@ import { randomUUID } from 'node:crypto';
 import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
 import type { ConformanceTarget, EditedField, HeldObject } from 'sourcing-bridge/connector/testing';
 import odoo from '../../../connectors/odoo/index.ts';
-import { answersIn } from '../../harness/answers-in-page.ts';
 import type { OdooReader, OdooRow } from './odoo-reader.ts';
 
 /** A product of the tests; lines of awards need one where the order is confirmed. */
@@ -224,7 +223,7 @@ async function heldIn(reader: OdooReader, document: Document): Promise<HeldObjec
           document:
             document.kind === 'file'
               ? { question: { text: question.replace(/^1\.2 /u, '') } }
-              : { lines: answersIn(bytes.toString('utf8')) },
+              : { lines: answersIn(bytes.toString('utf8'), document) },
           ...(document.kind === 'file' ? { bytes } : {}),
         };
       });
@@ -232,6 +231,33 @@ async function heldIn(reader: OdooReader, document: Document): Promise<HeldObjec
     default:
       throw new Error(`The connector does not take documents of the kind ${document.kind}.`);
   }
+}
+
+/** The answers that the text shows, in the kit's form: a question's answers stand below it, indented. */
+function answersIn(text: string, document: Document & { kind: 'rfi-answers' | 'file' }): unknown[] {
+  if (document.kind !== 'rfi-answers') return [];
+  const paragraphs = text.split(/\n\n(?=\S)/u);
+  return document.lines.flatMap(({ question, currency = '' }) => {
+    const title = [question.identifier, question.text].filter((part) => part !== undefined).join(' ');
+    const paragraph = paragraphs.find((candidate) => candidate.startsWith(`${title}\n`));
+    if (paragraph === undefined) return [];
+    const answers = paragraph
+      .slice(title.length + 1)
+      .trimEnd()
+      .split(/\n {4}(?! {4})|^ {4}/u)
+      .filter((answer) => answer !== '')
+      .map((answer) => answer.replaceAll('\n        ', '\n'));
+    const comment = answers.find((answer) => answer.startsWith('Comment: '))?.slice('Comment: '.length);
+    const value = answers.find((answer) => !/^(- |Comment: |Files: )/u.test(answer));
+    return [
+      {
+        question,
+        ...(value === undefined ? {} : { value: currency === '' ? value : value.replace(` ${currency}`, '') }),
+        options: answers.flatMap((answer) => (answer.startsWith('- ') ? [{ value: answer.slice(2) }] : [])),
+        ...(comment === undefined ? {} : { comment }),
+      },
+    ];
+  });
 }
 
 function codeOf(document: Document): string {

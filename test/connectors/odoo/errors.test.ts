@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { awardOf, idOf, never, openSession, operation, startErp, write } from './odoo-session.ts';
 import { users } from './stand-in/seed.ts';
@@ -86,8 +86,8 @@ test('a call that is cut off commits all the same; lookup finds it, and the repe
   const stop = new AbortController();
   const began = erp.requests;
   const writing = session.write([operation('create', award)], stop.signal);
-  // The search, then the load.
-  await expect.poll(() => erp.requests, { interval: 1 }).toBe(began + 2);
+  // The vendor, the order, its form, then the load.
+  await expect.poll(() => erp.requests, { interval: 1 }).toBe(began + 4);
   stop.abort();
   await expect(writing).resolves.toMatchObject([{ status: 'unknown' }]);
   await erp.idle();
@@ -121,33 +121,22 @@ test('a text that PostgreSQL cannot hold fails its own document only', async () 
   expect(idOf(outcomes[1] as never)).toBeGreaterThan(0);
 });
 
-test('check says when the API key ends, and fails two weeks before', async () => {
+test('check says when the first API key ends, and fails two weeks before', async () => {
   const erp = await startErp();
-  const line = async (more: Record<string, unknown>) =>
-    (await (await openSession(erp, more)).check()).find(({ name }) => name === 'API key');
+  const line = async () => (await (await openSession(erp)).check()).find(({ name }) => name === 'API key');
   const dayIn = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
-  await expect(line({})).resolves.toMatchObject({
-    ok: true,
-    message: expect.stringContaining('set settings.key_expires') as string,
-  });
-  await expect(line({ key_expires: dayIn(60) })).resolves.toMatchObject({
-    ok: true,
-    message: expect.stringContaining(dayIn(60)) as string,
-  });
-  await expect(line({ key_expires: dayIn(7) })).resolves.toMatchObject({
-    ok: false,
-    message: expect.stringMatching(/in 7 days: make a new one/) as string,
-  });
-  await expect(line({ key_expires: dayIn(-2) })).resolves.toMatchObject({
-    ok: false,
-    message: expect.stringContaining('has ended') as string,
-  });
-  erp.installed.create('res.users.apikeys', {
-    name: 'bridge',
-    user_id: users.connector,
-    expiration_date: `${dayIn(30)} 10:00:00`,
-  });
-  await expect(line({})).resolves.toMatchObject({ ok: true, message: expect.stringContaining(dayIn(30)) as string });
+  const addKey = (expiration_date: string | false) =>
+    erp.installed.create('res.users.apikeys', { name: 'bridge', user_id: users.connector, expiration_date });
+  const says = (ok: boolean, message: string) => ({ ok, message: expect.stringContaining(message) as string });
+  await expect(line()).resolves.toMatchObject(says(true, 'does not tell when'));
+  addKey(false);
+  await expect(line()).resolves.toMatchObject(says(true, 'has no end'));
+  addKey(`${dayIn(60)} 23:59:59`);
+  await expect(line()).resolves.toMatchObject(says(true, dayIn(60)));
+  addKey(`${dayIn(7)} 23:59:59`);
+  await expect(line()).resolves.toMatchObject(says(false, `${dayIn(7)}, in 7 days: make a new one`));
+  addKey(`${dayIn(-2)} 10:00:00`);
+  await expect(line()).resolves.toMatchObject(says(false, 'has ended'));
 });
 
 test('check names the group that a user without rights needs', async () => {
@@ -156,6 +145,42 @@ test('check names the group that a user without rights needs', async () => {
   expect(lines.filter(({ ok }) => !ok).map(({ message }) => message)).toContainEqual(
     expect.stringContaining('Purchase / User'),
   );
+});
+
+describe('check says beforehand', () => {
+  let erp: OdooStandIn;
+  const lineOf = async (wanted: string, more: Record<string, unknown> = {}) =>
+    (await (await openSession(erp, more)).check()).find(({ name }) => name === wanted);
+  const says = (ok: boolean, message: RegExp) => ({ ok, message: expect.stringMatching(message) as string });
+
+  beforeEach(async () => {
+    erp = await startErp();
+  });
+
+  test('that the company has no warehouse', async () => {
+    await expect(lineOf('warehouse')).resolves.toMatchObject(says(true, /a place to deliver to/));
+    await expect(lineOf('warehouse', { company: 'Second Co' })).resolves.toMatchObject(says(false, /has no warehouse/));
+  });
+
+  test('that the user may read and not write', async () => {
+    const api_key = erp.newKey(users.weak);
+    await expect(lineOf('suppliers', { api_key })).resolves.toMatchObject(
+      says(false, /may not create suppliers \(res\.partner\).*Contact \/ Creation/),
+    );
+    await expect(lineOf('prices', { awards: 'pricelists' })).resolves.toMatchObject(says(true, /unlink prices/));
+  });
+
+  test('that a currency is active without a rate, and which are active', async () => {
+    await expect(lineOf('currencies')).resolves.toMatchObject(says(true, /^Active: USD, EUR\./));
+    erp.installed.create('res.currency', { name: 'PLN', active: true });
+    await expect(lineOf('currencies')).resolves.toMatchObject(says(false, /without a rate: PLN\./));
+  });
+
+  test('how many vendors have no reference', async () => {
+    await expect(lineOf('vendors')).resolves.toMatchObject(says(true, /^All 1 vendors/));
+    erp.installed.create('res.partner', { name: 'Nameless', supplier_rank: 1 });
+    await expect(lineOf('vendors')).resolves.toMatchObject(says(true, /^1 of 2 vendors have no reference/));
+  });
 });
 
 test('when the key is refused in the middle of a batch of suppliers, none that was not written counts as written', async () => {

@@ -2,9 +2,20 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Session } from '#connector/connector.ts';
 import type { QuotationDocument } from '#connector/documents.ts';
-import { awardOf, idOf, never, openSession, operation, startErp, withLots, write } from './odoo-session.ts';
+import {
+  awardOf,
+  idOf,
+  never,
+  openSession,
+  operation,
+  referenceOf,
+  startErp,
+  withLots,
+  write,
+} from './odoo-session.ts';
 import type { Row } from './stand-in/rows.ts';
 import type { OdooStandIn } from './stand-in/server.ts';
+import { users } from './stand-in/users.ts';
 
 const chairs = { lot: 'Chairs', quantity: '10', unit_price: '49.9' };
 const desks = { lot: 'Desks', quantity: '4', unit_price: '210.5' };
@@ -42,24 +53,24 @@ describe('requests', () => {
     return erp.requests - before;
   }
 
-  test('a new draft of any size takes two, and two more to confirm it, also for a whole batch', async () => {
+  test('a new draft takes seven, three of them to read it back, a confirmed one twelve, and each further one of a batch one', async () => {
     const many = Array.from({ length: 60 }, (_, number) => ({ ...chairs, lot: `Lot ${number}` }));
     const creates = () => Array.from({ length: 20 }, () => operation('create', awardOf([chairs, desks])));
-    // Reads the reference data and the vendor.
+    // Reads the reference data.
     await write(drafts, 'create', awardOf([chairs]));
     await write(confirmed, 'create', awardOf([chairs]));
-    expect(await requestsOf(() => write(drafts, 'create', awardOf(many)))).toBe(2);
-    expect(await requestsOf(() => write(confirmed, 'create', awardOf(many)))).toBe(4);
-    expect(await requestsOf(() => drafts.write(creates(), never))).toBe(2);
-    expect(await requestsOf(() => confirmed.write(creates(), never))).toBe(4);
+    expect(await requestsOf(() => write(drafts, 'create', awardOf(many)))).toBe(7);
+    expect(await requestsOf(() => write(confirmed, 'create', awardOf(many)))).toBe(12);
+    expect(await requestsOf(() => drafts.write(creates(), never))).toBe(26);
+    expect(await requestsOf(() => confirmed.write(creates(), never))).toBe(31);
   });
 
-  test('a changed draft takes four, a withdrawn one six, an unchanged one three', async () => {
+  test('a changed draft takes eight, a withdrawn one six, an unchanged one four', async () => {
     const award = awardOf([chairs, desks]);
     await write(drafts, 'create', award);
     const changed = withLots(award, [{ ...chairs, quantity: '11' }, desks]);
+    expect(await requestsOf(() => write(drafts, 'amend', changed))).toBe(8);
     expect(await requestsOf(() => write(drafts, 'amend', changed))).toBe(4);
-    expect(await requestsOf(() => write(drafts, 'amend', changed))).toBe(3);
     expect(await requestsOf(() => write(drafts, 'cancel', withLots(award, [])))).toBe(6);
   });
 });
@@ -187,6 +198,46 @@ describe('what people do in Odoo', () => {
   });
 });
 
+test('who changed an order is a person, also after a later write of the bridge', async () => {
+  const award = awardOf([chairs]);
+  const created = await write(drafts, 'create', award);
+  const freight = [[0, 0, { name: 'Freight', product_id: 10, product_qty: 1, price_unit: 30 }]];
+  edit('purchase.order', orderOf(idOf(created)), { order_line: freight });
+  const next = withLots(award, [{ ...chairs, quantity: '11' }]);
+  await write(drafts, 'amend', next);
+  const [answer] = (await drafts.readBack?.([{ document: next, reference: referenceOf(created) }], never)) ?? [];
+  expect(answer).toMatchObject({ status: 'held', changed: { by: 'Administrator' } });
+});
+
+test('a day is noon in the time zone of the bridge’s user, as in Odoo’s own form', async () => {
+  const plannedIn = async (tz: string | false, date_planned: string) => {
+    const zoned = await startErp();
+    const user = zoned.rows.find('res.users', users.connector) as Row;
+    zoned.rows.update('res.users', user, { tz }, 1);
+    const session = await openSession(zoned);
+    const id = idOf(await write(session, 'create', awardOf([{ ...chairs, fields: { date_planned } }])));
+    return zoned.rows.all('purchase.order.line').find(({ order_id }) => order_id === id)?.['date_planned'];
+  };
+  await expect(plannedIn('Europe/Berlin', '2030-12-31')).resolves.toBe('2030-12-31 11:00:00');
+  await expect(plannedIn('Europe/Berlin', '2030-07-01')).resolves.toBe('2030-07-01 10:00:00');
+  await expect(plannedIn('Pacific/Auckland', '2030-01-01')).resolves.toBe('2029-12-31 23:00:00');
+  await expect(plannedIn(false, '2030-12-31')).resolves.toBe('2030-12-31 12:00:00');
+  await expect(plannedIn('Europe/Berlin', '2030-12-31 08:30:00')).resolves.toBe('2030-12-31 08:30:00');
+});
+
+test('templates of agreements are no requisitions, and a description has no entities', async () => {
+  const line_ids = [[0, 0, { product_id: 1, product_qty: 2 }]];
+  const values = { reference: 'Bolts', description: '<p>Bolts &amp; nuts &lt;M8&gt;</p>', line_ids };
+  erp.installed.create('purchase.requisition', { ...values, requisition_type: 'purchase_template' });
+  const wanted = erp.installed.create('purchase.requisition', values);
+  const records: object[] = [];
+  for await (const page of drafts.read?.('requisition', undefined, never) ?? []) records.push(...page.records);
+  expect(records).toMatchObject([{ reference_id: wanted['name'], description: 'Bolts & nuts <M8>' }]);
+  const open: string[] = [];
+  for await (const names of drafts.openRequisitions?.(never) ?? []) open.push(...names);
+  expect(open).toEqual([wanted['name']]);
+});
+
 describe('what Odoo takes in silence', () => {
   const line = (fields: Record<string, string>) => awardOf([{ ...chairs, fields }]);
 
@@ -224,61 +275,69 @@ describe('what Odoo takes in silence', () => {
   });
 });
 
-describe('products', () => {
-  test('are found by the vendor’s code of them, and by name', async () => {
-    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-1001');
-    const code = { partner_id: vendor?.id, product_id: 2, product_code: 'MS-7', price: 1 };
-    erp.installed.create('product.supplierinfo', code);
-    const byVendor = await openSession(erp, { product_by: 'supplier-code', product: undefined });
-    const byName = await openSession(erp, { product_by: 'name', product: undefined });
-    const naming = (product: string) => awardOf([{ ...chairs, fields: { product } }]);
-    const first = await write(byVendor, 'create', naming('MS-7'));
-    const second = await write(byName, 'create', naming('Steel sheet'));
-    expect([linesOf(idOf(first)), linesOf(idOf(second))]).toMatchObject([[{ product_id: 2 }], [{ product_id: 2 }]]);
-  });
-});
-
 describe('other forms of awards and bids', () => {
   test('prices: one for each lot’s product; a lot that is gone loses its price, other prices stay', async () => {
     const session = await openSession(erp, { awards: 'pricelists' });
-    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-1001');
+    const vendor = erp.installed.create('res.partner', { name: 'Priced', ref: 'V-PRICES', supplier_rank: 1 });
+    const own = erp.installed.create('product.supplierinfo', { partner_id: vendor.id, product_id: 1, price: 7 });
     const prices = () =>
       erp.rows
         .all('product.supplierinfo')
-        .filter(({ partner_id, product_id }) => partner_id === vendor?.id && product_id === 1)
-        .map(({ product_name, price, date_end }) => [product_name, price, date_end]);
-    const bolts = (lot: string, unit_price: string) => ({
-      lot,
-      quantity: '1',
-      unit_price,
-      fields: { product: 'BOLT-M8' },
-    });
-    erp.installed.create('product.supplierinfo', {
-      partner_id: vendor?.id,
-      product_id: 1,
-      price: 7,
-      product_name: 'own',
-    });
-    const award = awardOf([bolts('Bolts north', '1.875'), bolts('Bolts south', '1.9')], {
-      fields: { date_end: '2031-12-31' },
-    });
+        .filter(({ partner_id }) => partner_id === vendor.id)
+        .map(({ id, product_id, price, date_end }) => (id === own.id ? 'own' : [product_id, price, date_end]));
+    const bolts = { lot: 'Bolts', quantity: '1', unit_price: '1.875', fields: { product: 'BOLT-M8' } };
+    const sheets = { lot: 'Sheets', quantity: '1', unit_price: '1.9', fields: { product: 'SHEET-1' } };
+    const supplier = { id: 's', external_id: 'V-PRICES', name: 'Priced' };
+    const award = awardOf([bolts, sheets], { supplier, fields: { date_end: '2031-12-31' } });
     await expect(write(session, 'create', award)).resolves.toMatchObject({ status: 'created' });
-    expect(prices()).toEqual([
-      ['own', 7, undefined],
-      ['Bolts north', 1.875, '2031-12-31'],
-      ['Bolts south', 1.9, '2031-12-31'],
-    ]);
-    const next = withLots(award, [bolts('Bolts north', '1.8')]);
+    expect(prices()).toEqual(['own', [1, 1.875, '2031-12-31'], [2, 1.9, '2031-12-31']]);
+    const next = withLots(award, [{ ...bolts, unit_price: '1.8' }]);
     await expect(write(session, 'amend', next)).resolves.toMatchObject({ status: 'updated' });
     await expect(write(session, 'amend', next)).resolves.toMatchObject({ status: 'unchanged' });
     await expect(session.lookup([award], never)).resolves.toHaveLength(1);
-    expect(prices()).toEqual([
-      ['own', 7, undefined],
-      ['Bolts north', 1.8, '2031-12-31'],
-    ]);
+    expect(prices()).toEqual(['own', [1, 1.8, '2031-12-31']]);
     await write(session, 'cancel', withLots(award, []));
-    expect(prices()).toEqual([['own', 7, undefined]]);
+    expect(prices()).toEqual(['own']);
     await expect(session.lookup([award], never)).resolves.toEqual([]);
+  });
+
+  test('prices are for the lot’s unit: 1,800 a ton is not 1,800 a kilogram', async () => {
+    const session = await openSession(erp, { awards: 'pricelists', missing_supplier: 'create' });
+    const ton = erp.installed.create('uom.uom', { name: 'Ton', factor: 1_000_000, relative_uom_id: 16 });
+    const steel = { lot: 'Steel', quantity: '5', unit_price: '1800', fields: { product: 'SHEET-1', unit: 'Ton' } };
+    const supplier = { id: 's', external_id: 'V-STEEL', name: 'Steel Ltd' };
+    const award = awardOf([steel], { supplier });
+    await write(session, 'create', award);
+    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-STEEL');
+    const [price] = erp.rows.all('product.supplierinfo').filter(({ partner_id }) => partner_id === vendor?.id);
+    expect(price).toMatchObject({ price: 1800, product_uom_id: ton.id });
+    // As an earlier version has left it.
+    edit('product.supplierinfo', price, { product_uom_id: 16 });
+    await expect(write(session, 'amend', award)).resolves.toMatchObject({ status: 'updated' });
+    expect(price).toMatchObject({ price: 1800, product_uom_id: ton.id });
+    // An order in kilograms of a buyer.
+    const line = { product_id: 2, product_qty: 500 };
+    const order = erp.installed.create('purchase.order', {
+      partner_id: vendor?.id,
+      currency_id: 126,
+      order_line: [[0, 0, line]],
+    });
+    expect(erp.rows.valueOf('purchase.order', order, 'amount_total')).toBe(900);
+  });
+
+  test('prices of a vendor that was archived since are found and withdrawn', async () => {
+    const session = await openSession(erp, { awards: 'pricelists', missing_supplier: 'create' });
+    const supplier = { id: 's', external_id: 'V-LATER', name: 'Archived later' };
+    const award = awardOf([chairs], { supplier });
+    await write(session, 'create', award);
+    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-LATER');
+    const prices = () => erp.rows.all('product.supplierinfo').filter(({ partner_id }) => partner_id === vendor?.id);
+    expect(prices()).toHaveLength(1);
+    edit('res.partner', vendor, { active: false });
+    const later = await openSession(erp, { awards: 'pricelists' });
+    await expect(later.lookup([award], never)).resolves.toHaveLength(1);
+    await expect(write(later, 'cancel', withLots(award, []))).resolves.toMatchObject({ status: 'cancelled' });
+    expect(prices()).toEqual([]);
   });
 
   test('blanket orders: confirmed ones make prices in Odoo, and are not changed any more', async () => {
@@ -293,6 +352,39 @@ describe('other forms of awards and bids', () => {
     expect(erp.rows.find('purchase.requisition', id)).toMatchObject({ state: 'cancel' });
   });
 
+  test('a blanket order with an order on it is a conflict; Odoo would cancel that order, too', async () => {
+    const session = await openSession(erp, { awards: 'blanket-orders', order_state: 'confirmed' });
+    const award = awardOf([chairs]);
+    const id = idOf(await write(session, 'create', award));
+    const { vendor_id: partner_id } = erp.rows.find('purchase.requisition', id) as Row;
+    const line = { product_id: 10, product_qty: 3, price_unit: 49.9 };
+    const callOff = { partner_id, requisition_id: id, order_line: [[0, 0, line]] };
+    const order = erp.installed.create('purchase.order', callOff);
+    erp.call('purchase.order', 'button_confirm', [order.id]);
+    const withdrawn = withLots(award, []);
+    await expect(write(session, 'cancel', withdrawn)).resolves.toMatchObject(
+      conflict(
+        new RegExp(`withdrawn, but the blanket order BO\\d+ has orders on it in Odoo \\(${String(order['name'])}\\)`),
+      ),
+    );
+    expect([orderOf(order.id)['state'], erp.rows.find('purchase.requisition', id)?.['state']]).toEqual([
+      'purchase',
+      'confirmed',
+    ]);
+    erp.call('purchase.order', 'button_cancel', [order.id]);
+    await expect(write(session, 'cancel', withdrawn)).resolves.toMatchObject({ status: 'cancelled' });
+  });
+
+  test('several blanket orders of one write are confirmed, though Odoo confirms one at a time', async () => {
+    const session = await openSession(erp, { awards: 'blanket-orders', order_state: 'confirmed' });
+    const outcomes = await session.write(
+      [chairs, desks].map((lot) => operation('create', awardOf([lot]))),
+      never,
+    );
+    const states = outcomes.map((outcome) => erp.rows.find('purchase.requisition', idOf(outcome))?.['state']);
+    expect(states).toEqual(['confirmed', 'confirmed']);
+  });
+
   test('bids of one event become alternatives of each other', async () => {
     const event = { id: 'event-with-bids', name: 'Chairs', type: 'RFQ', is_test: false, tags: [] };
     const bids = ['B-1', 'B-2', 'B-3'].map((code): QuotationDocument => {
@@ -301,9 +393,10 @@ describe('other forms of awards and bids', () => {
       const supplier = { id: code, external_id: code, name: code };
       return { kind: 'quotation', key: `${event.id}/${code}`, event, supplier, currency, exchange_rates, lines };
     });
+    const session = await openSession(erp, { missing_supplier: 'create' });
     const operations = bids.map((document) => operation('create', document));
-    await drafts.write(operations.slice(0, 2), never);
-    await drafts.write(operations.slice(2), never);
+    await session.write(operations.slice(0, 2), never);
+    await session.write(operations.slice(2), never);
     const orders = erp.rows.all('purchase.order').filter(({ origin }) => String(origin).startsWith('Chairs SB-'));
     const groups = new Set(orders.map(({ purchase_group_id }) => purchase_group_id));
     expect([orders.length, groups.size, groups.has(false)]).toEqual([3, 1, false]);

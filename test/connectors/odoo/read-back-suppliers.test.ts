@@ -37,6 +37,7 @@ const partner: HeldPartner = {
   zip: '',
   country_id: { id: 20, name: 'Belgium' },
   supplier_rank: 3,
+  write_uid: undefined,
   child_ids: [],
 };
 const people = [{ name: 'Bob', email: 'sales@example.com' }];

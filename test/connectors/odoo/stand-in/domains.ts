@@ -83,12 +83,17 @@ function compare(held: unknown, operator: string, value: unknown): boolean {
 /** The operators that compare with a pattern, which is compiled once for a search. */
 const likes: Readonly<Record<string, (value: string) => RegExp>> = {
   '=like': (value) => pattern(value, ''),
+  '=ilike': (value) => pattern(value, 'i'),
   like: (value) => pattern(`%${value}%`, ''),
   ilike: (value) => pattern(`%${value}%`, 'i'),
 };
 
-/** A LIKE pattern of SQL as a regular expression. */
+/** A LIKE pattern of SQL as a regular expression; a backslash makes the next character an ordinary one. */
 function pattern(like: string, flags: string): RegExp {
-  const escaped = like.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
-  return new RegExp(`^${escaped.replaceAll('%', '.*').replaceAll('_', '.')}$`, `s${flags}`);
+  const parts = like.match(/\\.|./gsu) ?? [];
+  const wild: Readonly<Record<string, string>> = { '%': '.*', _: '.' };
+  const regex = parts.map(
+    (part) => wild[part] ?? part.replace(/^\\/u, '').replace(/[.*+?^${}()|[\]\\]/u, String.raw`\$&`),
+  );
+  return new RegExp(`^${regex.join('')}$`, `s${flags}`);
 }

@@ -116,7 +116,10 @@ export function load(
     let row: Row;
     if (held) {
       row = held;
-      orm.write(model, row, own, caller);
+      const priced = lines.flatMap((name) =>
+        (values[name] as [number, number, object][]).flatMap(([, id, line]) => ('price_unit' in line ? [id] : [])),
+      );
+      orm.write(model, row, own, caller, priced);
     } else row = orm.create(model, own, caller);
     if (externalId !== undefined) rows.name(externalId, model, row.id);
     for (const name of lines) {

@@ -1,9 +1,11 @@
 /** What every model of Odoo can do: create, write, unlink, search, read. Checks only what Odoo checks. */
 import { compileDomain } from './domains.ts';
-import { missingError, OdooFault, userError, validationError, valueError } from './faults.ts';
+import { accessError, missingError, OdooFault, userError, validationError, valueError } from './faults.ts';
 import { type Field, models } from './models.ts';
+import { createPurchases } from './purchases.ts';
 import type { Row, Rows } from './rows.ts';
 import { textOf } from './text-of.ts';
+import { users } from './users.ts';
 
 export interface Caller {
   readonly user: number;
@@ -20,6 +22,7 @@ export type Constraint = (model: string, row: Row) => string | undefined;
 export type Orm = ReturnType<typeof createOrm>;
 
 export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
+  const purchases = createPurchases(rows);
   const modelOf = (model: string) => models[model] as NonNullable<(typeof models)[string]>;
 
   /** The highest numbers of deleted records: a sequence gives none out again. */
@@ -73,20 +76,36 @@ export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
 
   function create(model: string, values: Record<string, unknown>, caller: Caller): Row {
     const { own, commands } = split(model, values);
+    if (model === 'ir.attachment') neutralise(own, caller);
     const filled = { ...defaultsOf(model, own, caller), ...own };
     fillIn(model, filled);
+    if (model === 'purchase.order.line' && filled['product_id'] && own['price_unit'] === undefined)
+      filled['price_unit'] = purchases.priceOf({ id: 0, ...filled });
     requireAll(model, filled);
     const row = rows.insert(model, filled, caller.user);
+    if (model === 'purchase.order.line') purchases.lineCreated(row, caller.user);
     for (const [name, field, list] of commands) apply(model, row, name, field, list, caller);
     check(model, row);
     return row;
   }
 
-  function write(model: string, row: Row, values: Record<string, unknown>, caller: Caller): void {
+  /** `priced`: lines that were written in the same call, with their price. */
+  function write(
+    model: string,
+    row: Row,
+    values: Record<string, unknown>,
+    caller: Caller,
+    priced: readonly number[] = [],
+  ): void {
     const { own, commands } = split(model, values);
     requireAll(model, { ...row, ...own });
     rows.update(model, row, own, caller.user);
+    if (model === 'purchase.order.line') purchases.lineWritten(row, own, caller.user);
     for (const [name, field, list] of commands) apply(model, row, name, field, list, caller);
+    const pricedHere = commands.flatMap(([, , list]) =>
+      list.flatMap(([, id, line]) => (typeof line === 'object' && line && 'price_unit' in line ? [Number(id)] : [])),
+    );
+    if (model === 'purchase.order') purchases.orderWritten(row, own, new Set([...priced, ...pricedHere]));
     check(model, row);
   }
 
@@ -178,16 +197,14 @@ export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
     values['name'] ||= rows.displayName('product.product', product);
     values['product_uom_id'] ||= product['uom_id'];
     values['date_planned'] ||= order?.['date_order'];
-    if (values['price_unit'] === 0) values['price_unit'] = priceOf(product, order, Number(values['product_qty']));
   }
 
-  function priceOf(product: Row, order: Row | undefined, quantity: number): number {
-    const tiers = rows
-      .all('product.supplierinfo')
-      .filter((price) => price['product_id'] === product.id && price['partner_id'] === order?.['partner_id'])
-      .filter((price) => Number(price['min_qty']) <= quantity)
-      .sort((a, b) => Number(b['min_qty']) - Number(a['min_qty']));
-    return Number(tiers[0]?.['price'] ?? 0);
+  /** A page of a user who is no administrator becomes a text, and only who may write to a record may attach to it. */
+  function neutralise(values: Record<string, unknown>, { user }: Caller): void {
+    if (user === users.admin) return;
+    if (values['mimetype'] === 'text/html') values['mimetype'] = 'text/plain';
+    if (values['res_model'] === 'res.company')
+      throw accessError("Sorry, you are not allowed to access this document. 'res.company' (write)");
   }
 
   function requireAll(model: string, values: Record<string, unknown>): void {
@@ -236,7 +253,7 @@ export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
     return result;
   }
 
-  return { get, create, write, unlink, search, shown, modelOf };
+  return { get, create, write, unlink, search, shown, modelOf, purchases };
 }
 
 /** How Odoo's message begins; `load` names the field beside it. */

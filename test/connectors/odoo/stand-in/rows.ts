@@ -48,8 +48,8 @@ export function createRows(nowMs: () => number) {
   }
 
   function computed(model: string, row: Row, name: string): unknown {
-    const subtotal = ({ product_qty, price_unit }: Row) =>
-      Math.round(Number(product_qty) * Number(price_unit) * 100) / 100;
+    const subtotal = ({ product_qty, price_unit, discount }: Row) =>
+      Math.round(Number(product_qty) * Number(price_unit) * (1 - Number(discount ?? 0) / 100) * 100) / 100;
     const lines = () => all('purchase.order.line').filter(({ order_id }) => order_id === row.id);
     const bytes = () => Buffer.from(textOf(row['datas']), 'base64');
     switch (name) {
@@ -72,8 +72,6 @@ export function createRows(nowMs: () => number) {
         return all('purchase.order')
           .filter((other) => row['purchase_group_id'] && other['purchase_group_id'] === row['purchase_group_id'])
           .map(({ id }) => id);
-      case 'tax_ids':
-        return row['product_id'] ? [4] : [];
       case 'file_size':
         return bytes().length;
       case 'checksum':

@@ -50,6 +50,7 @@ export async function startStandIn(options: StandInOptions = {}) {
   const changedIn = new Map<string, number>();
   const running = new Set<Promise<void>>();
   let refused: number | undefined;
+  let isAway = false;
   let commits = 0;
   let requests = 0;
 
@@ -127,6 +128,7 @@ export async function startStandIn(options: StandInOptions = {}) {
   }
 
   const server = http.createServer((request, response) => {
+    if (isAway) return void response.destroy();
     const done = answer(request, response).catch(() => void response.destroy());
     running.add(done);
     void done.finally(() => running.delete(done));
@@ -144,6 +146,10 @@ export async function startStandIn(options: StandInOptions = {}) {
       carryOut({ model, method, ids, args }, users.admin, {}, commits),
     workFor: (ms: number) => {
       workMs = ms;
+    },
+    /** While it is away, every connection breaks. */
+    goAway: (away: boolean) => {
+      isAway = away;
     },
     /** One call is refused, the next or one after it, as when the key has expired and a person then makes a new one. */
     refuseOnce: (after = 0) => {

@@ -1,0 +1,53 @@
+/** Where answers and files are attached, and that people can read them. */
+import { expect, test } from 'vitest';
+import type { FileContent } from '#connector/connector.ts';
+import type { DocumentOf } from '#connector/documents.ts';
+import { idOf, never, openSession, operation, startErp, write } from './odoo-session.ts';
+
+const event = { id: 'event-1', name: 'Chairs', type: 'RFQ', is_test: false, tags: [] };
+const question = { id: 'q-1', identifier: '1.2', text: 'Are you certified?' };
+
+test('answers are a text, because Odoo shows a page of the bridge’s user as its source', async () => {
+  const erp = await startErp();
+  const session = await openSession(erp);
+  const document = {
+    kind: 'rfi-answers',
+    key: 'event-1/s',
+    event,
+    supplier: { id: 's', external_id: 'V-1001', name: 'Müller & Söhne KG' },
+    lines: [{ question, options: [{ value: 'Yes & no' }], comment: 'Since 2020', files: ['iso.pdf'] }],
+  } as unknown as DocumentOf<'rfi-answers'>;
+  const row = erp.rows.find('ir.attachment', idOf(await write(session, 'create', document)));
+  expect(row).toMatchObject({ name: 'Answers Chairs.txt', mimetype: 'text/plain', res_model: 'res.partner' });
+  expect(Buffer.from(String(row?.['datas']), 'base64').toString()).toBe(
+    [
+      'Answers of Müller & Söhne KG: Chairs',
+      '',
+      '1.2 Are you certified?',
+      '    - Yes & no',
+      '    Comment: Since 2020',
+      '    Files: iso.pdf',
+      '',
+      '',
+    ].join('\n'),
+  );
+});
+
+test('a file of a question is attached to the company’s own contact, as the user may not write to the company', async () => {
+  const erp = await startErp();
+  const document = { kind: 'file', key: 'event-1/q-1/f', event, question } as unknown as DocumentOf<'file'>;
+  const file: FileContent = { name: 'plan.txt', read: async () => Buffer.from('A plan') };
+  for (const [company, contact] of [
+    ['My Company', 1],
+    ['Second Co', 6],
+  ] as const) {
+    const session = await openSession(erp, { company });
+    const key = `${document.key}/${contact}`;
+    const [outcome] = await session.write([{ ...operation('create', { ...document, key }), file }], never);
+    expect(erp.rows.find('ir.attachment', idOf(outcome as never))).toMatchObject({
+      name: 'plan.txt',
+      res_model: 'res.partner',
+      res_id: contact,
+    });
+  }
+});
