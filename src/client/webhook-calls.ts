@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { timestamp } from '#contract/scalars.ts';
 import {
   type createWebhookRequest,
   webhook as documentedWebhook,
@@ -25,6 +26,14 @@ const webhook = documentedWebhook
 
 const createdWebhook = webhook.extend({ signing_key: z.string().optional() });
 
+const attempt = z.looseObject({
+  time: timestamp,
+  /** The receiver's answer; null: there was none. */
+  status: z.int().nullish(),
+  /** Null: it was accepted. */
+  error: z.string().nullish(),
+});
+
 /** Another service may leave out what the log has beside these. */
 const delivery = z.looseObject({
   id: z.string(),
@@ -33,6 +42,8 @@ const delivery = z.looseObject({
   created: z.string().optional(),
   status: z.int().nullish(),
   error: z.string().nullish(),
+  /** The oldest first. */
+  attempts: z.array(attempt).optional(),
 });
 
 export type Webhook = z.output<typeof webhook>;

@@ -5,6 +5,7 @@
  */
 import type { Webhook, WebhookCalls } from '#client/webhook-calls.ts';
 import type { FeedName } from '#contract/feed.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
 import {
   feedOfTrigger,
   feedTriggers,
@@ -47,6 +48,34 @@ export async function findServiceWebhook(
     return await client.readWebhook(uuid);
   } catch (error) {
     if (isRefusal(error) && error.code === 'not-found') return undefined;
+    throw error;
+  }
+}
+
+/** One attempt to deliver a notification, as the service's log of deliveries shows it. */
+export interface ShownAttempt {
+  readonly time: Timestamp;
+  readonly delivery: string;
+  readonly trigger: string | undefined;
+  /** What the receiver answered; null: nothing. */
+  readonly status: number | null;
+  /** Null: it was accepted. */
+  readonly error: string | null;
+}
+
+const deliveriesLooked = 20;
+
+/** Returns the attempts to deliver the webhook's latest notifications, the newest first; none where the service has no such log. */
+export async function newestAttempts(client: WebhookCalls, uuid: string): Promise<ShownAttempt[]> {
+  try {
+    const { items } = await client.listDeliveries(uuid, { pageSize: deliveriesLooked });
+    return items
+      .flatMap(({ id, trigger, attempts = [] }) =>
+        attempts.map(({ time, status = null, error = null }) => ({ time, delivery: id, trigger, status, error })),
+      )
+      .sort((a, b) => (a.time < b.time ? 1 : -1));
+  } catch (error) {
+    if (isRefusal(error)) return [];
     throw error;
   }
 }
