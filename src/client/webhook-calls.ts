@@ -32,6 +32,8 @@ const attempt = z.looseObject({
   status: z.int().nullish(),
   /** Null: it was accepted. */
   error: z.string().nullish(),
+  /** The beginning of the receiver's answer. */
+  response_excerpt: z.string().nullish(),
 });
 
 /** Another service may leave out what the log has beside these. */
@@ -40,6 +42,8 @@ const delivery = z.looseObject({
   trigger: z.string().optional(),
   state: z.string().optional(),
   created: z.string().optional(),
+  /** When it is sent next; only while it waits. */
+  due: z.string().nullish(),
   status: z.int().nullish(),
   error: z.string().nullish(),
   /** The oldest first. */

@@ -3,7 +3,7 @@
  * comes to the webhook endpoint proves nothing of that, because anybody can send it.
  */
 import { type ListedWebhook, listBridgeWebhooks } from './list-webhooks.ts';
-import { newestAttempts, type ShownAttempt } from './webhook-api.ts';
+import { readDeliveries, type ShownAttempt } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
 import type { WebhookFault } from './webhook-looks.ts';
 
@@ -30,11 +30,17 @@ export async function faultOfListed(
   const faults: WebhookFault[] = [];
   for (const webhook of webhooks) {
     if (webhook.uuid === null || !(webhook.key === 'current' || isByHand(webhook))) continue;
-    const attempts = webhook.service === 'gone' ? [] : await newestAttempts(client, webhook.uuid);
+    const attempts = webhook.service === 'gone' ? [] : await attemptsOf(client, webhook.uuid);
     const fault = faultOf(webhook, attempts);
     if (fault) faults.push({ uuid: webhook.uuid, url: webhook.url, ...fault });
   }
   return faults.find(({ kind }) => kind !== 'failing') ?? faults[0] ?? null;
+}
+
+/** The newest first. */
+async function attemptsOf(client: WebhookDeps['client'], uuid: string): Promise<ShownAttempt[]> {
+  const deliveries = (await readDeliveries(client, uuid)) ?? [];
+  return deliveries.flatMap(({ attempts = [] }) => attempts).sort((a, b) => (a.time < b.time ? 1 : -1));
 }
 
 function faultOf(
@@ -42,7 +48,7 @@ function faultOf(
   attempts: readonly ShownAttempt[],
 ): Omit<WebhookFault, 'uuid' | 'url'> | undefined {
   if (service === 'gone') return { kind: 'gone', why: null, status: null, since: null };
-  const accepted = attempts.findIndex(({ error }) => error === null);
+  const accepted = attempts.findIndex(({ error }) => (error ?? null) === null);
   const failed = accepted === -1 ? attempts : attempts.slice(0, accepted);
   const [newest] = failed;
   const said = { why: newest?.error ?? null, status: newest?.status ?? null };

@@ -3,9 +3,8 @@
  * document leaves something open. Source: API document, "Webhooks"; the document does not show how webhooks are listed,
  * so a service may have no list.
  */
-import type { Webhook, WebhookCalls } from '#client/webhook-calls.ts';
+import type { Webhook, WebhookCalls, WebhookDelivery } from '#client/webhook-calls.ts';
 import type { FeedName } from '#contract/feed.ts';
-import type { Timestamp } from '#contract/timestamp.ts';
 import {
   feedOfTrigger,
   feedTriggers,
@@ -53,29 +52,16 @@ export async function findServiceWebhook(
 }
 
 /** One attempt to deliver a notification, as the service's log of deliveries shows it. */
-export interface ShownAttempt {
-  readonly time: Timestamp;
-  readonly delivery: string;
-  readonly trigger: string | undefined;
-  /** What the receiver answered; null: nothing. */
-  readonly status: number | null;
-  /** Null: it was accepted. */
-  readonly error: string | null;
-}
+export type ShownAttempt = NonNullable<WebhookDelivery['attempts']>[number];
 
 const deliveriesLooked = 20;
 
-/** Returns the attempts to deliver the webhook's latest notifications, the newest first; none where the service has no such log. */
-export async function newestAttempts(client: WebhookCalls, uuid: string): Promise<ShownAttempt[]> {
+/** Returns the webhook's latest notifications with their attempts, the newest first; undefined where the service has no such log. */
+export async function readDeliveries(client: WebhookCalls, uuid: string): Promise<WebhookDelivery[] | undefined> {
   try {
-    const { items } = await client.listDeliveries(uuid, { pageSize: deliveriesLooked });
-    return items
-      .flatMap(({ id, trigger, attempts = [] }) =>
-        attempts.map(({ time, status = null, error = null }) => ({ time, delivery: id, trigger, status, error })),
-      )
-      .sort((a, b) => (a.time < b.time ? 1 : -1));
+    return (await client.listDeliveries(uuid, { pageSize: deliveriesLooked })).items;
   } catch (error) {
-    if (isRefusal(error)) return [];
+    if (isRefusal(error)) return undefined;
     throw error;
   }
 }
