@@ -8,6 +8,7 @@ import { timestamp } from '#contract/scalars.ts';
 import {
   type createWebhookRequest,
   webhook as documentedWebhook,
+  secretsOf,
   type updateWebhookRequest,
 } from '#contract/webhook.ts';
 import { AppError } from '#platform/errors.ts';
@@ -97,7 +98,7 @@ export function createWebhookCalls({ call, readList }: { call: CallApi; readList
       return found;
     },
     createWebhook: (request, idempotencyKey, signal) => {
-      const secrets = request.authentication ? [request.authentication.parameters.client_secret] : [];
+      const secrets = request.authentication ? secretsOf(request.authentication.parameters) : [];
       return call(
         { method: 'POST', path: webhooksPath, body: request, idempotencyKey, secrets },
         createdWebhook,
@@ -106,7 +107,7 @@ export function createWebhookCalls({ call, readList }: { call: CallApi; readList
     },
     readWebhook: (uuid, signal) => call({ method: 'GET', path: pathOf(uuid) }, webhook, signal),
     updateWebhook: (uuid, changes, signal) => {
-      const secrets = changes.authentication ? [changes.authentication.parameters.client_secret] : [];
+      const secrets = changes.authentication ? secretsOf(changes.authentication.parameters) : [];
       return call({ method: 'PATCH', path: pathOf(uuid), body: changes, secrets }, webhook, signal);
     },
     listDeliveries: (uuid, { next, pageSize, status } = {}, signal) => {

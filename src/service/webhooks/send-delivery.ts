@@ -4,6 +4,7 @@
  * Source: API document, "Events"; decisions, "Webhooks".
  */
 import { signBody } from '#contract/signature.ts';
+import { secretsOf } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
@@ -148,7 +149,7 @@ async function send(
     });
   if (!oauth) return { answer: await post(), secrets };
 
-  secrets.push(oauth.parameters.client_secret);
+  secrets.push(...secretsOf(oauth.parameters));
   const bounds = () => ({ allowedNetworks, group: organisationId, timeoutMs: leftMs(), signal });
   const postWith = (token: string) => {
     secrets.push(token);
@@ -157,10 +158,15 @@ async function send(
   };
   const token = await accessTokens.tokenOf(webhookId, oauth, bounds());
   const answer = await postWith(token);
-  if (answer.status !== 401) return { answer, secrets };
+  if (!isTokenRefused(answer)) return { answer, secrets };
   const renewed = await accessTokens.tokenOf(webhookId, oauth, { ...bounds(), refused: token });
   const second = renewed === token ? answer : await postWith(renewed);
   // The next attempt then starts with a new token.
-  if (second.status === 401) accessTokens.drop(webhookId, oauth, renewed);
+  if (isTokenRefused(second)) accessTokens.drop(webhookId, oauth, renewed);
   return { answer: second, secrets };
+}
+
+/** A gateway may refuse a token that has expired with 403, and says so in the header (RFC 6750, 3). */
+function isTokenRefused({ status, headers }: GuardedResponse): boolean {
+  return status === 401 || (status === 403 && /\binvalid_token\b/.test(headers['www-authenticate'] ?? ''));
 }

@@ -58,9 +58,5 @@ export function authenticationOf({
       'invalid',
       `The source "${name}" requires bearer tokens. Say how the service gets them: set bearer.token_request.`,
     );
-  const { scope, ...required } = { scope: undefined, ...parameters };
-  return {
-    type: 'OAUTH_CLIENT_CREDENTIALS',
-    parameters: { ...required, ...(scope === undefined ? {} : { scope }) },
-  };
+  return { type: 'OAUTH_CLIENT_CREDENTIALS', parameters };
 }
