@@ -93,6 +93,12 @@ export const createWebhookRequest = z
     triggers: triggerList,
     signing_alg: z.literal('HMAC_SHA256').default('HMAC_SHA256'),
     authentication: webhookAuthentication.optional().describe('Never returned.'),
+    standard_webhooks: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether notifications also have the signature of Standard Webhooks (`webhook-signature`), with a key of its own.',
+      ),
   })
   .meta({ id: 'CreateWebhook' });
 
@@ -131,8 +137,16 @@ export const webhook = z
   })
   .meta({ id: 'Webhook' });
 
-/** The answer to the creation. It shows the key; the answer to a repeated creation (`Idempotency-Key`) does not. */
-export const createdWebhook = webhook.extend({ signing_key: z.string().optional() }).meta({ id: 'CreatedWebhook' });
+/** The answer to the creation. It shows the keys; the answer to a repeated creation (`Idempotency-Key`) does not. */
+export const createdWebhook = webhook
+  .extend({
+    signing_key: z.string().optional(),
+    standard_webhooks_key: z
+      .string()
+      .optional()
+      .describe('The key of `webhook-signature`: `whsec_` and Base64. Only with `standard_webhooks`.'),
+  })
+  .meta({ id: 'CreatedWebhook' });
 
 export const webhookList = manageList(webhook);
 

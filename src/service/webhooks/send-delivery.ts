@@ -3,7 +3,7 @@
  * webhook has OAuth parameters. Every failure is an attempt with an error; nothing is thrown.
  * Source: API document, "Events"; decisions, "Webhooks".
  */
-import { signBody } from '#contract/signature.ts';
+import { signBody, signStandard } from '#contract/signature.ts';
 import { secretsOf } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
@@ -16,7 +16,7 @@ import type { Profile } from '../profile/profile.ts';
 import type { AccessTokens, TokenParameters } from './access-tokens.ts';
 import { type ClaimedDelivery, type DeliveryAttempt, isAccepted, type StoredReceiver } from './delivery-store.ts';
 import { exchangeMs, responseBytesMax } from './exchange-limits.ts';
-import { authenticationContext, signingKeyContext } from './webhook-row.ts';
+import { authenticationContext, signingKeyContext, standardKeyContext } from './webhook-row.ts';
 
 /** Where a webhook's notifications go, with its secrets in plain text. */
 export interface Receiver {
@@ -24,6 +24,8 @@ export interface Receiver {
   organisationId: string;
   url: string;
   signingKey: string;
+  /** Undefined: without the signature of Standard Webhooks. */
+  standardKey: string | undefined;
   oauth: TokenParameters | undefined;
   allowedNetworks: readonly Cidr[];
 }
@@ -47,6 +49,7 @@ export function openReceiver(secrets: SecretBox, webhookId: string, stored: Stor
     organisationId: stored.organisation_id,
     url: stored.url,
     signingKey: secrets.open(stored.signing_key, signingKeyContext(webhookId)),
+    standardKey: stored.standard_key ? secrets.open(stored.standard_key, standardKeyContext(webhookId)) : undefined,
     oauth: stored.authentication
       ? (JSON.parse(secrets.open(stored.authentication, authenticationContext(webhookId))) as TokenParameters)
       : undefined,
@@ -120,14 +123,18 @@ async function send(
   delivery: ClaimedDelivery,
   { startedMs, signal }: { startedMs: number; signal: AbortSignal },
 ): Promise<{ answer: GuardedResponse; secrets: string[] }> {
-  const { webhookId, organisationId, oauth, allowedNetworks } = receiver;
-  const secrets = [receiver.signingKey];
+  const { webhookId, organisationId, standardKey, oauth, allowedNetworks } = receiver;
+  const secrets = [receiver.signingKey, ...(standardKey === undefined ? [] : [standardKey])];
   const body = Buffer.from(JSON.stringify(notificationOf(delivery, profile)));
+  const timestampS = Math.floor(startedMs / 1000);
   const headers: Record<string, string> = {
     'content-type': 'application/json',
     'x-signature': signBody(body, receiver.signingKey),
+    ...(standardKey === undefined
+      ? {}
+      : { 'webhook-signature': signStandard({ id: delivery.id, timestampS, body }, standardKey) }),
     'webhook-id': delivery.id,
-    'webhook-timestamp': String(Math.floor(startedMs / 1000)),
+    'webhook-timestamp': String(timestampS),
     'webhook-attempt': String(delivery.attempts),
   };
   const leftMs = () => {
