@@ -73,7 +73,7 @@ export async function attemptDelivery(
       atMs: startedMs,
       durationMs: elapsedMs(),
       status: answer.status,
-      error: isAccepted(answer.status) ? null : `answered ${answer.status}`,
+      error: isAccepted(answer.status) ? null : `answered ${answer.status}${redirectOf(answer, secrets)}`,
       operatorError: null,
       excerpt: excerptOf(answer.body, secrets),
       retryAfterMs: readRetryAfterMs(answer.headers['retry-after'], startedMs),
@@ -92,6 +92,15 @@ export async function attemptDelivery(
   }
 }
 
+const redirectCharacters = 300;
+
+/** Where a redirect leads. Its query is left out: it may hold a secret. */
+function redirectOf({ status, headers }: GuardedResponse, secrets: readonly string[]): string {
+  const location = withoutSecrets(headers['location']?.replace(/[?#].*$/s, '') ?? '', secrets);
+  if (status < 300 || status > 399 || location === '') return '';
+  return `: a redirect to ${location.slice(0, redirectCharacters)}, which is not followed`;
+}
+
 /**
  * The start of the receiver's answer without our secrets, which it may repeat: not every reader of the log may know
  * them.
@@ -99,9 +108,12 @@ export async function attemptDelivery(
 function excerptOf(body: Buffer, secrets: readonly string[]): string {
   if (body.length === 0) return '';
   // PostgreSQL stores neither NUL nor half of a surrogate pair.
-  let text = body.toString('utf8').replaceAll('\u0000', '');
-  for (const secret of secrets) text = text.replaceAll(secret, '[secret]');
+  const text = withoutSecrets(body.toString('utf8').replaceAll('\u0000', ''), secrets);
   return text.slice(0, excerptCharacters).toWellFormed();
+}
+
+function withoutSecrets(text: string, secrets: readonly string[]): string {
+  return secrets.reduce((left, secret) => left.replaceAll(secret, '[secret]'), text);
 }
 
 /** The same bytes for every attempt. */

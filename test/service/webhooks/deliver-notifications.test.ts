@@ -267,9 +267,12 @@ describe('a failure', () => {
   test('is a redirect, which is not followed', async () => {
     const hook = await setUp();
     const elsewhere = await startWebhookReceiver();
-    hook.receiver.answer = (response) => response.writeHead(307, { location: elsewhere.url }).end();
+    const location = `${elsewhere.url}?token=hunter2`;
+    hook.receiver.answer = (response) => response.writeHead(307, { location }).end();
     await testNotification(hook);
     expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    const [{ error }] = (await hook.organisation.call('GET', `/api/webhooks/${hook.uuid}/deliveries`)).body.result;
+    expect(error).toBe(`answered 307: a redirect to ${elsewhere.url}, which is not followed`);
     expect(elsewhere.received).toEqual([]);
   });
 
