@@ -25,7 +25,10 @@ const webhook = documentedWebhook
   .pick({ uuid: true, name: true, url: true, is_active: true })
   .extend({ triggers: z.union([z.string(), z.array(z.string()).transform((list) => `[${list.join(', ')}]`)]) });
 
-const createdWebhook = webhook.extend({ signing_key: z.string().optional() });
+const createdWebhook = webhook.extend({
+  signing_key: z.string().optional(),
+  standard_webhooks_key: z.string().optional(),
+});
 
 const attempt = z.looseObject({
   time: timestamp,
@@ -33,8 +36,6 @@ const attempt = z.looseObject({
   status: z.int().nullish(),
   /** Null: it was accepted. */
   error: z.string().nullish(),
-  /** The beginning of the receiver's answer. */
-  response_excerpt: z.string().nullish(),
 });
 
 /** Another service may leave out what the log has beside these. */
@@ -44,11 +45,13 @@ const delivery = z.looseObject({
   state: z.string().optional(),
   created: z.string().optional(),
   /** When it is sent next; only while it waits. */
-  due: z.string().nullish(),
+  due: z.string().nullish().catch(null),
+  /** Of its newest attempt, as the next two: the receiver's answer, why it failed, and how the answer begins. */
   status: z.int().nullish(),
   error: z.string().nullish(),
+  response_excerpt: z.string().nullish().catch(null),
   /** The oldest first. */
-  attempts: z.array(attempt).optional(),
+  attempts: z.array(attempt).optional().catch(undefined),
 });
 
 export type Webhook = z.output<typeof webhook>;

@@ -100,13 +100,12 @@ async function findReasons(deps: WebhookDeps & { fetch: GuardedFetch }, uuid: st
 }
 
 /** What became of the test, by the service's log of deliveries. */
-function saidBy({ attempts = [], due }: WebhookDelivery, { name, bearer }: WebhookDeps['source']): string {
-  const newest = attempts.at(-1);
-  if (!newest) {
+function saidBy(delivery: WebhookDelivery, { name, bearer }: WebhookDeps['source']): string {
+  const { due, error = null, status = null, response_excerpt: excerpt } = delivery;
+  if (error === null && status === null) {
     const when = due ? `until ${due}, because earlier ones have failed` : 'in a queue';
     return `The service has not sent it yet: it waits ${when}.`;
   }
-  const { error = null, status = null, response_excerpt: excerpt } = newest;
   if (error === null)
     return excerpt?.includes('"stale"')
       ? 'The receiver has taken it for stale: its clock and the clock of the service are too far apart.'
