@@ -199,7 +199,7 @@ export function ofWebhook({ source, uuid, url, kind, why, status, since }: Sourc
     kind: 'webhook-off',
     level: 'fail',
     summary: `The webhook ${uuid} of ${source} to ${url} ${what}`,
-    action: `Make the endpoint reachable, then: ${register}. ${meanwhile}`,
+    action: `${kind === 'gone' ? 'Register it again' : 'Make the endpoint reachable, then'}: ${register}. ${meanwhile}`,
   };
 }
 
