@@ -24,6 +24,7 @@ import { startAlerts } from './operate/alerts/start-alerts.ts';
 import { startReconcile } from './operate/reconcile/start-reconcile.ts';
 import { createSampling } from './operate/status/samples.ts';
 import { registerStatusMetrics } from './operate/status/status-metrics.ts';
+import { startWebhookLooks } from './operate/webhooks/start-webhook-looks.ts';
 import { webhookUrlOf } from './operate/webhooks/webhook-deps.ts';
 import { openCheckpoints } from './pull/feed/checkpoint-store.ts';
 import { startPull } from './pull/start-pull.ts';
@@ -124,7 +125,7 @@ async function openBridge(
   const endStreams = await deps.mountConsole?.(page, clients.clientOf);
   page.finish();
   const parts: WorkingPart[] = [];
-  if (hasRole('pull')) parts.push(startPull(deps, acquireLease, clients));
+  if (hasRole('pull')) parts.push(startPull(deps, acquireLease, clients), startWebhookLooks(deps, clients.clientOf));
   if (hasRole('push')) {
     parts.push(await startPush(deps, acquireLease, clients.clientOf, flows, lossWatch), startReconcile(deps));
   }

@@ -4,9 +4,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { timestamp } from '#contract/scalars.ts';
 import {
   type createWebhookRequest,
   webhook as documentedWebhook,
+  secretsOf,
   type updateWebhookRequest,
 } from '#contract/webhook.ts';
 import { AppError } from '#platform/errors.ts';
@@ -23,7 +25,18 @@ const webhook = documentedWebhook
   .pick({ uuid: true, name: true, url: true, is_active: true })
   .extend({ triggers: z.union([z.string(), z.array(z.string()).transform((list) => `[${list.join(', ')}]`)]) });
 
-const createdWebhook = webhook.extend({ signing_key: z.string().optional() });
+const createdWebhook = webhook.extend({
+  signing_key: z.string().optional(),
+  standard_webhooks_key: z.string().optional(),
+});
+
+const attempt = z.looseObject({
+  time: timestamp,
+  /** The receiver's answer; null: there was none. */
+  status: z.int().nullish(),
+  /** Null: it was accepted. */
+  error: z.string().nullish(),
+});
 
 /** Another service may leave out what the log has beside these. */
 const delivery = z.looseObject({
@@ -31,8 +44,14 @@ const delivery = z.looseObject({
   trigger: z.string().optional(),
   state: z.string().optional(),
   created: z.string().optional(),
+  /** When it is sent next; only while it waits. */
+  due: z.string().nullish().catch(null),
+  /** Of its newest attempt, as the next two: the receiver's answer, why it failed, and how the answer begins. */
   status: z.int().nullish(),
   error: z.string().nullish(),
+  response_excerpt: z.string().nullish().catch(null),
+  /** The oldest first. */
+  attempts: z.array(attempt).optional().catch(undefined),
 });
 
 export type Webhook = z.output<typeof webhook>;
@@ -82,7 +101,7 @@ export function createWebhookCalls({ call, readList }: { call: CallApi; readList
       return found;
     },
     createWebhook: (request, idempotencyKey, signal) => {
-      const secrets = request.authentication ? [request.authentication.parameters.client_secret] : [];
+      const secrets = request.authentication ? secretsOf(request.authentication.parameters) : [];
       return call(
         { method: 'POST', path: webhooksPath, body: request, idempotencyKey, secrets },
         createdWebhook,
@@ -91,7 +110,7 @@ export function createWebhookCalls({ call, readList }: { call: CallApi; readList
     },
     readWebhook: (uuid, signal) => call({ method: 'GET', path: pathOf(uuid) }, webhook, signal),
     updateWebhook: (uuid, changes, signal) => {
-      const secrets = changes.authentication ? [changes.authentication.parameters.client_secret] : [];
+      const secrets = changes.authentication ? secretsOf(changes.authentication.parameters) : [];
       return call({ method: 'PATCH', path: pathOf(uuid), body: changes, secrets }, webhook, signal);
     },
     listDeliveries: (uuid, { next, pageSize, status } = {}, signal) => {

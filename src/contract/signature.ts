@@ -1,8 +1,9 @@
 /**
  * The `X-Signature` header: `hmac-sha256=<hex>` over the exact bytes of the body, keyed with the webhook's
- * `signing_key` as UTF-8. Source: API document, "Authentication", 2.
+ * `signing_key` as UTF-8. Source: API document, "Authentication", 2. And the signature of Standard Webhooks, which a webhook
+ * may have beside it.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
 const prefix = 'hmac-sha256=';
 const form = /^hmac-sha256=[0-9a-fA-F]{64}$/;
@@ -11,6 +12,25 @@ const form = /^hmac-sha256=[0-9a-fA-F]{64}$/;
 export function signBody(body: string | Uint8Array, signingKey: string): string {
   if (signingKey === '') throw new RangeError('A signing key must not be empty.');
   return prefix + createHmac('sha256', signingKey).update(body).digest('hex');
+}
+
+const standardPrefix = 'whsec_';
+
+/** A new key for Standard Webhooks (standardwebhooks.com): `whsec_` and 32 random bytes in Base64. */
+export function createStandardKey(): string {
+  return standardPrefix + randomBytes(32).toString('base64');
+}
+
+/**
+ * Returns the header `webhook-signature` of Standard Webhooks: `v1,` and the HMAC-SHA256 of id, timestamp and body, keyed
+ * with the bytes of the key. The timestamp is in seconds since 1970.
+ */
+export function signStandard(
+  { id, timestampS, body }: { id: string; timestampS: number; body: Uint8Array },
+  key: string,
+): string {
+  const bytes = Buffer.from(key.slice(standardPrefix.length), 'base64');
+  return `v1,${createHmac('sha256', bytes).update(`${id}.${timestampS}.`).update(body).digest('base64')}`;
 }
 
 /**

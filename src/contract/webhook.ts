@@ -28,24 +28,55 @@ export function feedOfTrigger(trigger: string): FeedName | undefined {
   return feedNames.find((feed) => trigger === feeds[feed].trigger || trigger === triggerElsewhere(feed));
 }
 
+/** What the service asks a token server with. A client proves itself by its secret, or by a signature of its private key. */
+export const tokenParameters = z
+  .strictObject({
+    access_token_url: httpsUrl,
+    client_id: text(1_000, 1),
+    client_secret: text(1_000, 1).optional().describe('Required, unless there is a `private_key`.'),
+    token_endpoint_auth_method: z
+      .enum(['client_secret_basic', 'client_secret_post'])
+      .optional()
+      .describe(
+        'How the secret is sent: as HTTP Basic, or in the body. By default both are tried when the webhook is made.',
+      ),
+    private_key: text(10_000, 1)
+      .optional()
+      .describe(
+        'In place of a secret: PEM (PKCS #8) of an RSA, EC or Ed25519 key, which signs a JWT for each request (RFC 7523).',
+      ),
+    key_id: text(1_000, 1).optional().describe('The `kid` of that JWT.'),
+    /** Scopes, separated by spaces (RFC 6749, 3.3); an empty text is none. */
+    scope: text(1_000)
+      .regex(/^([\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*)?$/, 'must be scopes separated by single spaces')
+      .optional(),
+    audience: text(1_000, 1).optional().describe('Sent as it is; some servers issue tokens only for a named audience.'),
+    resource: text(1_000, 1).optional().describe('The URL that the token is for (RFC 8707).'),
+  })
+  .superRefine(
+    ({ client_secret: secret, private_key: key, key_id: kid, token_endpoint_auth_method: method }, context) => {
+      const refuse = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
+      if (secret === undefined && key === undefined) refuse('client_secret', 'is missing: send it, or a private_key');
+      if (secret !== undefined && key !== undefined)
+        refuse('private_key', 'cannot stand beside client_secret: send one');
+      if (key === undefined && kid !== undefined) refuse('key_id', 'names a private_key, which is missing');
+      if (key !== undefined && method !== undefined)
+        refuse('token_endpoint_auth_method', 'says how a client_secret is sent: leave it out with a private_key');
+    },
+  );
+
 /** OAuth client credentials, with which the service gets the bearer token that it sends with each notification. */
 export const webhookAuthentication = z
   .strictObject({
     type: z.literal('OAUTH_CLIENT_CREDENTIALS'),
-    parameters: z.strictObject({
-      access_token_url: httpsUrl,
-      client_id: text(1_000, 1),
-      client_secret: text(1_000, 1),
-      /** Scopes, separated by spaces (RFC 6749, 3.3); an empty text is none. */
-      scope: text(1_000)
-        .regex(
-          /^([\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*)?$/,
-          'must be scopes separated by single spaces',
-        )
-        .optional(),
-    }),
+    parameters: tokenParameters,
   })
   .meta({ id: 'WebhookAuthentication' });
+
+/** What of the parameters no log and no error may show. */
+export function secretsOf({ client_secret: secret, private_key: key }: WebhookAuthentication['parameters']): string[] {
+  return [secret, key].filter((each) => each !== undefined);
+}
 
 export type WebhookAuthentication = z.infer<typeof webhookAuthentication>;
 
@@ -62,6 +93,12 @@ export const createWebhookRequest = z
     triggers: triggerList,
     signing_alg: z.literal('HMAC_SHA256').default('HMAC_SHA256'),
     authentication: webhookAuthentication.optional().describe('Never returned.'),
+    standard_webhooks: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether notifications also have the signature of Standard Webhooks (`webhook-signature`), with a key of its own.',
+      ),
   })
   .meta({ id: 'CreateWebhook' });
 
@@ -100,8 +137,16 @@ export const webhook = z
   })
   .meta({ id: 'Webhook' });
 
-/** The answer to the creation. It shows the key; the answer to a repeated creation (`Idempotency-Key`) does not. */
-export const createdWebhook = webhook.extend({ signing_key: z.string().optional() }).meta({ id: 'CreatedWebhook' });
+/** The answer to the creation. It shows the keys; the answer to a repeated creation (`Idempotency-Key`) does not. */
+export const createdWebhook = webhook
+  .extend({
+    signing_key: z.string().optional(),
+    standard_webhooks_key: z
+      .string()
+      .optional()
+      .describe('The key of `webhook-signature`: `whsec_` and Base64. Only with `standard_webhooks`.'),
+  })
+  .meta({ id: 'CreatedWebhook' });
 
 export const webhookList = manageList(webhook);
 

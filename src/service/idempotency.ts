@@ -65,7 +65,7 @@ export async function findKeptAnswer(
 
 /**
  * Runs the work and keeps its answer, or returns the kept answer. Throws `conflict` for the same key with another body.
- * A secret that is shown once (`signing_key`) is not kept.
+ * Secrets that are shown once (`signing_key`, `standard_webhooks_key`) are not kept.
  */
 export async function withIdempotency(
   tx: Sql,
@@ -110,6 +110,6 @@ export async function forgetOldAnswers(sql: Sql, now: Timestamp): Promise<void> 
 
 function withoutShownOnce(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || !('signing_key' in body)) return body;
-  const { signing_key: _shownOnce, ...rest } = body;
+  const { signing_key: _key, standard_webhooks_key: _standardKey, ...rest } = body as Record<string, unknown>;
   return rest;
 }

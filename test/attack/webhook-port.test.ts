@@ -160,3 +160,30 @@ test('health is all that the webhook port tells, and the console answers to no f
   expect(await askConsole(bridge, '/status.json')).toBe(200);
   expect(await askConsole(bridge, '/status.json', 'rebound.example')).toBe(403);
 });
+
+test('clients that pipeline requests and never read an answer are ended, and their memory is bounded', async () => {
+  const bridge = await startAttackedBridge();
+  await expectServed(bridge);
+  const before = await bridge.memory();
+  // As much as the bridge reads at once.
+  const requests = Buffer.from('GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n'.repeat(1_800));
+  let most = before;
+  for (let round = 0; round < (isFull ? 10 : 2); round += 1) {
+    const attackers: SecureConnection[] = [];
+    for (let index = 0; index < 200; index += 1) {
+      const attacker = await connectSecurely(bridge.port, thousandAddresses(index));
+      attacker?.socket.pause();
+      attacker?.socket.write(requests);
+      if (attacker) attackers.push(attacker);
+    }
+    expect(attackers).toHaveLength(200);
+    await until('every connection is ended', async () => {
+      most = Math.max(most, await bridge.memory());
+      return (await bridge.sockets()) === 0;
+    });
+    destroyAll(attackers.map(({ socket }) => socket));
+  }
+  printFigure('pipelined requests', `memory grew by ${Math.round((most - before) / megabyte)} MB`);
+  expect(most - before).toBeLessThan(400 * megabyte);
+  await expectServed(bridge);
+});

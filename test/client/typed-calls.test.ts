@@ -207,14 +207,18 @@ describe('webhooks', () => {
   test('are changed, their deliveries are listed page by page, and one is sent again', async () => {
     service.answers = [
       json({ ...webhook, is_active: true, new: 1 }),
-      json({ result: [{ id, state: 'SOMETHING_NEW', more: 1 }], count: 2, next: `/x?page_number=2&page_size=1` }),
+      json({
+        result: [{ id, state: 'SOMETHING_NEW', more: 1, attempts: 3, due: 4 }],
+        count: 2,
+        next: `/x?page_number=2&page_size=1`,
+      }),
       json({ result: [{ id }], next: null }),
       json({ id }, {}, 202),
     ];
     expect(await client.updateWebhook(id, { is_active: true, authentication: null })).toMatchObject({ uuid: id });
     const page = await client.listDeliveries(id, { pageSize: 1, status: 'failed' });
     expect(page).toEqual({
-      items: [{ id, state: 'SOMETHING_NEW', more: 1 }],
+      items: [{ id, state: 'SOMETHING_NEW', more: 1, due: null }],
       count: 2,
       next: 'page_number=2&page_size=1',
     });

@@ -80,7 +80,9 @@ export function createAnswerCheck(documents: Readonly<Record<string, object>>): 
       const [name, document] = Object.entries(documents).find(([, each]) => 'webhooks' in each) ?? [];
       const call = (document as Json)?.webhooks[body.trigger]?.post;
       if (!call) return `the OpenAPI document knows no notification ${body.trigger}.`;
-      const names: string[] = call.parameters.map((parameter: { name: string }) => parameter.name);
+      const names: string[] = call.parameters
+        .filter(({ required }: { required: boolean }) => required)
+        .map(({ name }: { name: string }) => name);
       const missing = names.find((header) => sent[header.toLowerCase()] === undefined);
       if (missing !== undefined) return `the header ${missing} is missing.`;
       return bodyFault(`${name}#/webhooks/${body.trigger}/post/requestBody/content/application~1json/schema`, body);
@@ -137,6 +139,7 @@ function faultOf(operation: Operation, answer: SeenAnswer, isHead: boolean, body
     if (at(operation.document, $ref).required === true && headers.get(name) === null)
       return `the header ${name} is missing.`;
   if (headers.has('etag') && response.headers?.ETag === undefined) return 'an ETag should not be sent.';
+  if (headers.has('location') && response.headers?.Location === undefined) return 'a Location should not be sent.';
   const { content } = response;
   if (content === undefined) return answer.body === '' ? undefined : 'there should be no body.';
   const [mediaType = ''] = Object.keys(content);

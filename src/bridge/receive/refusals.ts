@@ -1,7 +1,7 @@
 /**
- * Counts the notifications that were refused, by source and reason. A single wrong signature is somebody's scan, ten in a
- * row and none that is right are a key that was changed on one side only. The counts are stored from time to time, for
- * the doctor and other processes; a kill loses those of the last seconds.
+ * Counts the notifications that were refused, by source and reason. Anybody can send what is refused: a person sees the
+ * counts as counts, and what is wrong with a webhook says only its service (`find-fault.ts`). The counts are stored from
+ * time to time, for the doctor and other processes; a kill loses those of the last seconds.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -77,7 +77,7 @@ export function createRefusals(deps: {
       if (row.count >= firstLogged && Number.isInteger(Math.log10(row.count)))
         log.warn(
           { source, reason, state: 'signatures refused', count: row.count, since: row.since },
-          `${row.count} notifications in a row were refused: is the signing key the same on both sides?`,
+          `${row.count} notifications in a row were refused, and did nothing; whether the service has sent them, \`bridge doctor\` asks it`,
         );
     },
     accepted(source) {
@@ -110,22 +110,15 @@ export function createRefusals(deps: {
 /** A row that nothing was added to for so long begins anew. */
 const keptHours = 24;
 
-/**
- * A row of refusals begins anew when a notification of its source was stored after its last refusal. Notifications that
- * were stored between two saves count as earlier than the refusals of that time: some seconds, for counts of hours.
- */
 async function addRefusals(sql: Sql, counts: readonly Counted[]): Promise<void> {
-  const wasAccepted = 'exists (select from bridge.inbox i where i.source = r.source and i.received > r.last)';
   await sql.query(
-    `insert into bridge.refusals as r (source, reason, first, last, count, row_first, row_count)
-     select source, reason, first, last, count, first, count
+    `insert into bridge.refusals as r (source, reason, first, last, count)
+     select source, reason, first, last, count
      from unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::bigint[])
        as c (source, reason, first, last, count)
      on conflict (source, reason) do update set last = greatest(r.last, excluded.last),
        first = case when r.last < excluded.first - interval '${keptHours} hours' then excluded.first else r.first end,
-       count = case when r.last < excluded.first - interval '${keptHours} hours' then 0 else r.count end + excluded.count,
-       row_first = case when ${wasAccepted} then excluded.row_first else coalesce(r.row_first, excluded.row_first) end,
-       row_count = case when ${wasAccepted} then 0 else r.row_count end + excluded.row_count`,
+       count = case when r.last < excluded.first - interval '${keptHours} hours' then 0 else r.count end + excluded.count`,
     [
       counts.map(({ source }) => source),
       counts.map(({ reason }) => reason),
@@ -150,28 +143,5 @@ export function readRefusals(sql: Sql, source: string, now: Timestamp): Promise<
     `select reason, first, last, count::float8 as count from bridge.refusals
      where source = $1 and last > $2::timestamptz - interval '${keptHours} hours' order by count desc, reason`,
     [source, now],
-  );
-}
-
-/** How many notifications of a source were refused since one was last accepted. */
-export interface RefusalsInARow {
-  readonly source: string;
-  readonly count: number;
-  readonly first: Timestamp;
-  readonly last: Timestamp;
-}
-
-/**
- * Returns the sources of which notifications were refused within the last day and none was accepted since. Requests
- * without any signature are not counted: they are scans, and no sign of a key that differs.
- */
-export function readRefusalsInARow(sql: Sql, now: Timestamp): Promise<RefusalsInARow[]> {
-  return sql.query<RefusalsInARow>(
-    `select source, sum(row_count)::float8 as count, min(row_first) as first, max(last) as last
-     from bridge.refusals r
-     where reason <> 'no-signature' and row_count > 0 and last > $1::timestamptz - interval '${keptHours} hours'
-       and not exists (select from bridge.inbox i where i.source = r.source and i.received > r.last)
-     group by source order by source`,
-    [now],
   );
 }

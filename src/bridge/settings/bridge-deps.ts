@@ -63,7 +63,7 @@ export interface WorkingPart {
 
 /**
  * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` and
- * `reconcile` names of flows, those of `suppliers` names of sources, those of `intake` names of intakes, and `alerts` has
+ * `reconcile` names of flows, those of `suppliers` and `webhooks` names of sources, those of `intake` names of intakes, and `alerts` has
  * one key.
  */
 export const lanes = {
@@ -74,4 +74,5 @@ export const lanes = {
   alerts: 'alerts',
   intake: 'intake',
   reconcile: 'reconcile',
+  webhooks: 'webhooks',
 } as const;

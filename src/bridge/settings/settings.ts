@@ -5,6 +5,7 @@ import { mappingSettings } from '#bridge/documents/mapping-settings.ts';
 import { dialects } from '#client/dialect.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
+import { tokenParameters } from '#contract/webhook.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { alertSettings } from './alert-settings.ts';
 import { faultsOfDialect } from './dialect-faults.ts';
@@ -27,13 +28,7 @@ const port = z.int().min(0).max(65_535);
 /**
  * How the service gets its tokens from an authorisation server; `bridge webhooks register` sends this to the service.
  */
-const tokenRequest = z
-  .strictObject({
-    access_token_url: z.url({ protocol: /^https$/ }),
-    client_id: z.string().min(1),
-    client_secret: z.string().min(1),
-    scope: z.string().optional(),
-  })
+const tokenRequest = tokenParameters
   .optional()
   .describe('How the service gets its tokens; `bridge webhooks register` sends this to it');
 

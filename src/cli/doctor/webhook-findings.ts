@@ -1,4 +1,6 @@
 /** What the doctor and `bridge check` find about a source's webhook at its service. */
+import { ofWebhook } from '#bridge/operate/status/conditions.ts';
+import { faultOfListed } from '#bridge/operate/webhooks/find-fault.ts';
 import { type ListedWebhook, listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
 import { announcedFeeds } from '#bridge/operate/webhooks/webhook-api.ts';
 import { webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
@@ -30,13 +32,11 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
     );
   }
   const own = webhooks.filter(({ key }) => key === 'current');
-  const lost = own.find(({ service }) => service === 'off' || service === 'gone');
-  if (lost)
-    return fail(
-      name,
-      `${lost.uuid} to ${lost.url} is ${lost.service === 'off' ? 'switched off by the service' : 'gone from the service'}`,
-      `Its deliveries failed for too long, or it was deleted there. Make the endpoint reachable, then: ${register}.`,
-    );
+  const fault = await faultOfListed({ client, source }, webhooks, webhookUrlOf(settings, source.name));
+  if (fault) {
+    const { level, summary, action } = ofWebhook({ source: source.name, ...fault });
+    return { name, level, message: summary, todo: action };
+  }
   const [registered] = own;
   const stranger = webhooks.find(
     ({ url, service, key }) =>

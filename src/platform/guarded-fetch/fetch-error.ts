@@ -58,8 +58,12 @@ const publicTexts: Record<FetchFailure, (host: string) => string> = {
 };
 
 /** The error for `reason`; `detail` goes to the log only. */
-export function fetchErrorOf(reason: FetchFailure, host: string, detail?: string): FetchError {
-  const publicMessage = publicTexts[reason](host);
+export function fetchErrorOf(
+  reason: FetchFailure,
+  host: string,
+  detail?: string,
+  publicMessage = publicTexts[reason](host),
+): FetchError {
   const text = reason === 'dns' ? `The name ${host} could not be resolved.` : publicMessage;
   return new FetchError(reason === 'too-large' ? 'too-large' : 'unavailable', reason, publicMessage, {
     message: detail === undefined ? text : `${text} (${detail})`,
@@ -98,6 +102,26 @@ const reasonsByCode: readonly [pattern: RegExp, reason: FetchFailure][] = [
   [/^(UND_ERR_DESTROYED|UND_ERR_CLOSED)$/, 'aborted'],
 ];
 
+/** What is wrong with a server's certificate, by the codes of OpenSSL and Node: who owns the server can correct it. */
+const certificateFaults: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
+  CERT_REVOKED: 'its certificate is revoked',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name',
+  HOSTNAME_MISMATCH: 'its certificate is for another name',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'its certificate comes from an authority that is not trusted here',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    'its certificate comes from an authority that is not trusted here, or its chain is incomplete',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    'the chain of its certificate is incomplete (it must send the intermediate certificates, too), or its authority is not trusted here',
+};
+
+function tlsTextOf(code: string, host: string): string {
+  const fault = certificateFaults[code];
+  return fault === undefined ? publicTexts.tls(host) : `A secure connection to ${host} could not be made: ${fault}.`;
+}
+
 /**
  * Any error of undici or Node as a FetchError. Only its text is kept: undici's errors carry sockets, requests and
  * pieces of the answer.
@@ -108,7 +132,10 @@ export function toFetchError(error: unknown, host: string): FetchError {
   if (/^UND_ERR_(INVALID_ARG|REQ_CONTENT_LENGTH_MISMATCH)$/.test(code))
     return unsendable(`The request to ${host} is not valid: its method or a header.`);
   const reason = reasonsByCode.find(([pattern]) => pattern.test(code))?.[1] ?? 'reset';
-  return fetchErrorOf(reason, host, `${code} ${errorText(error)}`.trim());
+  const detail = `${code} ${errorText(error)}`.trim();
+  return reason === 'tls'
+    ? fetchErrorOf(reason, host, detail, tlsTextOf(code, host))
+    : fetchErrorOf(reason, host, detail);
 }
 
 /** Some of undici's parser errors have no code, only the name of their class. */

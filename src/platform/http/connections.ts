@@ -25,6 +25,12 @@ export interface ConnectionLimits {
   isTrustedProxy: (address: string) => boolean;
 }
 
+/**
+ * Requests of one connection whose answers have not ended. Node stops reading by the bytes of answers that wait, not by
+ * requests, of which each takes some kilobytes.
+ */
+const pipelinedMax = 32;
+
 export const connectionLimitsDefault: ConnectionLimits = {
   inAll: 1_000,
   perAddress: 250,
@@ -58,16 +64,19 @@ export function protectConnection({ socket }: IncomingMessage): void {
 export interface Connections {
   /** Returns the responses of the requests that have begun and whose answers have not ended. */
   running(): ServerResponse[];
-  /** Called for each request before it is handled. */
-  begin(request: IncomingMessage, response: ServerResponse): void;
+  /** Called for each request before it is handled; false: its connection was ended, and nobody would read an answer. */
+  begin(request: IncomingMessage, response: ServerResponse): boolean;
   /** Destroys the socket's connection if its TLS handshake has not ended, and says whether it did. */
   dropUnshaken(socket: unknown): boolean;
   /** Destroys the connections that never had a request; `all`: every connection. */
   drop(which: 'unused' | 'all'): void;
 }
 
-/** Why a connection was ended from here: another one took its place, there was none for it, its handshake failed. */
-type EndReason = 'displaced' | 'refused' | 'handshake';
+/**
+ * Why a connection was ended from here: another one took its place, there was none for it, its handshake failed, it sent
+ * more requests than it took answers.
+ */
+type EndReason = 'displaced' | 'refused' | 'handshake' | 'pipelined';
 
 /** Where ended connections are counted, and under which name of the port. */
 export interface ConnectionMetrics {
@@ -154,10 +163,20 @@ export function watchConnections(server: Server, limits: ConnectionLimits, metri
     running: () => [...open].flatMap(({ running }) => [...running]),
     begin: ({ socket }, response) => {
       const connection = connections.get(socket);
-      if (!connection) return;
+      if (!connection || socket.destroyed) return false;
       connection.used = true;
       connection.running.add(response);
+      if (connection.running.size > pipelinedMax) {
+        // A listener takes the bytes from Node's parser, which would go on with all that it has read.
+        socket.on('data', () => undefined);
+        // Else the system would keep the answers for a client that does not read.
+        connection.tcp.resetAndDestroy();
+        drop(connection);
+        count('pipelined');
+        return false;
+      }
       response.on('close', () => connection.running.delete(response));
+      return true;
     },
     dropUnshaken: (socket) => {
       if (!(socket instanceof TLSSocket) || connections.has(socket)) return false;
@@ -187,7 +206,7 @@ function endedCounter(registry: Registry): Counter<'port' | 'reason'> {
     (registry.getSingleMetric(name) as Counter<'port' | 'reason'> | undefined) ??
     new Counter({
       name,
-      help: 'Connections that the program has ended to keep its limits: displaced, refused, handshake',
+      help: 'Connections that the program has ended to keep its limits: displaced, refused, handshake, pipelined',
       labelNames: ['port', 'reason'],
       registers: [registry],
     })

@@ -68,7 +68,7 @@ export async function listen(handler: RequestListener, options: ListenOptions): 
   const connections = watchConnections(server, connectionLimits, options.metrics);
   const serve = onlyReadable(handler);
   server.on('request', (request, response) => {
-    connections.begin(request, response);
+    if (!connections.begin(request, response)) return;
     if (!server.listening) response.setHeader('Connection', 'close');
     serve(request, response);
   });

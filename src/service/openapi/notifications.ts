@@ -74,6 +74,14 @@ const parameters = [
     schema: { type: 'string', pattern: '^hmac-sha256=[0-9a-f]{64}$' },
   },
   {
+    name: 'webhook-signature',
+    in: 'header',
+    required: false,
+    description:
+      'The signature of Standard Webhooks, of a webhook that was created with `standard_webhooks`: `v1,` and the HMAC-SHA256 in Base64 of `webhook-id`, `webhook-timestamp` and the body with a full stop between them, keyed with the bytes of `standard_webhooks_key`.',
+    schema: { type: 'string', pattern: '^v1,[A-Za-z0-9+/]{43}=$' },
+  },
+  {
     name: 'webhook-id',
     in: 'header',
     required: true,

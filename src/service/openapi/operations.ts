@@ -82,7 +82,7 @@ const operations: Readonly<Record<string, Operation>> = {
     id: 'create-webhook',
     tag: 'Webhooks',
     description:
-      'The `signing_key` is in this answer and in no other. An organisation may have 50 webhooks unless the operator has set another number: 409 beyond. The host of `url` must be whitelisted by the operator. With `authentication` a token is fetched at once, and sent as bearer with each notification: where none can be had the creation fails with 400.',
+      'The `signing_key` (and the `standard_webhooks_key`) is in this answer and in no other. An organisation may have 50 webhooks unless the operator has set another number: 409 beyond. The host of `url` must be whitelisted by the operator. With `authentication` a token is fetched at once, and sent as bearer with each notification: where none can be had the creation fails with 400.',
   },
   'GET /api/webhooks': { id: 'list-webhooks', tag: 'Webhooks' },
   'GET /api/webhooks/:uuid': { id: 'read-webhook', tag: 'Webhooks' },

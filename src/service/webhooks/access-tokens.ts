@@ -13,10 +13,14 @@ import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts
 import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { Cidr } from '#platform/network-guard.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
+import { signAssertion } from './client-assertion.ts';
 import { exchangeMs } from './exchange-limits.ts';
 
-/** How the client sends its secret: servers must accept HTTP Basic, but some accept it in the body only. */
-type ClientAuth = 'basic' | 'body';
+/**
+ * How the client proves itself: servers must accept HTTP Basic, but some accept a secret in the body only. `jwt`: by a JWT
+ * that its private key has signed, and no secret is sent.
+ */
+type ClientAuth = 'basic' | 'body' | 'jwt';
 
 /** The OAuth parameters as they are sealed. `client_auth` worked when the webhook was created, and is tried first. */
 export interface TokenParameters {
@@ -95,7 +99,8 @@ const tokenAnswer = z.looseObject({
   // RFC 6749 requires it, but many servers omit it.
   token_type: z
     .string()
-    .regex(/^bearer$/i)
+    // Apigee writes `BearerToken`.
+    .regex(/^bearer(token)?$/i)
     .optional(),
   expires_in: z.unknown().optional(),
 });
@@ -116,7 +121,7 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
       answer = await fetch({
         url: parameters.access_token_url,
         method: 'POST',
-        ...tokenRequest(parameters, clientAuth),
+        ...(await tokenRequest(parameters, clientAuth, clock.nowMs())),
         allowedNetworks,
         group,
         timeoutMs,
@@ -135,7 +140,7 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
   async function obtain(
     parameters: TokenParameters['parameters'],
     limits: Limits,
-    first: ClientAuth = 'basic',
+    first: ClientAuth = firstAuthOf(parameters),
   ): Promise<{ grant: Grant; used: TokenParameters }> {
     const deadlineMs = clock.nowMs() + (limits.timeoutMs ?? exchangeMs);
     const obtainBy = async (clientAuth: ClientAuth) => {
@@ -145,7 +150,7 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
     };
     const result = await obtainBy(first);
     if ('grant' in result) return result;
-    if (!result.otherAuthMayHelp) throw result.error;
+    if (!result.otherAuthMayHelp || !mayTryOther(parameters)) throw result.error;
     const second = await obtainBy(first === 'basic' ? 'body' : 'basic');
     if ('grant' in second) return second;
     // `invalid_client` says that the secret is wrong. Any other error of the second request may only say that the
@@ -195,20 +200,31 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
 
 /** Another process may change a webhook's parameters: tokens of the old ones are not found under the new ones. */
 function keyOf(webhookId: string, { parameters }: TokenParameters): string {
-  const { access_token_url: url, client_id: id, client_secret: secret, scope = '' } = parameters;
-  return `${webhookId} ${createHash('sha256')
-    .update(JSON.stringify([url, id, secret, scope]))
-    .digest('base64')}`;
+  return `${webhookId} ${createHash('sha256').update(JSON.stringify(parameters)).digest('base64')}`;
 }
 
-/** The request's headers and body. Source: RFC 6749, 4.4.2 and 2.3.1. */
-function tokenRequest(parameters: TokenParameters['parameters'], clientAuth: ClientAuth) {
-  const { client_id: id, client_secret: secret, scope } = parameters;
+function firstAuthOf(parameters: TokenParameters['parameters']): ClientAuth {
+  if (parameters.private_key !== undefined) return 'jwt';
+  return parameters.token_endpoint_auth_method === 'client_secret_post' ? 'body' : 'basic';
+}
+
+/** A server may lock a client out that proves itself in a way that it does not know: a way that was chosen is the only one. */
+function mayTryOther(parameters: TokenParameters['parameters']): boolean {
+  return parameters.private_key === undefined && parameters.token_endpoint_auth_method === undefined;
+}
+
+/** The request's headers and body. Source: RFC 6749, 4.4.2 and 2.3.1; RFC 7523, 2.2; RFC 8707, 2. */
+async function tokenRequest(parameters: TokenParameters['parameters'], clientAuth: ClientAuth, nowMs: number) {
+  const { client_id: id, client_secret: secret = '', scope, audience, resource } = parameters;
   const form = new URLSearchParams({ grant_type: 'client_credentials' });
   if (scope) form.set('scope', scope);
-  if (clientAuth === 'body') {
-    form.set('client_id', id);
-    form.set('client_secret', secret);
+  if (audience !== undefined) form.set('audience', audience);
+  if (resource !== undefined) form.set('resource', resource);
+  if (clientAuth !== 'basic') form.set('client_id', id);
+  if (clientAuth === 'body') form.set('client_secret', secret);
+  if (clientAuth === 'jwt') {
+    form.set('client_assertion_type', 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer');
+    form.set('client_assertion', await signAssertion(parameters, nowMs));
   }
   const basic = Buffer.from(`${formEncoded(id)}:${formEncoded(secret)}`).toString('base64');
   return {

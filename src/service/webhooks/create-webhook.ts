@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { webhooksMaxDefault } from '#contract/limits.ts';
+import { createStandardKey } from '#contract/signature.ts';
 import { createdWebhook, createWebhookRequest } from '#contract/webhook.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
@@ -10,7 +11,7 @@ import type { SecretBox } from '#platform/secrets.ts';
 import type { Caller } from '../caller.ts';
 import type { AccessTokens } from './access-tokens.ts';
 import { invalidBody, networkRulesOf, type ObtainedToken, obtainToken } from './obtain-token.ts';
-import { authenticationContext, renderWebhook, signingKeyContext } from './webhook-row.ts';
+import { authenticationContext, renderWebhook, signingKeyContext, standardKeyContext } from './webhook-row.ts';
 
 interface Deps {
   clock: Clock;
@@ -19,7 +20,7 @@ interface Deps {
 }
 
 /**
- * POST /api/webhooks: creates a webhook. The signing key is in this answer and in no other. With OAuth parameters a
+ * POST /api/webhooks: creates a webhook. Its keys are in this answer and in no other. With OAuth parameters a
  * token is obtained first, while no transaction is open; when the token server returns none, no webhook is created. Throws
  * `conflict` when the organisation has as many webhooks as it may have.
  */
@@ -49,11 +50,12 @@ export function createWebhook({ clock, secrets, accessTokens }: Deps) {
       await refuseBeyondLimit(unit.tx, organisationId);
       const id = randomUUID();
       const signingKey = randomBytes(32).toString('base64url');
+      const standardKey = body.standard_webhooks ? createStandardKey() : undefined;
       const { name, description, url, triggers, signing_alg } = body;
       await unit.tx.query(
         `insert into service.webhooks (id, organisation_id, name, description, url, triggers, signing_alg, signing_key,
-           authentication, created)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+           authentication, standard_key, created)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
         [
           id,
           organisationId,
@@ -64,6 +66,7 @@ export function createWebhook({ clock, secrets, accessTokens }: Deps) {
           signing_alg,
           secrets.seal(signingKey, signingKeyContext(id)),
           obtained ? secrets.seal(JSON.stringify(obtained.used), authenticationContext(id)) : null,
+          standardKey === undefined ? null : secrets.seal(standardKey, standardKeyContext(id)),
           timestampNow(clock),
         ],
       );
@@ -72,7 +75,11 @@ export function createWebhook({ clock, secrets, accessTokens }: Deps) {
       return {
         status: 201,
         headers: { Location: `/api/webhooks/${id}` },
-        body: { ...renderWebhook(row), signing_key: signingKey },
+        body: {
+          ...renderWebhook(row),
+          signing_key: signingKey,
+          ...(standardKey === undefined ? {} : { standard_webhooks_key: standardKey }),
+        },
       };
     },
   });

@@ -204,16 +204,21 @@ async function attemptBatch(
 ): Promise<{ attempts: DeliveryAttempt[]; untried: ClaimedDelivery[] }> {
   const untried = claimed.toSorted((a, b) => (a.created < b.created ? -1 : 1));
   const attempts: DeliveryAttempt[] = [];
-  let gone = false;
+  let mayGoOn = true;
   const sendInTurn = async () => {
-    while (!signal.aborted && !gone && deps.clock.nowMs() <= beginUntilMs) {
+    while (!signal.aborted && mayGoOn && deps.clock.nowMs() <= beginUntilMs) {
       const next = untried.shift();
       if (!next) return;
       const attempt = await attemptDelivery(deps, receiver, next, signal);
-      if (attempt.status === 410) gone = true;
+      if (attempt.status === 410 || asksToWait(attempt)) mayGoOn = false;
       if (!signal.aborted || attempt.status !== null) attempts.push(attempt);
     }
   };
   await Promise.all(Array.from({ length: sentAtOnce }, sendInTurn));
   return { attempts, untried };
+}
+
+/** A receiver that names a time gets nothing before it. */
+function asksToWait({ status, retryAfterMs = 0 }: DeliveryAttempt): boolean {
+  return !isAccepted(status) && retryAfterMs > 0;
 }

@@ -49,7 +49,8 @@ export async function readDeliveryLog(
   return renderList(
     sql,
     {
-      select: `select d.id, d.webhook_id as webhook, d.trigger, d.state, d.created, d.due
+      select: `select d.id, d.webhook_id as webhook, d.trigger, d.state, d.created,
+          greatest(d.due, (select held_until from service.webhooks w where w.id = d.webhook_id)) as due
         from service.deliveries d where ${conditions.join(' and ')}`,
       shown: `page.*, (
         select coalesce(json_agg(json_build_object('number', number, 'time', time, 'status', status,

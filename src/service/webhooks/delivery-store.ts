@@ -16,7 +16,7 @@
 import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Trigger } from '#contract/webhook.ts';
 import { prepared, type Sql, withoutFlush } from '#platform/database/sql.ts';
-import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from './retry-schedule.ts';
+import { disabledAfterMs, givenUpAfterMs, heldForMs, retryDelayMs } from './retry-schedule.ts';
 
 /** A notification that this process has claimed. */
 export interface ClaimedDelivery {
@@ -34,6 +34,8 @@ export interface StoredReceiver {
   url: string;
   signing_key: Buffer;
   authentication: Buffer | null;
+  /** Of the signature of Standard Webhooks; null: the webhook has none. */
+  standard_key: Buffer | null;
   webhook_domains: string[];
   allowed_networks: string[];
 }
@@ -77,7 +79,7 @@ const dueWebhooks = `with recursive waiting (webhook_id) as (
     select from service.deliveries d
     where d.webhook_id = w.id and d.finished is null and d.due <= $1 and (d.state = 'pending' or d.claimed_until <= $1)
     order by d.due limit 1) as due
-  where w.is_active`;
+  where w.is_active and (w.held_until is null or w.held_until <= $1)`;
 
 /** Whose webhook it is, and whether its last notification failed; undefined when it is disabled or deleted. */
 export async function readWebhookOwner(
@@ -92,18 +94,20 @@ const webhookOwner = prepared(
   'select organisation_id, failing_since is not null as is_failing from service.webhooks where id = $1 and is_active',
 );
 
-/** When the next notification after `now` becomes due; undefined when none waits. */
+/** When the next notification after `now` becomes due, or the first webhook is held no longer; undefined when none waits. */
 export async function nextDueDelivery(sql: Sql, now: Timestamp): Promise<Timestamp | undefined> {
-  const [row] = await sql.query<{ due: Timestamp }>(
-    `select d.due from service.deliveries d join service.webhooks w on w.id = d.webhook_id
-     where d.finished is null and d.state = 'pending' and d.due > $1 and w.is_active order by d.due limit 1`,
+  const [row] = await sql.query<{ due: Timestamp | null }>(
+    `select least(
+       (select d.due from service.deliveries d join service.webhooks w on w.id = d.webhook_id
+        where d.finished is null and d.state = 'pending' and d.due > $1 and w.is_active order by d.due limit 1),
+       (select min(held_until) from service.webhooks where held_until > $1 and is_active)) as due`,
     [now],
   );
-  return row?.due;
+  return row?.due ?? undefined;
 }
 
 /**
- * Claims the next due notifications of a webhook, up to `most`, for this process. Returns none when the webhook is
+ * Claims the next due notifications of a webhook, up to `most`, for this process. Returns none when the webhook is held,
  * disabled or deleted. Notifications that another process is claiming are skipped. Does not wait for the disk: what a
  * server that crashes forgets as claimed is claimed, and sent, once more.
  */
@@ -123,7 +127,8 @@ const claimDue = prepared(
      first_attempt = coalesce(first_attempt, $3)
    where (select ${withoutFlush}) is not null and ctid = any(array(
      select ctid from service.deliveries
-     where webhook_id = (select id from service.webhooks where id = $1 and is_active)
+     where webhook_id = (
+         select id from service.webhooks where id = $1 and is_active and (held_until is null or held_until <= $3))
        and finished is null and due <= $3 and (state = 'pending' or claimed_until <= $3)
      order by due, created limit $4 for no key update skip locked))
    returning id, trigger, payload, created, attempts`,
@@ -136,7 +141,7 @@ export async function readReceiver(sql: Sql, webhookId: string): Promise<StoredR
 }
 
 const storedReceiver = prepared(
-  `select w.organisation_id, w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
+  `select w.organisation_id, w.url, w.signing_key, w.authentication, w.standard_key, o.webhook_domains, o.allowed_networks
    from service.webhooks w join service.organisations o on o.id = w.organisation_id where w.id = $1`,
 );
 
@@ -229,11 +234,15 @@ export async function settleBatch(
   const failingSince = accepted.length > 0 ? null : (webhook.failing_since ?? now);
   const failedTooLong = failingSince !== null && nowMs - msFromTimestamp(failingSince) >= disabledAfterMs;
   const disable = gone || failedTooLong;
-  await tx.query('update service.webhooks set failing_since = $2, is_active = is_active and not $3 where id = $1', [
-    webhookId,
-    failingSince,
-    disable,
-  ]);
+  const heldMs = heldForMs(
+    failed.map(({ retryAfterMs }) => retryAfterMs),
+    random,
+  );
+  await tx.query(
+    `update service.webhooks set failing_since = $2, is_active = is_active and not $3,
+       held_until = greatest(held_until, $4::timestamptz) where id = $1`,
+    [webhookId, failingSince, disable, heldMs === undefined ? null : timestampFromMs(nowMs + heldMs)],
+  );
   if (!disable) return undefined;
   await keepNewestPending(tx, webhookId, now);
   return { gone };
@@ -246,7 +255,8 @@ export async function settleBatch(
  */
 export async function resumeWebhook(tx: Sql, webhookId: string, now: Timestamp): Promise<boolean> {
   const resumed = await tx.query(
-    'update service.webhooks set is_active = true, failing_since = null where id = $1 and not is_active returning id',
+    `update service.webhooks set is_active = true, failing_since = null, held_until = null
+     where id = $1 and not is_active returning id`,
     [webhookId],
   );
   if (resumed.length === 0) return false;

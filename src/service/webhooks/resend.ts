@@ -27,6 +27,8 @@ export async function resend(unit: UnitOfWork, now: Timestamp, id: string | unde
   const delivery = await lockDelivery(unit.tx, id, owner);
   const state = delivery.state === 'sending' ? 'sending' : await makeDue(unit.tx, delivery.id, now);
   await resumeWebhook(unit.tx, delivery.webhook_id, now);
+  // Who asks for it wants it now, whatever the receiver has said.
+  await unit.tx.query('update service.webhooks set held_until = null where id = $1', [delivery.webhook_id]);
   unit.wake('deliveries', delivery.webhook_id);
   return { id: delivery.id, webhook: delivery.webhook_id, state };
 }

@@ -37,3 +37,12 @@ export function retryDelayMs(failures: number, retryAfterMs: number | undefined,
   const delayMs = retryDelaysMs[Math.min(failures, retryDelaysMs.length) - 1] ?? lastRetryDelayMs;
   return Math.max(Math.round(delayMs * (0.8 + 0.4 * random())), retryAfterMs ?? 0);
 }
+
+/**
+ * How long a webhook gets nothing: the longest `Retry-After` that its receiver has answered with, and up to a fifth more,
+ * so that not all that wait for a receiver come at one moment. Undefined: the receiver has named no time.
+ */
+export function heldForMs(retryAfterMs: readonly (number | undefined)[], random: () => number): number | undefined {
+  const longestMs = Math.max(0, ...retryAfterMs.map((each) => each ?? 0));
+  return longestMs === 0 ? undefined : Math.round(longestMs * (1 + 0.2 * random()));
+}

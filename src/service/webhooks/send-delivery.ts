@@ -3,7 +3,8 @@
  * webhook has OAuth parameters. Every failure is an attempt with an error; nothing is thrown.
  * Source: API document, "Events"; decisions, "Webhooks".
  */
-import { signBody } from '#contract/signature.ts';
+import { signBody, signStandard } from '#contract/signature.ts';
+import { secretsOf } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
@@ -15,7 +16,7 @@ import type { Profile } from '../profile/profile.ts';
 import type { AccessTokens, TokenParameters } from './access-tokens.ts';
 import { type ClaimedDelivery, type DeliveryAttempt, isAccepted, type StoredReceiver } from './delivery-store.ts';
 import { exchangeMs, responseBytesMax } from './exchange-limits.ts';
-import { authenticationContext, signingKeyContext } from './webhook-row.ts';
+import { authenticationContext, signingKeyContext, standardKeyContext } from './webhook-row.ts';
 
 /** Where a webhook's notifications go, with its secrets in plain text. */
 export interface Receiver {
@@ -23,6 +24,8 @@ export interface Receiver {
   organisationId: string;
   url: string;
   signingKey: string;
+  /** Undefined: without the signature of Standard Webhooks. */
+  standardKey: string | undefined;
   oauth: TokenParameters | undefined;
   allowedNetworks: readonly Cidr[];
 }
@@ -46,6 +49,7 @@ export function openReceiver(secrets: SecretBox, webhookId: string, stored: Stor
     organisationId: stored.organisation_id,
     url: stored.url,
     signingKey: secrets.open(stored.signing_key, signingKeyContext(webhookId)),
+    standardKey: stored.standard_key ? secrets.open(stored.standard_key, standardKeyContext(webhookId)) : undefined,
     oauth: stored.authentication
       ? (JSON.parse(secrets.open(stored.authentication, authenticationContext(webhookId))) as TokenParameters)
       : undefined,
@@ -69,7 +73,7 @@ export async function attemptDelivery(
       atMs: startedMs,
       durationMs: elapsedMs(),
       status: answer.status,
-      error: isAccepted(answer.status) ? null : `answered ${answer.status}`,
+      error: isAccepted(answer.status) ? null : `answered ${answer.status}${redirectOf(answer, secrets)}`,
       operatorError: null,
       excerpt: excerptOf(answer.body, secrets),
       retryAfterMs: readRetryAfterMs(answer.headers['retry-after'], startedMs),
@@ -88,6 +92,15 @@ export async function attemptDelivery(
   }
 }
 
+const redirectCharacters = 300;
+
+/** Where a redirect leads. Its query is left out: it may hold a secret. */
+function redirectOf({ status, headers }: GuardedResponse, secrets: readonly string[]): string {
+  const location = withoutSecrets(headers['location']?.replace(/[?#].*$/s, '') ?? '', secrets);
+  if (status < 300 || status > 399 || location === '') return '';
+  return `: a redirect to ${location.slice(0, redirectCharacters)}, which is not followed`;
+}
+
 /**
  * The start of the receiver's answer without our secrets, which it may repeat: not every reader of the log may know
  * them.
@@ -95,9 +108,12 @@ export async function attemptDelivery(
 function excerptOf(body: Buffer, secrets: readonly string[]): string {
   if (body.length === 0) return '';
   // PostgreSQL stores neither NUL nor half of a surrogate pair.
-  let text = body.toString('utf8').replaceAll('\u0000', '');
-  for (const secret of secrets) text = text.replaceAll(secret, '[secret]');
+  const text = withoutSecrets(body.toString('utf8').replaceAll('\u0000', ''), secrets);
   return text.slice(0, excerptCharacters).toWellFormed();
+}
+
+function withoutSecrets(text: string, secrets: readonly string[]): string {
+  return secrets.reduce((left, secret) => left.replaceAll(secret, '[secret]'), text);
 }
 
 /** The same bytes for every attempt. */
@@ -119,14 +135,18 @@ async function send(
   delivery: ClaimedDelivery,
   { startedMs, signal }: { startedMs: number; signal: AbortSignal },
 ): Promise<{ answer: GuardedResponse; secrets: string[] }> {
-  const { webhookId, organisationId, oauth, allowedNetworks } = receiver;
-  const secrets = [receiver.signingKey];
+  const { webhookId, organisationId, standardKey, oauth, allowedNetworks } = receiver;
+  const secrets = [receiver.signingKey, ...(standardKey === undefined ? [] : [standardKey])];
   const body = Buffer.from(JSON.stringify(notificationOf(delivery, profile)));
+  const timestampS = Math.floor(startedMs / 1000);
   const headers: Record<string, string> = {
     'content-type': 'application/json',
     'x-signature': signBody(body, receiver.signingKey),
+    ...(standardKey === undefined
+      ? {}
+      : { 'webhook-signature': signStandard({ id: delivery.id, timestampS, body }, standardKey) }),
     'webhook-id': delivery.id,
-    'webhook-timestamp': String(Math.floor(startedMs / 1000)),
+    'webhook-timestamp': String(timestampS),
     'webhook-attempt': String(delivery.attempts),
   };
   const leftMs = () => {
@@ -148,7 +168,7 @@ async function send(
     });
   if (!oauth) return { answer: await post(), secrets };
 
-  secrets.push(oauth.parameters.client_secret);
+  secrets.push(...secretsOf(oauth.parameters));
   const bounds = () => ({ allowedNetworks, group: organisationId, timeoutMs: leftMs(), signal });
   const postWith = (token: string) => {
     secrets.push(token);
@@ -157,10 +177,15 @@ async function send(
   };
   const token = await accessTokens.tokenOf(webhookId, oauth, bounds());
   const answer = await postWith(token);
-  if (answer.status !== 401) return { answer, secrets };
+  if (!isTokenRefused(answer)) return { answer, secrets };
   const renewed = await accessTokens.tokenOf(webhookId, oauth, { ...bounds(), refused: token });
   const second = renewed === token ? answer : await postWith(renewed);
   // The next attempt then starts with a new token.
-  if (second.status === 401) accessTokens.drop(webhookId, oauth, renewed);
+  if (isTokenRefused(second)) accessTokens.drop(webhookId, oauth, renewed);
   return { answer: second, secrets };
+}
+
+/** A gateway may refuse a token that has expired with 403, and says so in the header (RFC 6750, 3). */
+function isTokenRefused({ status, headers }: GuardedResponse): boolean {
+  return status === 401 || (status === 403 && /\binvalid_token\b/.test(headers['www-authenticate'] ?? ''));
 }

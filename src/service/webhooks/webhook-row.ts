@@ -21,6 +21,11 @@ export function signingKeyContext(webhookId: string): string {
   return `webhook.signing_key:${webhookId}`;
 }
 
+/** The context that the key of Standard Webhooks is sealed with. */
+export function standardKeyContext(webhookId: string): string {
+  return `webhook.standard_key:${webhookId}`;
+}
+
 /** The context that the OAuth parameters are sealed with. */
 export function authenticationContext(webhookId: string): string {
   return `webhook.authentication:${webhookId}`;

@@ -155,3 +155,15 @@ describe('beyond the limit of an address', () => {
     await eventually('a place is free', async () => answered.test(await (await opened()).ask('/b')));
   });
 });
+
+test('a client that sends more requests than it takes answers is ended; some at once are answered', async () => {
+  const opened = await start({});
+  const client = await opened();
+  const send = (path: string, times: number) =>
+    client.socket.write(`GET ${path} HTTP/1.1\r\nHost: test\r\n\r\n`.repeat(times));
+  send('/quick', 32);
+  await eventually('all answers', async () => client.received().split('at /quick.').length === 33);
+  send('/slow', 33);
+  await client.closed;
+  expect(await opened.counts()).toEqual({ 'service pipelined': 1 });
+});

@@ -299,6 +299,7 @@ test('every notification is described with its signature and its payload', () =>
     const { parameters, requestBody } = open.webhooks[trigger].post;
     expect(parameters.map((one: Json) => one.name)).toEqual([
       'X-Signature',
+      'webhook-signature',
       'webhook-id',
       'webhook-timestamp',
       'webhook-attempt',

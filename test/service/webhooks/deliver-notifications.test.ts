@@ -27,7 +27,8 @@ interface DeliveryRow {
 
 const deliveries = (uuid: string) =>
   database.query<DeliveryRow>(
-    'select id, state, attempts, due from service.deliveries where webhook_id = $1 order by created, id',
+    `select d.id, d.state, d.attempts, greatest(d.due, w.held_until) as due
+     from service.deliveries d join service.webhooks w on w.id = d.webhook_id where w.id = $1 order by d.created, d.id`,
     [uuid],
   );
 
@@ -210,7 +211,8 @@ describe('a failure', () => {
   });
 
   test.each([
-    ['120', 120 * second],
+    // Half of the jitter of a fifth.
+    ['120', 132 * second],
     ['1', 5 * second],
     ['nonsense', 5 * second],
   ])('honours Retry-After: %s', async (header, wait) => {
@@ -221,12 +223,56 @@ describe('a failure', () => {
     expect(Date.parse(row?.due ?? '') - clock.nowMs()).toBe(wait);
   });
 
+  test('with Retry-After holds all notifications of the webhook back, also those that come later', async () => {
+    const hook = await setUp();
+    const other = await createHook(service);
+    hook.receiver.answer = 500;
+    for (let count = 0; count < 20; count += 1) await testNotification(hook);
+    await waitUntilIdle(hook.uuid);
+    hook.receiver.received.length = 0;
+    hook.receiver.answer = (response) => response.writeHead(429, { 'retry-after': '100' }).end();
+    await advance(5 * second, hook.uuid);
+    // Those that were under way together; of the others none follows.
+    expect(hook.receiver.received.length).toBeLessThanOrEqual(4);
+    hook.receiver.received.length = 0;
+    hook.receiver.answer = 204;
+    await testNotification(hook);
+    await testNotification(other);
+    expect(await waitUntilIdle(other.uuid)).toMatchObject([{ state: 'delivered' }]);
+    await advance(109 * second, hook.uuid);
+    expect(hook.receiver.received).toEqual([]);
+    // It is not a sweep that finds the end of the wait.
+    await eventually('all are sent', async () => {
+      clock.advance(second);
+      return hook.receiver.received.length === 21;
+    });
+  });
+
+  test('with Retry-After does not keep what the owner sends again, or resumes', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = (response) => response.writeHead(503, { 'retry-after': '3600' }).end();
+    await testNotification(hook);
+    const [row] = await waitUntilIdle(hook.uuid);
+    hook.receiver.answer = 204;
+    await hook.organisation.call('POST', `/api/webhooks/${hook.uuid}/deliveries/${row?.id}/resend`);
+    expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'delivered' }]);
+    hook.receiver.answer = (response) => response.writeHead(410, { 'retry-after': '3600' }).end();
+    await testNotification(hook);
+    await eventually('it is switched off', async () => !(await isActive(hook)));
+    hook.receiver.answer = 204;
+    await hook.organisation.call('PATCH', `/api/webhooks/${hook.uuid}`, { is_active: true });
+    expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'delivered' }, { state: 'delivered' }]);
+  });
+
   test('is a redirect, which is not followed', async () => {
     const hook = await setUp();
     const elsewhere = await startWebhookReceiver();
-    hook.receiver.answer = (response) => response.writeHead(307, { location: elsewhere.url }).end();
+    const location = `${elsewhere.url}?token=hunter2`;
+    hook.receiver.answer = (response) => response.writeHead(307, { location }).end();
     await testNotification(hook);
     expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    const [{ error }] = (await hook.organisation.call('GET', `/api/webhooks/${hook.uuid}/deliveries`)).body.result;
+    expect(error).toBe(`answered 307: a redirect to ${elsewhere.url}, which is not followed`);
     expect(elsewhere.received).toEqual([]);
   });
 
@@ -271,7 +317,7 @@ describe('coalescing', () => {
     const rows = await waitUntilIdle(hook.uuid);
     expect(rows.map(({ state }) => state).sort()).toEqual(['pending', 'superseded']);
     hook.receiver.answer = 200;
-    await advance(599 * second, hook.uuid);
+    await advance(659 * second, hook.uuid);
     expect(hook.receiver.received).toHaveLength(1);
     await advance(second, hook.uuid);
     expect(

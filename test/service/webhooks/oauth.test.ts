@@ -1,5 +1,8 @@
 /** Webhooks with OAuth client credentials, with a real token server and a real receiver over HTTPS. */
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
+import { gzipSync } from 'node:zlib';
+import { jwtVerify } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { FetchError } from '#platform/guarded-fetch.ts';
 import { deliveryAttempts } from '../../harness/delivery-attempts.ts';
@@ -29,6 +32,11 @@ const parametersFor = (tokenServer: TokenServer, changes: object = {}) => ({
   scope: 'hooks.write hooks.read',
   ...changes,
 });
+
+type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
+const pemOf = ({ privateKey }: Pick<KeyPair, 'privateKey'>) => privateKey.export({ type: 'pkcs8', format: 'pem' });
+const shortKey = generateKeyPairSync('rsa', { modulusLength: 1_024 });
+const otherKey = generateKeyPairSync('x25519');
 
 interface Setup {
   organisation: TestOrganisation;
@@ -157,10 +165,75 @@ describe('creation', () => {
     expect((await create(setup)).status).toBe(201);
   });
 
-  test.each(['bearer', 'BEARER', undefined])('accepts the token type %s', async (type) => {
+  test.each(['bearer', 'BEARER', 'BearerToken', undefined])('accepts the token type %s', async (type) => {
     const setup = await setUp();
     setup.tokenServer.answer = (response) => giveJson(response, 200, { access_token: 'x', token_type: type });
     expect((await create(setup)).status).toBe(201);
+  });
+
+  test('reads an answer with a byte order mark, and one that is compressed without being asked', async () => {
+    const answers = [Buffer.from('\ufeff{"access_token":"a"}'), gzipSync('{"access_token":"b"}')];
+    for (const [index, body] of answers.entries()) {
+      const setup = await setUp();
+      setup.tokenServer.answer = (response) =>
+        response.writeHead(200, index === 1 ? { 'content-encoding': 'gzip' } : {}).end(body);
+      await testNotification(setup, await created(setup));
+      expect(tokensAt(setup)).toEqual([`Bearer ${'ab'[index]}`]);
+    }
+  });
+
+  test('sends audience and resource as they are', async () => {
+    const setup = await setUp();
+    await created(setup, { audience: 'https://erp.example/', resource: 'https://erp.example/hooks' });
+    expect(setup.tokenServer.asked[0]?.form).toEqual({
+      grant_type: 'client_credentials',
+      scope: 'hooks.write hooks.read',
+      audience: 'https://erp.example/',
+      resource: 'https://erp.example/hooks',
+    });
+  });
+
+  test.each<[string, string | undefined]>([
+    ['client_secret_basic', basic],
+    ['client_secret_post', undefined],
+  ])('with %s the secret is sent in this way and in no other', async (method, authorization) => {
+    const setup = await setUp();
+    setup.tokenServer.answer = (response) => giveJson(response, 401, { error: 'invalid_client' });
+    expect((await create(setup, { token_endpoint_auth_method: method })).status).toBe(400);
+    expect(setup.tokenServer.asked.map(({ headers }) => headers.authorization)).toEqual([authorization]);
+  });
+
+  test.each<[string, KeyPair]>([
+    ['RS256', generateKeyPairSync('rsa', { modulusLength: 2_048 })],
+    ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
+    ['ES384', generateKeyPairSync('ec', { namedCurve: 'P-384' })],
+    ['ES512', generateKeyPairSync('ec', { namedCurve: 'P-521' })],
+    ['EdDSA', generateKeyPairSync('ed25519')],
+  ])('with a private key a JWT (%s) proves the client, another one for each request', async (alg, pair) => {
+    const setup = await setUp();
+    const uuid = await created(setup, { client_secret: undefined, private_key: pemOf(pair), key_id: 'key 1' });
+    clock.advance(3_600 * second);
+    await testNotification(setup, uuid);
+    const ids = new Set<unknown>();
+    for (const { headers, form } of setup.tokenServer.asked) {
+      expect(headers.authorization).toBeUndefined();
+      expect(form).toMatchObject({
+        client_id: clientId,
+        client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+      });
+      const { payload, protectedHeader } = await jwtVerify(form['client_assertion'] ?? '', pair.publicKey, {
+        issuer: clientId,
+        subject: clientId,
+        audience: setup.tokenServer.url,
+        maxTokenAge: 3_600 * 2,
+        currentDate: new Date(clock.nowMs() - 3_600 * second),
+        clockTolerance: 3_700,
+      });
+      expect(protectedHeader).toEqual({ alg, typ: 'JWT', kid: 'key 1' });
+      ids.add(payload.jti);
+    }
+    expect(ids.size).toBe(2);
+    expect(tokensAt(setup)).toEqual(['Bearer token-2']);
   });
 
   const json = (status: number, body: unknown) => (response: ServerResponse) => giveJson(response, status, body);
@@ -223,7 +296,14 @@ describe('creation', () => {
     ['no secret', { client_secret: undefined }, 'client_secret'],
     ['a scope that is a list', { scope: ['a'] }, 'scope'],
     ['a scope with a quote', { scope: 'a"b' }, 'scope'],
-    ['an unknown parameter', { audience: 'x' }, 'audience'],
+    ['an unknown parameter', { realm: 'x' }, 'realm'],
+    ['an empty audience', { audience: '' }, 'audience'],
+    ['a secret and a key', { private_key: 'x' }, 'private_key'],
+    ['a key id without a key', { key_id: 'x' }, 'key_id'],
+    ['an unknown way', { token_endpoint_auth_method: 'none' }, 'token_endpoint_auth_method'],
+    ['a key that is none', { client_secret: undefined, private_key: 'x' }, 'private_key'],
+    ['a short RSA key', { client_secret: undefined, private_key: pemOf(shortKey) }, 'private_key'],
+    ['a key of another kind', { client_secret: undefined, private_key: pemOf(otherKey) }, 'private_key'],
   ])('%s is 400 with the parameter in the path', async (_what, changes, parameter) => {
     const made = await create(await setUp(), changes);
     expect([made.status, made.body.errors[0].path]).toEqual([400, `authentication.parameters.${parameter}`]);
@@ -395,6 +475,20 @@ describe('delivery', () => {
     // The new token is kept.
     await testNotification(setup, uuid);
     expect(tokensAt(setup).at(-1)).toBe('Bearer token-2');
+  });
+
+  test('renews a token that is refused with 403 and invalid_token; another 403 is not about the token', async () => {
+    const setup = await setUp();
+    const uuid = await created(setup);
+    setup.receiver.answer = (response, { headers }) =>
+      headers.authorization === 'Bearer token-1'
+        ? response.writeHead(403, { 'www-authenticate': 'Bearer realm="hooks", error="invalid_token"' }).end()
+        : response.writeHead(204).end();
+    expect(await testNotification(setup, uuid)).toMatchObject([{ state: 'delivered', attempts: 1 }]);
+    setup.receiver.received.length = 0;
+    setup.receiver.answer = 403;
+    await testNotification(setup, uuid);
+    expect(tokensAt(setup)).toEqual(['Bearer token-2']);
   });
 
   test('renews once: a second refusal is a failed attempt, and the next attempt starts with a new token', async () => {

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { exchangeMs, responseBytesMax } from '#service/webhooks/exchange-limits.ts';
-import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from '#service/webhooks/retry-schedule.ts';
+import { disabledAfterMs, givenUpAfterMs, heldForMs, retryDelayMs } from '#service/webhooks/retry-schedule.ts';
 
 const [second, minute, hour] = [1_000, 60_000, 3_600_000];
 const delays = [5 * second, 30 * second, 2 * minute, 10 * minute, 30 * minute, hour, 2 * hour, 4 * hour, 8 * hour];
@@ -28,6 +28,12 @@ describe('the wait after a failed attempt', () => {
       }),
     );
   });
+});
+
+test('a webhook is held for the longest Retry-After, and up to a fifth more', () => {
+  expect(heldForMs([undefined, 60_000, 100_000], () => 0)).toBe(100_000);
+  expect(heldForMs([100_000], () => 1)).toBe(120_000);
+  expect(heldForMs([undefined, 0], () => 1)).toBeUndefined();
 });
 
 test('the limits are the published ones', () => {

@@ -5,10 +5,10 @@
 import { X509Certificate } from 'node:crypto';
 import { agreementText } from '#bridge/ledger/flows/agreements.ts';
 import { type FeedStatus } from '#bridge/mirror/feed-statuses.ts';
-import { type RefusalsInARow } from '#bridge/receive/refusals.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import { type ComparisonStatus } from '../reconcile/reconcile-status.ts';
+import { type SourceFault } from '../webhooks/webhook-looks.ts';
 import { countText, type IntakeStatus } from './intake-status.ts';
 import { type AuditStatus, type FlowStatus } from './part-statuses.ts';
 
@@ -17,7 +17,8 @@ export const conditionKinds = [
   'feed-stalled',
   'feed-unfiltered',
   'audit-failing',
-  'signatures-refused',
+  'webhook-off',
+  'webhook-failing',
   'flow-paused',
   'circuit-open',
   'documents-stuck',
@@ -51,7 +52,13 @@ export interface Condition {
 }
 
 /** These usually pass by themselves: people are told when they have lasted. */
-export const passingKinds: readonly ConditionKind[] = ['feed-behind', 'erp-behind', 'intake-behind', 'alerts-not-sent'];
+export const passingKinds: readonly ConditionKind[] = [
+  'feed-behind',
+  'webhook-failing',
+  'erp-behind',
+  'intake-behind',
+  'alerts-not-sent',
+];
 
 /** What is looked at of the certificates of this process: the webhook endpoint's, if it shows one, and the console's. */
 export function shownCertificates(
@@ -68,7 +75,8 @@ export interface Observed extends ShownCertificates {
   readonly intakes: readonly IntakeStatus[];
   readonly audits: readonly AuditStatus[];
   readonly comparisons: readonly ComparisonStatus[];
-  readonly refusals: readonly RefusalsInARow[];
+  /** What the services say of their webhooks to this bridge; at most one fault a source. */
+  readonly webhookFaults: readonly SourceFault[];
   readonly unsent: readonly UnsentAlerts[];
 }
 
@@ -87,8 +95,6 @@ export interface UnsentAlerts {
   readonly error: string;
 }
 
-/** So many refusals in a row are no chance. */
-const refusalsMany = 10;
 /** From so many failures in a row on an audit needs a look: about three minutes. */
 const auditFailuresMany = 5;
 const certificateDays = 14;
@@ -107,7 +113,7 @@ export function findConditions(
     ...found.audits
       .filter(isAuditFailing)
       .map((audit) => (audit.kind === 'untimed' ? ofUntimed(audit) : ofAudit(audit))),
-    ...found.refusals.filter(({ count }) => count >= refusalsMany).map(ofRefusals),
+    ...found.webhookFaults.map(ofWebhook),
     ...found.flows.flatMap((flow) => ofFlow(flow, lateBefore)),
     ...found.comparisons.flatMap(ofComparison),
     ...found.intakes.flatMap((intake) => ofIntake(intake, lateBefore)),
@@ -175,14 +181,32 @@ function ofAudit({ source, feed, position, to, failures, lastError }: AuditStatu
   };
 }
 
-function ofRefusals({ source, count, first }: RefusalsInARow): Condition {
+/** A fault of a source's webhook, by the service's own word. The doctor asks the service itself. */
+export function ofWebhook({ source, uuid, url, kind, why, status, since }: SourceFault): Condition {
+  const base = { subject: `source ${source}`, since } as const;
+  const register = `bridge webhooks register --source ${source}`;
+  const meanwhile = 'Until then the feeds are read on schedule; nothing is lost.';
+  if (kind === 'failing')
+    return {
+      ...base,
+      kind: 'webhook-failing',
+      level: 'fail',
+      summary: `The deliveries of ${source}’s webhook to ${url} fail since ${toMinute(since)}: ${short(why)}`,
+      action:
+        status === 401
+          ? `The signing key (or the bearer token) differs on the two sides: bridge webhooks rotate --source ${source}; or set signing_keys to the key of ${uuid}. ${meanwhile}`
+          : `Fix what the message names: bridge webhooks test --source ${source} tries it. ${meanwhile}`,
+    };
+  const what =
+    kind === 'gone'
+      ? 'is gone from the service: it was deleted there'
+      : `is switched off by the service${why === null ? '' : `; its last delivery: ${short(why)}`}`;
   return {
-    kind: 'signatures-refused',
-    subject: `source ${source}`,
-    since: first,
+    ...base,
+    kind: 'webhook-off',
     level: 'fail',
-    summary: `${count} notifications of ${source} were refused since ${toMinute(first)}, and none was accepted`,
-    action: `The key differs on the two sides: bridge webhooks rotate --source ${source}. The feeds are read on schedule.`,
+    summary: `The webhook ${uuid} of ${source} to ${url} ${what}`,
+    action: `${kind === 'gone' ? 'Register it again' : 'Make the endpoint reachable, then'}: ${register}. ${meanwhile}`,
   };
 }
 

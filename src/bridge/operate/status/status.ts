@@ -6,13 +6,13 @@
 import { type LookingFlow, type OpenLoss, readOpenLoss } from '#bridge/ledger/lost-commits/open-loss.ts';
 import { type FeedStatus, readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';
 import { oldestOfBackfill, type RangeReading, readingProgress } from '#bridge/mirror/read-progress.ts';
-import { readRefusalsInARow } from '#bridge/receive/refusals.ts';
 import { alertSettings } from '#bridge/settings/alert-settings.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { readUnsent } from '../alerts/alert-store.ts';
 import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-status.ts';
+import { readWebhookFaults } from '../webhooks/webhook-looks.ts';
 import { type Condition, findConditions, type ShownCertificates } from './conditions.ts';
 import { type FlowLoss, lagOfFlow } from './flow-lag.ts';
 import { type IntakeStatus, readIntakeStatuses } from './intake-status.ts';
@@ -108,12 +108,12 @@ export async function readStatus(
     comparisons: await readShownComparisons(sql, settings, now),
   };
   const shown = new Set(settings.sources.map(({ name }) => name));
-  const refusals = (await readRefusalsInARow(sql, now)).filter(({ source }) => shown.has(source));
+  const webhookFaults = (await readWebhookFaults(sql)).filter(({ source }) => shown.has(source));
   const { behind_minutes: behindMinutes } = settings.alerts ?? alertSettings.parse({});
   const unsent = await readUnsent(sql);
   return {
     ...looked,
-    conditions: findConditions({ ...looked, refusals, unsent, ...certificates }, { now, behindMinutes }),
+    conditions: findConditions({ ...looked, webhookFaults, unsent, ...certificates }, { now, behindMinutes }),
     backfills: await readBackfills(sql, now),
     delivered: await sql.query<DeliveredDocument>(
       `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null

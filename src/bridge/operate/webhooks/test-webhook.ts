@@ -1,9 +1,10 @@
 import { readOwnWebhooks } from '#bridge/receive/webhook-store.ts';
+import type { WebhookDelivery } from '#client/webhook-calls.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
-import { findServiceWebhook } from './webhook-api.ts';
+import { findServiceWebhook, readDeliveries } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
 
 export interface TestedWebhook {
@@ -12,7 +13,7 @@ export interface TestedWebhook {
   readonly arrived: boolean;
   /** Milliseconds until the notification was in the inbox; null when it did not arrive. */
   readonly tookMs: number | null;
-  /** Possible reasons when it did not arrive, a sentence or two each. */
+  /** Why it did not arrive: what the service's log of deliveries says, or else where to look. A sentence or two each. */
   readonly findings: readonly string[];
 }
 
@@ -77,27 +78,41 @@ async function newestTest(database: Database, source: string): Promise<number> {
   return row?.id ?? 0;
 }
 
-/** Returns where an operator should look: at the service, at the network, at the receiver. */
-async function findReasons(
-  { client, source, fetch }: WebhookDeps & { fetch: GuardedFetch },
-  uuid: string,
-  url: string,
-): Promise<string[]> {
-  const findings: string[] = [];
+/** Returns the reason, by the service's word; from a service that keeps no log of deliveries, where to look. */
+async function findReasons(deps: WebhookDeps & { fetch: GuardedFetch }, uuid: string, url: string): Promise<string[]> {
+  const { client, source, fetch } = deps;
   const found = await findServiceWebhook(client, uuid, undefined).catch(() => undefined);
-  if (!found) findings.push('The service does not know the webhook any more: register it again.');
-  else if (found.is_active === false)
+  if (!found) return ['The service does not know the webhook any more: register it again.'];
+  const findings: string[] = [];
+  if (found.is_active === false)
     findings.push('The service has switched the webhook off after failures: register it again.');
-  else if (found.url !== url) findings.push(`The service sends to ${found.url}, not to ${url}.`);
-  findings.push(await probe(fetch, url));
+  if (found.url !== url) findings.push(`The service sends to ${found.url}, not to ${url}.`);
+  const deliveries = await readDeliveries(client, uuid).catch(() => undefined);
+  const delivery = deliveries?.find(({ trigger }) => trigger === 'TEST');
+  if (delivery) return [...findings, saidBy(delivery, source)];
   const proofs = source.bearer ? 'the signature or the bearer token' : 'the signature';
-  const stale = source.freshness_seconds === 0 ? '' : '"stale" means that the clocks are too far apart, ';
-  findings.push(
-    `Look at the metric bridge_notifications_total of the receiver: "unauthorized" means that ${proofs} was refused, ` +
-      `${stale}and no count at all means that the service does not reach the receiver.`,
-  );
-  findings.push("Look at the service's own log of deliveries: it says what the receiver answered.");
-  return findings;
+  return [
+    ...findings,
+    await probe(fetch, url),
+    'The service shows no log of deliveries. Look at the metric bridge_notifications_total of the receiver: ' +
+      `"unauthorized" means that ${proofs} was refused, and no count at all that the service does not reach it.`,
+  ];
+}
+
+/** What became of the test, by the service's log of deliveries. */
+function saidBy(delivery: WebhookDelivery, { name, bearer }: WebhookDeps['source']): string {
+  const { due, error = null, status = null, response_excerpt: excerpt } = delivery;
+  if (error === null && status === null) {
+    const when = due ? `until ${due}, because earlier ones have failed` : 'in a queue';
+    return `The service has not sent it yet: it waits ${when}.`;
+  }
+  if (error === null)
+    return excerpt?.includes('"stale"')
+      ? 'The receiver has taken it for stale: its clock and the clock of the service are too far apart.'
+      : `The service says that it was answered ${status}: another receiver answers under the URL, or one with another database.`;
+  if (status !== 401) return `The service says why: ${error}`;
+  const proof = bearer ? 'signing key or the bearer token' : 'signing key';
+  return `The service says that it was answered 401: the ${proof} differs on the two sides. Run: bridge webhooks rotate --source ${name}`;
 }
 
 /** Says whether a receiver answers under the webhook's URL from this machine; the service may be in another network. */

@@ -3,7 +3,7 @@
  * document leaves something open. Source: API document, "Webhooks"; the document does not show how webhooks are listed,
  * so a service may have no list.
  */
-import type { Webhook, WebhookCalls } from '#client/webhook-calls.ts';
+import type { Webhook, WebhookCalls, WebhookDelivery } from '#client/webhook-calls.ts';
 import type { FeedName } from '#contract/feed.ts';
 import {
   feedOfTrigger,
@@ -47,6 +47,21 @@ export async function findServiceWebhook(
     return await client.readWebhook(uuid);
   } catch (error) {
     if (isRefusal(error) && error.code === 'not-found') return undefined;
+    throw error;
+  }
+}
+
+/** One attempt to deliver a notification, as the service's log of deliveries shows it. */
+export type ShownAttempt = NonNullable<WebhookDelivery['attempts']>[number];
+
+const deliveriesLooked = 20;
+
+/** Returns the webhook's latest notifications with their attempts, the newest first; undefined where the service has no such log. */
+export async function readDeliveries(client: WebhookCalls, uuid: string): Promise<WebhookDelivery[] | undefined> {
+  try {
+    return (await client.listDeliveries(uuid, { pageSize: deliveriesLooked })).items;
+  } catch (error) {
+    if (isRefusal(error)) return undefined;
     throw error;
   }
 }

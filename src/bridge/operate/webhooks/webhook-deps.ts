@@ -8,6 +8,7 @@ import { withLock } from '#platform/database/lock.ts';
 import { AppError } from '#platform/errors.ts';
 import { hostInUrl } from '#platform/http/url-host.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import { forgetLook } from './webhook-looks.ts';
 
 export interface WebhookDeps {
   /** The client of the source; its API key needs the scope webhooks. */
@@ -30,7 +31,11 @@ export function withWebhookLock<T>({ database, source }: WebhookDeps, work: () =
     'conflict',
     `Another command is changing the webhooks of the source "${source.name}". Run this one again when it has ended.`,
   );
-  return withLock(database, { name: `webhooks ${source.name}`, waitMs: lockWaitMs, held }, work);
+  return withLock(database, { name: `webhooks ${source.name}`, waitMs: lockWaitMs, held }, async () => {
+    const result = await work();
+    await forgetLook(database, source.name);
+    return result;
+  });
 }
 
 /** Returns the URL under which the service reaches this bridge: `https://<public_host>:<port>/webhooks/<source>`. */
@@ -53,9 +58,5 @@ export function authenticationOf({
       'invalid',
       `The source "${name}" requires bearer tokens. Say how the service gets them: set bearer.token_request.`,
     );
-  const { scope, ...required } = { scope: undefined, ...parameters };
-  return {
-    type: 'OAUTH_CLIENT_CREDENTIALS',
-    parameters: { ...required, ...(scope === undefined ? {} : { scope }) },
-  };
+  return { type: 'OAUTH_CLIENT_CREDENTIALS', parameters };
 }

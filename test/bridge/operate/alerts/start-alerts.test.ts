@@ -5,7 +5,6 @@ import { createLeases } from '#bridge/ledger/leases/lease.ts';
 import type { AlertMessage } from '#bridge/operate/alerts/alert-store.ts';
 import { tellOfConditions } from '#bridge/operate/alerts/start-alerts.ts';
 import { readStatus } from '#bridge/operate/status/status.ts';
-import { readRefusalsInARow } from '#bridge/receive/refusals.ts';
 import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -15,7 +14,6 @@ import { createLogger } from '#platform/log.ts';
 import { testCertificates, testOutgoing } from '../../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
 import { startProcess, type TestClock, type TestProcess, testClock } from '../../parts.ts';
-import { addRefusals } from './refusing.ts';
 
 interface Got {
   headers: IncomingHttpHeaders;
@@ -276,33 +274,5 @@ describe('of several processes', () => {
     await passed(look, 60);
     expect(got).toHaveLength(2);
     expect(got[1]?.message).toEqual(got[0]?.message);
-  });
-});
-
-describe('signatures', () => {
-  const accept = (at: string) =>
-    db.database.query(
-      `insert into bridge.inbox (source, trigger, feed, body, received) values ('main', 'T', 'awards', '{}', $1)`,
-      [at],
-    );
-
-  test('that are refused in a row are counted from the last notification that was accepted', async () => {
-    await addRefusals(db.database, clock, 5);
-    clock.advance(1_000);
-    await accept(timestampNow(clock));
-    clock.advance(1_000);
-    const since = timestampNow(clock);
-    await addRefusals(db.database, clock, 7);
-    expect(await readRefusalsInARow(db.database, timestampNow(clock))).toEqual([
-      { source: 'main', count: 7, first: since, last: since },
-    ]);
-    clock.advance(1_000);
-    await accept(timestampNow(clock));
-    expect(await readRefusalsInARow(db.database, timestampNow(clock))).toEqual([]);
-  });
-
-  test('that are missing are scans, and no alert', async () => {
-    await addRefusals(db.database, clock, 50, 'no-signature');
-    expect(await readRefusalsInARow(db.database, timestampNow(clock))).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 /** Listing, testing and deleting webhooks. */
-import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { deleteWebhooks } from '#bridge/operate/webhooks/delete-webhooks.ts';
 import { listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
 import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
@@ -7,6 +7,7 @@ import { rotateWebhooks } from '#bridge/operate/webhooks/rotate-webhooks.ts';
 import { testWebhooks } from '#bridge/operate/webhooks/test-webhook.ts';
 import { authenticationOf, webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
 import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
+import type { WebhookCalls } from '#client/webhook-calls.ts';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { testOutgoing } from '../../../harness/test-certificates.ts';
@@ -82,21 +83,76 @@ test('a test arrives in the inbox', async () => {
   expect(tested).toEqual([{ uuid, url, arrived: true, tookMs: expect.any(Number), findings: [] }]);
 });
 
-test('the findings of a test that does not arrive name the service, the network and the receiver', async () => {
-  const closed = await startReceiver({ database: db.database });
-  const { uuid } = await register(closed.url);
-  await closed.stop();
-  const clock = testClock();
-  const deps = { ...(await commander.deps()), fetch: testOutgoing().fetch, clock };
-  const look = async () => (await testWebhooks(deps, { timeoutMs: 2_000, signal: stop }))[0];
-  const down = await look();
-  expect(down).toMatchObject({ uuid, arrived: false, tookMs: null });
-  expect(down?.findings.join('\n')).toMatch(
-    /From this machine, the URL cannot be reached: localhost could not be connected/,
-  );
+describe('a test that does not arrive', () => {
+  /** Waits until the service has sent the newest test, where it does, and then the time is up. */
+  const look = async (uuid: string, alter: Partial<WebhookCalls> = {}) => {
+    const deps = await commander.deps();
+    const clock = testClock();
+    const attempts = async () => (await deps.client.listDeliveries(uuid)).items[0]?.attempts?.length;
+    const sleep = async () => {
+      if (!alter.listDeliveries) await expect.poll(attempts, { timeout: 10_000 }).toBeGreaterThan(0);
+      clock.advance(10_000);
+    };
+    const client = { ...deps.client, ...alter };
+    const testing = { ...deps, client, fetch: testOutgoing().fetch, clock: { ...clock, sleep } };
+    const [tested] = await testWebhooks(testing, { timeoutMs: 2_000, signal: stop });
+    expect(tested).toMatchObject({ uuid, arrived: false, tookMs: null });
+    return tested?.findings;
+  };
 
-  await service.db.database.query('update service.webhooks set is_active = false where id = $1', [uuid]);
-  expect((await look())?.findings.join('\n')).toContain('has switched the webhook off');
+  test('because nothing listens: the reason is the service’s own', async () => {
+    const closed = await startReceiver({ database: db.database });
+    const { uuid } = await register(closed.url);
+    await closed.stop();
+    expect(await look(uuid)).toEqual([
+      expect.stringMatching(/^The service says why: localhost could not be connected to/),
+    ]);
+  });
+
+  test('because another bridge has the key: 401, and what to do', async () => {
+    const other = await startReceiver({ database: (await createTestDatabase()).database, keys: ['another key'] });
+    const { uuid } = await register(other.url);
+    expect(await look(uuid)).toEqual([
+      'The service says that it was answered 401: the signing key differs on the two sides. Run: bridge webhooks rotate --source main',
+    ]);
+  });
+
+  test('because the receiver finds it stale', async () => {
+    const late = await startReceiver({ database: db.database, clock: testClock(), source: { freshnessMs: 1_000 } });
+    const { uuid } = await register(late.url);
+    expect(await look(uuid)).toEqual([expect.stringContaining('too far apart')]);
+  });
+
+  test('because the service waits', async () => {
+    const { uuid } = await register();
+    const due = '2030-01-01T08:00:00.000000Z';
+    const listDeliveries = async () => ({
+      items: [{ id: 'x', trigger: 'TEST', due, attempts: [] }],
+      count: 1,
+      next: undefined,
+    });
+    const findings = await look(uuid, { listDeliveries, testWebhook: async () => '' });
+    expect(findings).toEqual([
+      'The service has not sent it yet: it waits until 2030-01-01T08:00:00.000000Z, because earlier ones have failed.',
+    ]);
+  });
+
+  test('and the service has switched the webhook off', async () => {
+    const { uuid } = await register();
+    await service.db.database.query('update service.webhooks set is_active = false where id = $1', [uuid]);
+    const findings = await look(uuid, { listDeliveries: async () => ({ items: [], count: 0, next: undefined }) });
+    expect(findings?.join('\n')).toContain('has switched the webhook off');
+  });
+
+  test('at a service without a log: the findings name the network and the receiver', async () => {
+    const { uuid } = await register();
+    const none = new AppError('not-found', 'There is nothing.', { recovery: { do: 'halt' } });
+    const findings = await look(uuid, { listDeliveries: () => Promise.reject(none), testWebhook: async () => '' });
+    expect(findings).toEqual([
+      expect.stringContaining('From this machine, the receiver answers'),
+      expect.stringContaining('bridge_notifications_total'),
+    ]);
+  });
 });
 
 test('without a webhook to test the error says what to do', async () => {
