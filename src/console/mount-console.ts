@@ -45,5 +45,9 @@ function whoAsks(request: Request, scopes: readonly string[]): ConsoleCaller {
   const { res: response } = request;
   if (!response) throw new AppError('internal', 'A request came without its answer.');
   const viewer = scopes.includes('operator') ? operatorOf(response) : viewerOf(response);
-  return { ...viewer, kind: 'user', from: request.ip ?? null, noted: [] };
+  const left = new AbortController();
+  response.once('close', () => {
+    if (!response.writableFinished) left.abort(new AppError('unavailable', 'Nobody waits for this answer any more.'));
+  });
+  return { ...viewer, kind: 'user', from: request.ip ?? null, left: left.signal, noted: [] };
 }

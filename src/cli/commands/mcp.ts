@@ -37,6 +37,7 @@ export async function runMcp(options: McpOptions): Promise<number> {
     const assistant = await createAssistant({
       settings,
       database,
+      reading: await installation.reading(),
       clock,
       log: installation.log,
       dataDir: installation.dataDir,

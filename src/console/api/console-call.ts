@@ -41,6 +41,8 @@ export interface ConsoleDeps {
   readonly settings: BridgeSettings;
   readonly role?: BridgeRole;
   readonly database: Database;
+  /** The same database over the connections of `openReading`. */
+  readonly reading: Database;
   readonly clock: Clock;
   readonly log: Logger;
   readonly dataDir: string;
@@ -68,6 +70,8 @@ export interface ConsoleCaller extends Viewer {
   /** Set where an assistant asks on behalf of the person. */
   readonly through?: 'assistant';
   readonly from: string | null;
+  /** Aborts when the person does not wait for the answer any more. */
+  readonly left?: AbortSignal;
   /** What was noted for this request: should it fail, that is noted, too. */
   readonly noted: ActionSubject[];
 }
