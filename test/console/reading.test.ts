@@ -101,5 +101,7 @@ test('a reader who goes away ends the statement', async () => {
   const calls = Array.from({ length: 23 }, () => slowly());
   expect(await Promise.race(calls)).toBe(429);
   unlock?.();
-  expect((await Promise.all(calls)).toSorted()).toEqual([...Array.from({ length: 22 }, () => 200), 429]);
+  const statuses = await Promise.all(calls);
+  expect(statuses.filter((status) => status === 200)).toHaveLength(22);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(1);
 });

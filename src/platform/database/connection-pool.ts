@@ -50,6 +50,16 @@ export function createConnectionPool(options: PoolOptions): ConnectionPool {
   const { log, statementMs, waiter } = options;
   const url = parseDatabaseUrl(options.url);
   const place = databasePlace(url);
+  const setUp: (client: ClientBase) => unknown = async (client) => {
+    // A server that shuts down may send its error in one packet with its greeting, before the caller that waits for the
+    // connection can listen for it.
+    client.on('error', () => undefined);
+    await client.query(sessionSettings);
+    if (statementMs !== undefined) await client.query(limitedSession, [String(statementMs)]);
+    // Without it the server would finish the statement of a connection that was closed. A server on a system that cannot
+    // notice that refuses it.
+    if (waiter) await client.query(noticingSession).catch(() => undefined);
+  };
   const pool = new Pool({
     connectionString: url.href,
     application_name: options.applicationName,
@@ -61,16 +71,8 @@ export function createConnectionPool(options: PoolOptions): ConnectionPool {
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
     types: sqlTypes,
-    onConnect: async (client: ClientBase) => {
-      // A server that shuts down may send its error in one packet with its greeting, before the caller that waits for the
-      // connection can listen for it.
-      client.on('error', () => undefined);
-      await client.query(sessionSettings);
-      if (statementMs !== undefined) await client.query(limitedSession, [String(statementMs)]);
-      // Without it the server would finish the statement of a connection that was closed. A server on a system that
-      // cannot notice that refuses it.
-      if (waiter) await client.query(noticingSession).catch(() => undefined);
-    },
+    // The pool awaits it, which its types do not say.
+    onConnect: setUp,
   });
   // The pool drops an idle connection that breaks. Without a listener the event would end the process.
   pool.on('error', (err) => log.warn({ err, database: place }, 'an idle database connection was lost'));
