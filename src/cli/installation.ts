@@ -320,6 +320,7 @@ export async function startInstalledBridge(
       const { mountConsole } = await import('#console/mount-console.ts');
       return mountConsole(application, {
         settings,
+        fromEnvironment: configuration.fromEnvironment,
         role,
         database,
         reading: await installation.reading(),

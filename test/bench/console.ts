@@ -159,6 +159,7 @@ async function startConsole(
   const close = mountConsole(application, {
     settings,
     database,
+    fromEnvironment: [],
     reading: database,
     clock: systemClock,
     log: silentLogger,

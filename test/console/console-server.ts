@@ -1,9 +1,8 @@
 /** The console alone, on its own database, for tests: the application, its API and its pages, with a viewer of choice. */
 import { join } from 'node:path';
 import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
-import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Viewer } from '#console/access/viewer.ts';
-import type { ConsoleDeps, ConsoleStory } from '#console/api/console-call.ts';
+import type { ConsoleDeps } from '#console/api/console-call.ts';
 import { mountConsole } from '#console/mount-console.ts';
 import { systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -34,12 +33,13 @@ export async function startConsole(
   {
     story,
     settings = seededSettings,
+    fromEnvironment = [],
     reading = database,
     doctor = async () => [
       { name: 'database', level: 'ok', message: 'PostgreSQL answers in 1 ms' },
       { name: 'source main: clock', level: 'warn', message: 'the clocks differ by 4 s', todo: 'Set the clock by NTP.' },
     ],
-  }: { story?: ConsoleStory; settings?: BridgeSettings; reading?: Database; doctor?: ConsoleDeps['doctor'] } = {},
+  }: Partial<Pick<ConsoleDeps, 'story' | 'settings' | 'fromEnvironment' | 'reading' | 'doctor'>> = {},
 ): Promise<ConsoleServer> {
   const registry = new Registry();
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
@@ -55,6 +55,7 @@ export async function startConsole(
   });
   const close = mountConsole(application, {
     settings,
+    fromEnvironment,
     database,
     reading,
     clock: systemClock,

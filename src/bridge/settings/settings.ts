@@ -6,6 +6,7 @@ import { dialects } from '#client/dialect.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
+import { secretMark } from '#platform/secret-settings.ts';
 import { alertSettings } from './alert-settings.ts';
 import { faultsOfDialect } from './dialect-faults.ts';
 import { intakeSettings } from './intake-settings.ts';
@@ -31,7 +32,7 @@ const tokenRequest = z
   .strictObject({
     access_token_url: z.url({ protocol: /^https$/ }),
     client_id: z.string().min(1),
-    client_secret: z.string().min(1),
+    client_secret: z.string().min(1).meta(secretMark),
     scope: z.string().optional(),
   })
   .optional()
@@ -53,7 +54,10 @@ const bearer = z.discriminatedUnion('type', [
   }),
   z.strictObject({
     type: z.literal('token').describe('Each notification carries this one token'),
-    token: z.string().regex(bearerTokenForm, 'must have at least 16 characters that a header may carry as a token'),
+    token: z
+      .string()
+      .regex(bearerTokenForm, 'must have at least 16 characters that a header may carry as a token')
+      .meta(secretMark),
     token_request: tokenRequest,
   }),
 ]);
@@ -79,6 +83,7 @@ const openId = z.strictObject({
   client_secret: z
     .string()
     .min(1)
+    .meta(secretMark)
     .optional()
     .describe('Without it the client is a public one; PKCE is used either way'),
   label: z.string().min(1).max(60).default('Single sign-on').describe('The text of the button on the login page'),
@@ -90,9 +95,13 @@ const openId = z.strictObject({
 const source = z.strictObject({
   name: settingName,
   base_url: z.url({ protocol: /^https?$/ }).describe('Where the sourcing service answers, without /api'),
-  api_key: z.string().min(1).describe('An API key with the scope feeds; write ${NAME} to take it from the environment'),
+  api_key: z
+    .string()
+    .min(1)
+    .meta(secretMark)
+    .describe('An API key with the scope feeds; write ${NAME} to take it from the environment'),
   signing_keys: z
-    .array(z.string().regex(/\S/, 'is empty'))
+    .array(z.string().regex(/\S/, 'is empty').meta(secretMark))
     .default([])
     .describe('Keys that sign the notifications, besides those that `bridge webhooks` stores in the database'),
   feeds: z
@@ -281,6 +290,7 @@ export const bridgeSettings = z
         /^[\x21-\x7e]{32,}$/,
         'must have at least 32 characters without spaces; make one with: openssl rand -hex 24',
       )
+      .meta(secretMark)
       .optional()
       .describe('Bearer token of /metrics and /status.json; without it they answer to this machine alone'),
     console_login: z

@@ -36,6 +36,7 @@ export async function runMcp(options: McpOptions): Promise<number> {
     if (flows !== 'all') for (const flow of flows) findFlow(settings, flow);
     const assistant = await createAssistant({
       settings,
+      fromEnvironment: installation.configuration.fromEnvironment,
       database,
       reading: await installation.reading(),
       clock,

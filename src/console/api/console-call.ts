@@ -39,6 +39,8 @@ export interface ConsoleStory {
 
 export interface ConsoleDeps {
   readonly settings: BridgeSettings;
+  /** Every text that a variable of the environment has given: the page of the settings hides it. */
+  readonly fromEnvironment: readonly string[];
   readonly role?: BridgeRole;
   readonly database: Database;
   /** The same database over the connections of `openReading`. */

@@ -37,7 +37,14 @@ beforeAll(async () => {
   const registry = new Registry();
   const { fetch } = testOutgoing();
   const { database } = db;
-  const shared = { settings: seededSettings, database, reading: database, clock: systemClock, log: silentLogger };
+  const shared = {
+    settings: seededSettings,
+    database,
+    reading: database,
+    fromEnvironment: [],
+    clock: systemClock,
+    log: silentLogger,
+  };
   const secrets = createSecretBox(Buffer.alloc(32, 7));
   const access = createConsoleAccess({ ...shared, secrets, registry });
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
