@@ -1,7 +1,9 @@
 /** The settings as this process has them, with every secret hidden. */
 import { loadConnector } from '#bridge/connectors/load-connector.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
+import { AppError } from '#platform/errors.ts';
 import { withoutSecretSettings } from '#platform/secret-settings.ts';
+import { maySeePrices } from '../access/viewer.ts';
 import { type ConsoleApiDeps, noQuery, readCall, requireAllFlows } from './console-call.ts';
 
 export interface SettingsAnswer {
@@ -12,6 +14,8 @@ export interface SettingsAnswer {
 export const settingsCall = ({ settings, fromEnvironment, role = 'all' }: ConsoleApiDeps) =>
   readCall('/api/settings', noQuery, async ({ viewer }): Promise<SettingsAnswer> => {
     requireAllFlows(viewer);
+    if (!maySeePrices(viewer))
+      throw new AppError('forbidden', 'The settings are free text, and your account shows none: it sees no prices.');
     const shown = withoutSecretSettings(settings, bridgeSettings, fromEnvironment) as BridgeSettings;
     const withOwn = (uses: readonly ConnectorUse[], given: readonly ConnectorUse[]) =>
       Promise.all(
