@@ -56,11 +56,13 @@ export interface ConsoleAccess {
 }
 
 const knownBrowserMs = 180 * 24 * 60 * 60_000;
+const strictTransportSeconds = 365 * 24 * 60 * 60;
 const formContext = 'console.form';
 const browserContext = 'console.browser';
 /** Whoever has the token sees what `/status.json` shows, and nothing else. */
 const tokenViewer: Viewer = { name: 'console_token', role: 'viewer', flows: 'all' };
-const localViewer: Viewer = { name: 'this machine', role: 'viewer', flows: 'all' };
+/** Without a token every user of this machine gets it: states, times and counts, and no words of an ERP. */
+const localViewer: Viewer = { name: 'this machine', role: 'viewer-without-prices', flows: 'all' };
 
 export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
   const { settings, database, secrets, clock, log } = deps;
@@ -74,6 +76,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       ? createOpenIdLogin({ settings: login.openid, consoleUrl: publicUrl, secrets, clock })
       : undefined;
 
+  const statusViewer = settings.console_token === undefined ? localViewer : tokenViewer;
   const addressOf = (request: Request) => request.ip ?? request.socket.remoteAddress ?? null;
 
   function hasToken(request: Request): boolean {
@@ -263,11 +266,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
   const check: RequestHandler = async (request, response, next) => {
     const viewer =
       (await viewerIn(request, { noteUse: true })) ??
-      (request.path === '/status.json' && hasToken(request)
-        ? settings.console_token === undefined
-          ? localViewer
-          : tokenViewer
-        : undefined);
+      (request.path === '/status.json' && hasToken(request) ? statusViewer : undefined);
     if (viewer) {
       response.locals.viewer = viewer;
       noteAddress(viewer, addressOf(request));
@@ -285,14 +284,17 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     mount: async (application) => {
       const app = application.express;
       if (!settings.console_pages) {
-        app.use(onlyStatus(hasToken));
+        app.use(onlyStatus(hasToken, statusViewer));
         return;
       }
       if (!isLocal && !openId && !(await hasUsers(database))) throw noLogin(settings.console_host);
-      app.use((_request, response, next) => {
+      app.use((request, response, next) => {
         response.setHeader('X-Content-Type-Options', 'nosniff');
         response.setHeader('Referrer-Policy', 'same-origin');
         response.setHeader('X-Frame-Options', 'DENY');
+        // Browsers would keep it for every port of this machine.
+        if (request.secure && request.hostname !== 'localhost')
+          response.setHeader('Strict-Transport-Security', `max-age=${strictTransportSeconds}`);
         next();
       });
       app.use(refuseForgery({ forms: new Set(['/login']) }));
@@ -325,12 +327,12 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
 }
 
 /** A process without the console: its port has nothing but what monitoring reads. */
-function onlyStatus(hasToken: (request: Request) => boolean): RequestHandler {
+function onlyStatus(hasToken: (request: Request) => boolean, viewer: Viewer): RequestHandler {
   return (request, response, next) => {
     if (request.path !== '/status.json')
       throw new AppError('not-found', 'This process shows no console (bridge.console_pages is false).');
     if (!hasToken(request)) throw needsToken(false);
-    response.locals.viewer = tokenViewer;
+    response.locals.viewer = viewer;
     next();
   };
 }

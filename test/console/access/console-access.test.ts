@@ -406,6 +406,16 @@ describe('a console that other machines reach', () => {
   });
 });
 
+test('over HTTPS browsers are told to come by HTTPS alone, but for the name localhost, which other programs have', async () => {
+  const over = async (scheme: string, host: string) =>
+    (await local.browser().open('/login', { 'x-forwarded-proto': scheme, host })).headers.get(
+      'strict-transport-security',
+    );
+  expect(await over('https', 'console.example')).toBe('max-age=31536000');
+  expect(await over('http', 'console.example')).toBeNull();
+  expect(await over('https', 'localhost')).toBeNull();
+});
+
 describe('metrics and status.json', () => {
   const console_token = 'a-token-of-more-than-32-characters';
   const get = (console: TestConsole, path: string, headers: Record<string, string> = {}) =>
@@ -418,6 +428,14 @@ describe('metrics and status.json', () => {
     }
     const rebound = (await local.browser().open('/metrics', { host: 'console.example' })).status;
     expect(rebound).toBe(401);
+  });
+
+  test('of this machine without a token has the role that sees no words of an ERP', async () => {
+    const withToken = await startConsole(db, clock, { console_token });
+    const seenBy = async (console: TestConsole, headers: Record<string, string> = {}) =>
+      (await (await fetch(`${console.url}/status.json`, { headers })).json()) as { role: string };
+    expect((await seenBy(local)).role).toBe('viewer-without-prices');
+    expect((await seenBy(withToken, { authorization: `Bearer ${console_token}` })).role).toBe('viewer');
   });
 
   test('need the token where one is set, and where other machines reach the console', async () => {
