@@ -26,11 +26,21 @@ import { loginStyle, loginStylePath, renderLoginPage, renderNotice } from './log
 import { createLoginRecord } from './login-record.ts';
 import { countAttempt, forgetAttempt, pruneLoginFailures } from './login-throttle.ts';
 import { isFromThisMachine, isLoopback } from './loopback.ts';
-import { callbackPath, createOpenIdLogin, OpenIdRefusal, openIdLoginMs } from './openid-login.ts';
+import { backChannelPath, callbackPath, createOpenIdLogin, OpenIdRefusal, openIdLoginMs } from './openid-login.ts';
 import { isPassword } from './passwords.ts';
 import { isReading, refuseForgery } from './refuse-forgery.ts';
 import { createSessionToken, hashSessionToken } from './session-tokens.ts';
-import { beginSession, endSession, findSession, type LoggedInAccount, type LoginMethod } from './sessions.ts';
+import {
+  beginSession,
+  endProviderSessions,
+  endSession,
+  findSession,
+  type LoggedInAccount,
+  type LoginMethod,
+  lifeOf,
+  type ProviderSession,
+  useCallback,
+} from './sessions.ts';
 import { findUser, hasUsers, noteLogin } from './users.ts';
 import { noteAddress, operatorOf, type Viewer } from './viewer.ts';
 
@@ -73,7 +83,13 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
   const record = createLoginRecord(deps);
   const openId =
     login.openid && publicUrl !== undefined
-      ? createOpenIdLogin({ settings: login.openid, consoleUrl: publicUrl, secrets, clock })
+      ? createOpenIdLogin({
+          settings: login.openid,
+          consoleUrl: publicUrl,
+          secrets,
+          clock,
+          useOnce: (state, endsMs) => useCallback(database, state, endsMs, clock),
+        })
       : undefined;
 
   const statusViewer = settings.console_token === undefined ? localViewer : tokenViewer;
@@ -95,7 +111,12 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     request: Request,
     response: Response,
     viewer: Viewer,
-    by: { method: LoginMethod; account?: LoggedInAccount; details?: Readonly<Record<string, unknown>> },
+    by: {
+      method: LoginMethod;
+      account?: LoggedInAccount;
+      provider?: ProviderSession;
+      details?: Readonly<Record<string, unknown>>;
+    },
     next: string,
   ): Promise<void> {
     const earlier = cookies.read(request, 'session');
@@ -107,7 +128,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       return begun;
     });
     if (token === undefined) throw new AppError('unauthorized', 'This account was changed just now. Log in again.');
-    cookies.set(request, response, 'session', token, limits.lifeMs);
+    cookies.set(request, response, 'session', token, lifeOf(by.method, limits));
     response.redirect(303, next);
   }
 
@@ -127,6 +148,18 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       links: isLocal,
     });
     sendPage(response, status, html);
+  }
+
+  async function showWait(
+    request: Request,
+    response: Response,
+    waitMs: number,
+    page: { name?: string; next: string },
+  ): Promise<void> {
+    const seconds = Math.ceil(waitMs / 1000);
+    response.setHeader('Retry-After', String(seconds));
+    const message = `There were too many failed logins. Try again in ${seconds} s, or in a browser in which you were logged in before.`;
+    await showLogin(request, response, { status: 429, message, ...page });
   }
 
   function refuseForgedForm(request: Request, given: string): void {
@@ -165,11 +198,8 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     };
     const waitMs = await countAttempt(database, attempt, clock);
     if (waitMs > 0) {
-      record.throttled();
-      const seconds = Math.ceil(waitMs / 1000);
-      response.setHeader('Retry-After', String(seconds));
-      const message = `There were too many failed logins. Try again in ${seconds} s, or in a browser in which you were logged in before.`;
-      await showLogin(request, response, { status: 429, message, name, next });
+      record.throttled('password');
+      await showWait(request, response, waitMs, { name, next });
       return;
     }
     if (!(await isPassword(text('password'), user?.passwordHash, request.ip ?? '')) || !user) {
@@ -208,7 +238,8 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
 
   async function useAndLogIn(request: Request<{ token: string }>, response: Response): Promise<boolean> {
     const viewer = await database.transaction((tx) => useLoginLink(tx, request.params.token, clock));
-    if (viewer) await logIn(request, response, viewer, { method: 'link' }, '/');
+    // Not the name alone, which an account of the console may have, too.
+    if (viewer) await logIn(request, response, { ...viewer, name: `${viewer.name} (link)` }, { method: 'link' }, '/');
     return viewer !== undefined;
   }
 
@@ -227,12 +258,21 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
 
   const comeFromOpenId: RequestHandler = async (request, response) => {
     response.locals.route = callbackPath;
+    const attempt = { account: undefined, accountExists: false, address: request.ip, knownBrowser: undefined };
+    const waitMs = await countAttempt(database, attempt, clock);
+    if (waitMs > 0) {
+      record.throttled('openid');
+      await showWait(request, response, waitMs, { next: '/' });
+      return;
+    }
     try {
       if (!openId) throw new AppError('not-found', 'No OpenID provider is set for this console.');
       const query = request.originalUrl.slice(request.path.length);
-      const { viewer, subject, next } = await openId.finish(query, cookies.read(request, 'openid'));
+      const { viewer, provider, next } = await openId.finish(query, cookies.read(request, 'openid'));
       cookies.clear(request, response, 'openid');
-      await logIn(request, response, viewer, { method: 'openid', details: { subject } }, ownPath(next));
+      await forgetAttempt(database, attempt, clock);
+      const details = { subject: provider.subject, issuer: login.openid?.issuer };
+      await logIn(request, response, viewer, { method: 'openid', provider, details }, ownPath(next));
     } catch (error) {
       cookies.clear(request, response, 'openid');
       const name = error instanceof OpenIdRefusal ? error.person : 'unknown';
@@ -240,6 +280,20 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       await record.refused({ name, from: addressOf(request), method: 'openid', why });
       await showFailure(request, response, error, '/');
     }
+  };
+
+  /** The provider itself asks; its token says which sessions end. */
+  const endByProvider: RequestHandler = async (request, response) => {
+    if (!openId) throw new AppError('not-found', 'No OpenID provider is set for this console.');
+    const { logout_token: token } = (request.body ?? {}) as Readonly<Record<string, unknown>>;
+    if (typeof token !== 'string') throw new AppError('invalid', 'logout_token is missing.');
+    const named = await openId.endedBy(token);
+    await database.transaction(async (tx) => {
+      for (const name of await endProviderSessions(tx, named))
+        await record.ended(tx, { name, from: addressOf(request) });
+    });
+    response.setHeader('Cache-Control', 'no-store');
+    response.status(200).end();
   };
 
   /** Shows what went wrong beside the ways to log in. */
@@ -297,7 +351,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
           response.setHeader('Strict-Transport-Security', `max-age=${strictTransportSeconds}`);
         next();
       });
-      app.use(refuseForgery({ forms: new Set(['/login']) }));
+      app.use(refuseForgery({ forms: new Set(['/login', backChannelPath]) }));
       app.get(loginStylePath, (_request, response) => {
         response.locals.route = loginStylePath;
         response.setHeader('Cache-Control', 'max-age=3600');
@@ -314,6 +368,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       app.get(`${linkPath}:token`, logInByLink);
       app.get('/login/openid', goToOpenId);
       app.get(callbackPath, comeFromOpenId);
+      app.post(backChannelPath, routeOf(backChannelPath), form, refuseUnreadable, endByProvider);
       app.post('/logout', logOut);
       app.use(check);
     },

@@ -83,12 +83,12 @@ describe('a link of the command line', () => {
     const browser = local.browser();
     const used = await browser.open(path);
     expect([used.status, used.headers.get('location')]).toEqual([303, '/']);
-    expect(await (await browser.open('/who')).json()).toEqual({ name: 'me', role: 'viewer', flows: ['inbox'] });
+    expect(await (await browser.open('/who')).json()).toEqual({ name: 'me (link)', role: 'viewer', flows: ['inbox'] });
     expect((await browser.call('POST', '/change')).status).toBe(403);
     const operator = local.browser({ address: '192.0.2.7' });
     await operator.open(await linkFor());
     expect(await (await operator.call('POST', '/change')).json()).toEqual({
-      who: { kind: 'user', name: 'me' },
+      who: { kind: 'user', name: 'me (link)' },
       from: '192.0.2.7',
     });
     const again = await local.browser().open(path);
