@@ -95,9 +95,9 @@ describe('a link of the command line', () => {
     expect([again.status, await titleOf(again)]).toEqual([403, 'This link does not log in']);
     expect(await logged()).toEqual([
       ['unknown', 'console.login', 'refused', '127.0.0.1', 'link'],
-      ['me', 'console.login', 'allowed', '192.0.2.7', 'link'],
-      ['me', 'console.request', 'refused', '127.0.0.1', null],
-      ['me', 'console.login', 'allowed', '127.0.0.1', 'link'],
+      ['me (link)', 'console.login', 'allowed', '192.0.2.7', 'link'],
+      ['me (link)', 'console.request', 'refused', '127.0.0.1', null],
+      ['me (link)', 'console.login', 'allowed', '127.0.0.1', 'link'],
     ]);
   });
 
