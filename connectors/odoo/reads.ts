@@ -242,7 +242,7 @@ function requisitionOf(
   row: z.output<typeof agreementRows>[number],
   lines: readonly z.output<typeof lineRows>[number][],
 ): RequisitionRecord {
-  const description = oneLine(row.description.replaceAll(/<[^>]*>/gu, ' ')).replaceAll(/ +/gu, ' ');
+  const description = oneLine(row.description.replaceAll(/<[^<>]*>/gu, ' ')).replaceAll(/ +/gu, ' ');
   const currency = row.currency_id?.name;
   return {
     reference_id: numberOf(row),

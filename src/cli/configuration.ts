@@ -91,7 +91,7 @@ const serviceSettings = z.strictObject({
     .describe('A certificate (PEM): the service then speaks HTTPS; without it HTTP'),
   public_url: z
     .url({ protocol: /^https?$/, error: 'must be a URL, like https://sourcing.example.com' })
-    .overwrite((url) => url.replace(/\/+$/, ''))
+    .overwrite((url) => url.replace(/(?<!\/)\/+$/, ''))
     .optional()
     .describe('The beginning of links in answers, for a service behind a proxy; default: the host of the request'),
   body_bytes_max: z.int().min(1).default(10_485_760).describe('The longest body that is read'),

@@ -143,7 +143,10 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     await page.locator('button[type=submit]').click();
     await page.locator('button[type=submit]').click();
     await page.waitForURL(`${url}/`);
-    await page.getByText(/^bert at /).first().waitFor();
+    await page
+      .getByText(/^bert at /)
+      .first()
+      .waitFor();
     await browser.open(`${url}/documents?state=delivered`, 'Documents');
     await page.locator('tbody tr').first().waitFor();
     expect(await page.locator('main').innerText(), 'without prices').not.toMatch(/\d[\d,]*\.\d\d /);

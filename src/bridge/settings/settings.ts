@@ -280,7 +280,7 @@ export const bridgeSettings = z
       .describe('Whether this process shows the console; without it the port has health, metrics and status.json'),
     console_url: z
       .url({ protocol: /^https?$/, error: 'must be a URL, like https://bridge.example.com' })
-      .overwrite((url) => url.replace(/\/+$/, ''))
+      .overwrite((url) => url.replace(/(?<!\/)\/+$/, ''))
       .optional()
       .describe('Where browsers find the console, when a proxy stands before it or people log in by OpenID'),
     console_tls: tlsFiles.optional().describe('A certificate: the console then speaks HTTPS; without it HTTP'),
