@@ -42,5 +42,7 @@ function whoAsks(request: Request, scopes: readonly string[]): ConsoleCaller {
   response.once('close', () => {
     if (!response.writableFinished) left.abort(new AppError('unavailable', 'Nobody waits for this answer any more.'));
   });
-  return { ...viewer, kind: 'user', from: request.ip ?? null, left: left.signal, noted: [] };
+  const { session } = response.locals;
+  const own = session ? { session } : {};
+  return { ...viewer, ...own, kind: 'user', from: request.ip ?? null, left: left.signal, noted: [] };
 }

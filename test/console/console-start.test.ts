@@ -132,7 +132,11 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     await page.getByRole('button', { name: 'Log in', exact: true }).click();
     await page.waitForURL(`${url}/documents?state=delivered`);
     await page.locator('tbody tr').first().waitFor();
-    await page.getByText('anna', { exact: true }).first().waitFor();
+    await page.getByRole('link', { name: 'anna', exact: true }).first().click();
+    await page.getByRole('heading', { level: 1, name: 'Account' }).waitFor();
+    await page.getByText('this browser').waitFor();
+    await page.getByLabel('Current password').waitFor();
+    expect(await browser.violations()).toEqual([]);
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('heading', { name: 'Log in' }).waitFor();
 

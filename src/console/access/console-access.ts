@@ -19,6 +19,7 @@ import type { Logger } from '#platform/log.ts';
 import type { Registry } from '#platform/metrics.ts';
 import { commandLine } from '#platform/own-package.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import { ownPaths } from '../api/own-paths.ts';
 import { assistantPath } from '../assistant/assistant-path.ts';
 import { createCookies } from './cookies.ts';
 import { linkPath, useLoginLink } from './login-links.ts';
@@ -101,7 +102,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     return scheme.toLowerCase() === 'bearer' && isSame(given, settings.console_token);
   }
 
-  async function viewerIn(request: Request, { noteUse }: { noteUse: boolean }): Promise<Viewer | undefined> {
+  async function sessionIn(request: Request, { noteUse }: { noteUse: boolean }) {
     const token = cookies.read(request, 'session');
     return token === undefined ? undefined : findSession(database, token, { clock, limits, noteUse });
   }
@@ -318,13 +319,14 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
   };
 
   const check: RequestHandler = async (request, response, next) => {
-    const viewer =
-      (await viewerIn(request, { noteUse: true })) ??
-      (request.path === '/status.json' && hasToken(request) ? statusViewer : undefined);
+    const found = await sessionIn(request, { noteUse: true });
+    const viewer = found?.viewer ?? (request.path === '/status.json' && hasToken(request) ? statusViewer : undefined);
     if (viewer) {
       response.locals.viewer = viewer;
+      if (found) response.locals.session = found.session;
       noteAddress(viewer, addressOf(request));
-      if (!isReading(request) && viewer.role !== 'operator' && request.path !== assistantPath) {
+      const isOwn = request.path === assistantPath || request.path.startsWith(ownPaths);
+      if (!isReading(request) && viewer.role !== 'operator' && !isOwn) {
         await record.overstepped({ name: viewer.name, from: addressOf(request) }, `${request.method} ${request.path}`);
         operatorOf(response);
       }
@@ -360,7 +362,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       app.get('/login', async (request, response) => {
         response.locals.route = '/login';
         const next = ownPath(request.query['next']);
-        if (await viewerIn(request, { noteUse: false })) response.redirect(303, next);
+        if (await sessionIn(request, { noteUse: false })) response.redirect(303, next);
         else await showLogin(request, response, { next });
       });
       const form = express.urlencoded({ extended: false, limit: '8kb', parameterLimit: 10 });
@@ -377,7 +379,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       if (!hasToken(request)) throw needsToken(settings.console_token === undefined);
     },
 
-    isCurrent: async (request) => (await viewerIn(request, { noteUse: false })) !== undefined,
+    isCurrent: async (request) => (await sessionIn(request, { noteUse: false })) !== undefined,
   };
 }
 

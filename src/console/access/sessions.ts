@@ -7,7 +7,7 @@ import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { createSessionToken, hashSessionToken } from './session-tokens.ts';
-import type { Viewer, ViewerRole } from './viewer.ts';
+import type { OwnSession, Viewer, ViewerRole } from './viewer.ts';
 
 export type LoginMethod = 'password' | 'link' | 'openid';
 
@@ -84,15 +84,51 @@ export async function beginSession(
   return begun.length === 0 ? undefined : token;
 }
 
+export interface ListedSession {
+  readonly id: string;
+  readonly method: LoginMethod;
+  readonly created: Timestamp;
+  readonly lastUsed: Timestamp;
+  readonly ends: Timestamp;
+}
+
+/** Half of the hash: enough to tell sessions apart. */
+const shownId = "encode(substr(s.token_hash, 1, 16), 'hex')";
+
+/** The sessions that the person of this one has, the one that was used last first. */
+export function listOwnSessions(sql: Sql, own: OwnSession, now: Timestamp): Promise<ListedSession[]> {
+  return sql.query<ListedSession>(
+    `select ${shownId} as id, method, created, last_used as "lastUsed", ends from bridge.console_tokens s
+     where ${isOwn} and ends > $2 order by last_used desc`,
+    [own.id, now],
+  );
+}
+
+/** Ends one session of the same person, or all but this one. Returns how many have ended. */
+export async function endOwnSessions(sql: Sql, own: OwnSession, id: string | undefined): Promise<number> {
+  const ended = await sql.query(
+    `delete from bridge.console_tokens s where ${isOwn}
+       and case when $2::text is null then ${shownId} <> $1 else ${shownId} = $2 end returning 1`,
+    [own.id, id ?? null],
+  );
+  return ended.length;
+}
+
+/** Names alone do not tell persons apart: one may be an account's and that of a link. */
+const isOwn = `s.kind = 'session' and exists (
+  select from bridge.console_tokens t
+  where t.kind = 'session' and encode(substr(t.token_hash, 1, 16), 'hex') = $1
+    and (t.name, t.account, t.subject) is not distinct from (s.name, s.account, s.subject))`;
+
 /**
- * Returns who has this token; undefined when there is no such session or it has ended. With `noteUse` the session is
+ * Returns who has this token, and the session; undefined when there is no such session or it has ended. With `noteUse` the session is
  * used, and so stays alive.
  */
 export async function findSession(
   sql: Sql,
   token: string,
   { clock, limits, noteUse }: { clock: Clock; limits: SessionLimits; noteUse: boolean },
-): Promise<Viewer | undefined> {
+): Promise<{ viewer: Viewer; session: OwnSession } | undefined> {
   const nowMs = clock.nowMs();
   const hash = hashSessionToken(token);
   const [found] = await sql.query<{
@@ -100,8 +136,10 @@ export async function findSession(
     role: ViewerRole;
     flows: string[] | null;
     lastUsed: Timestamp;
+    id: string;
+    account: string | null;
   }>(
-    `select s.name, coalesce(u.role, s.role) as role, case when u.name is null then s.flows else u.flows end as flows,
+    `select ${shownId} as id, s.account, s.name, coalesce(u.role, s.role) as role, case when u.name is null then s.flows else u.flows end as flows,
        s.last_used as "lastUsed"
      from bridge.console_tokens s left join bridge.console_users u on u.name = s.account
      where s.token_hash = $1 and s.kind = 'session' and s.ends > $2 and s.last_used > $3
@@ -115,7 +153,10 @@ export async function findSession(
       hash,
       now,
     ]);
-  return { name: found.name, role: found.role, flows: found.flows ?? 'all' };
+  return {
+    viewer: { name: found.name, role: found.role, flows: found.flows ?? 'all' },
+    session: { id: found.id, account: found.account ?? undefined },
+  };
 }
 
 /** Ends the session; returns whose it was, if there was one. */

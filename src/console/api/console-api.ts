@@ -1,5 +1,6 @@
 /** Every call of the console's JSON API, in two tables. */
 import { createReadingTurns } from '../reading.ts';
+import { accountCall, changePasswordCall, endSessionsCall } from './account.ts';
 import { comparisonCall, comparisonReportCall, comparisonsCall, repairCall } from './comparisons.ts';
 import type { ConsoleApiDeps, ConsoleEndpoint } from './console-call.ts';
 import { deadLettersCall, replayDeadLettersCall, replayDocumentCall, stopReplayCall } from './dead-letters.ts';
@@ -63,6 +64,7 @@ const readingCalls = [
   requisitionCall,
   settingsCall,
   actionsCall,
+  accountCall,
 ];
 
 /** They change something, or ask a source or an ERP. */
@@ -90,6 +92,8 @@ const otherCalls = [
   linkIntakeCall,
   doctorCall,
   storyCall,
+  changePasswordCall,
+  endSessionsCall,
 ];
 
 export function consoleApi(deps: ConsoleApiDeps): ConsoleEndpoint[] {

@@ -14,17 +14,18 @@ const shownMembers = new Set(
   ended ends entries erpKey errorType event eventName eventReference events eventsDue examined external_id failures
   failuresInRow feed feeds field file file_name files finding findings finished first flow flowNames flows from groups
   handedOver hasMore host hours id idempotencyKey identifier ids input_type inStep inSubmissions intake intakes
-  is_test isDelivered isDue isTest key kind lag lagSeconds last lastPull lastRead lateArrivals latenessSeconds latest
-  level line lines linked list listable listPulled lost lostCommits lot lot_count lots made missing modified most name
-  needsLook newest next nextEvent nextPull nextRead nextSend nextTry notification notifications now number object
-  offers oldestSubmission oldestWaiting orderBroken ordered outcome owns parent pausedAt pausedKind points pollSeconds
-  prefix program published pull quantity question range read readFailures received record reference reference_id
-  refusals refused repairable replays requestId requisition requisitions retrying role round rounds run runs scenario
-  seconds seen seesPrices sent service settings share since source sourceNames sources sourcing_request sourcingEvent
-  stalled stalledSince started starts state status step stepSeconds stillSeconds stopped stream stuck subject subjects
-  submission submissions submitted supplier supplierExternalId supplierName suppliers suspects tags testEvents
-  timeline to toCompare total trigger triggers type uncertain unfilteredDue unprovedSince unreadable until updates url
-  uuid version versions waiting waitingSince watermark webhooks what when who
+  is_test isDelivered isDue isTest key kind lag lagSeconds last lastPull lastRead lastUsed lateArrivals
+  latenessSeconds latest level line lines linked list listable listPulled lost lostCommits lot lot_count lots made
+  method missing modified most name needsLook newest next nextEvent nextPull nextRead nextSend nextTry notification
+  notifications now number object offers oldestSubmission oldestWaiting orderBroken ordered outcome owns parent
+  pausedAt pausedKind points pollSeconds prefix program published pull quantity question range read readFailures
+  received record reference reference_id refusals refused repairable replays requestId requisition requisitions
+  retrying role round rounds run runs scenario seconds seen seesPrices sent service sessions settings share since
+  source sourceNames sources sourcing_request sourcingEvent stalled stalledSince started starts state status step
+  stepSeconds stillSeconds stopped stream stuck subject subjects submission submissions submitted supplier
+  supplierExternalId supplierName suppliers suspects tags testEvents timeline to toCompare total trigger triggers type
+  uncertain unfilteredDue unprovedSince unreadable until updates url uuid version versions waiting waitingSince
+  watermark webhooks what when who
   `
     .trim()
     .split(/\s+/),

@@ -29,6 +29,7 @@ export const conditionKinds = [
   'intake-behind',
   'certificate',
   'alerts-not-sent',
+  'logins-failing',
 ] as const;
 export type ConditionKind = (typeof conditionKinds)[number];
 
@@ -37,7 +38,7 @@ export interface Condition {
   readonly kind: ConditionKind;
   /**
    * What it is about: `flow sap`, `intake vendors`, `feed main/awards`, `source main`, `certificate`,
-   * `certificate file`, `alerts webhook`.
+   * `certificate file`, `alerts webhook`, `console logins`.
    */
   readonly subject: string;
   /** Since when; null: not known. */
@@ -70,6 +71,8 @@ export interface Observed extends ShownCertificates {
   readonly comparisons: readonly ComparisonStatus[];
   readonly refusals: readonly RefusalsInARow[];
   readonly unsent: readonly UnsentAlerts[];
+  /** For whom logins at the console fail again and again. */
+  readonly failingLogins: readonly string[];
 }
 
 /** Of the certificates of this process; undefined: it has none, or they are not looked at here. */
@@ -112,6 +115,7 @@ export function findConditions(
     ...(found.certificatePem === undefined ? [] : ofCertificate(found.certificatePem, nowMs)),
     ...(found.certificateRefused === undefined ? [] : [ofRefusedCertificate(found.certificateRefused)]),
     ...found.unsent.map(ofUnsent),
+    ...(found.failingLogins.length === 0 ? [] : [ofFailingLogins(found.failingLogins)]),
   ];
 }
 
@@ -331,6 +335,17 @@ function ofUnsent({ channel, since, error }: UnsentAlerts): Condition {
     level: 'fail',
     summary: `Alerts do not arrive by ${channel}: ${short(error)}`,
     action: 'Correct bridge.alerts or the receiver, then: bridge alerts test. The message is tried for a day.',
+  };
+}
+
+function ofFailingLogins(subjects: readonly string[]): Condition {
+  return {
+    kind: 'logins-failing',
+    subject: 'console logins',
+    since: null,
+    level: 'warn',
+    summary: `Logins at the console fail again and again: ${short([...new Set(subjects)].join(', '))}`,
+    action: 'See who it is: bridge actions --what console.login --outcome refused. Each further try waits longer.',
   };
 }
 

@@ -13,6 +13,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { readUnsent } from '../alerts/alert-store.ts';
 import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-status.ts';
 import { type Condition, findConditions, type ShownCertificates } from './conditions.ts';
+import { readFailingLogins } from './failing-logins.ts';
 import { type FlowLoss, lagOfFlow } from './flow-lag.ts';
 import { type IntakeStatus, readIntakeStatuses } from './intake-status.ts';
 import { type AuditStatus, type FlowStatus, type RangeReadStatus } from './part-statuses.ts';
@@ -110,9 +111,10 @@ export async function readStatus(
   const refusals = (await readRefusalsInARow(sql, now)).filter(({ source }) => shown.has(source));
   const { behind_minutes: behindMinutes } = settings.alerts ?? alertSettings.parse({});
   const unsent = await readUnsent(sql);
+  const failingLogins = await readFailingLogins(sql, now);
   return {
     ...looked,
-    conditions: findConditions({ ...looked, refusals, unsent, ...certificates }, { now, behindMinutes }),
+    conditions: findConditions({ ...looked, refusals, unsent, failingLogins, ...certificates }, { now, behindMinutes }),
     backfills: await readBackfills(sql, now),
     delivered: await sql.query<DeliveredDocument>(
       `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null
