@@ -496,7 +496,7 @@ function prefixed(row: Row, prefix: string, name = 'name'): unknown[] {
 function tableOf(path: string): Row[] {
   const rows: string[][] = [[]];
   for (const [, quoted, plain, end] of readFileSync(path, 'utf8').matchAll(
-    /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n|$)/g,
+    /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n|$)/gy,
   )) {
     if (end === '' && quoted === undefined && plain === '' && rows.at(-1)?.length === 0) break;
     rows.at(-1)?.push(quoted?.replaceAll('""', '"') ?? plain ?? '');

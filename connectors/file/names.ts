@@ -113,7 +113,7 @@ function plainValue(value = ''): string {
 /** A file's own name, made safe for every file system. Its ending stays. */
 export function ownName(name: string): string {
   const base = name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1).normalize('NFC');
-  const safe = base.replaceAll(/[^\p{L}\p{M}\p{N} ._()+-]+/gu, '_').replaceAll(/^[. ]+|[. ]+$/g, '');
+  const safe = base.replaceAll(/[^\p{L}\p{M}\p{N} ._()+-]+/gu, '_').replaceAll(/^[. ]+|(?<![. ])[. ]+$/g, '');
   const at = safe.lastIndexOf('.');
   const [stem, ending] = at > 0 && safe.length - at <= 10 ? [safe.slice(0, at), safe.slice(at)] : [safe, ''];
   return harmlessName(`${cut(stem, 120) || 'file'}${ending}`);

@@ -200,7 +200,7 @@ function keyTypeOf(key: Buffer): string {
 
 /** Trusts the keys with these fingerprints. */
 export function trustFingerprints(fingerprints: readonly string[]): Pick<SftpLogin, 'trusts' | 'keyTypes'> {
-  const known = new Set(fingerprints.map((fingerprint) => fingerprint.replace(/=+$/, '')));
+  const known = new Set(fingerprints.map((fingerprint) => fingerprint.replace(/(?<!=)=+$/, '')));
   return { trusts: (key) => known.has(fingerprintOf(key)), keyTypes: undefined };
 }
 

@@ -181,7 +181,11 @@ function compileReferenceRead(form: ReferenceForm): (response: HttpResponse, key
 /** The last part of a URL's path: 4711 for `https://erp.example.com/orders/4711?x=1`. */
 function lastSegment(location: string | undefined): string | undefined {
   const [path = ''] = (location ?? '').split(/[?#]/);
-  const segment = path.replace(/\/+$/, '').split('/').at(-1) ?? '';
+  const segment =
+    path
+      .replace(/(?<!\/)\/+$/, '')
+      .split('/')
+      .at(-1) ?? '';
   if (segment === '') return undefined;
   try {
     return decodeURIComponent(segment);

@@ -84,8 +84,11 @@ function withParameter(path: string, name: string, value: string): string {
 
 /** The target of `<…>; rel="next"` (RFC 8288). */
 function linkOf(header: string): string | undefined {
-  for (const [, target, params] of header.matchAll(/<([^<>]*)>((?:\s*;\s*[^;,"=]+(?:=(?:"[^"]*"|[^;,"]*))?)*)/g))
-    if (/;\s*rel\s*=\s*(?:"(?:[^"]*\s)?next(?:\s[^"]*)?"|next\b)/i.test(params ?? '')) return target;
+  for (const [, target, params = ''] of header.matchAll(/<([^<>]*)>((?:"[^"]*"|[^",])*)/g)) {
+    const [, quoted, plain = ''] = /;\s*rel\s*=\s*(?:"([^"]*)"|([^\s;"]+))/i.exec(params) ?? [];
+    // A link may have several relations: `rel="next last"`.
+    if ((quoted ?? plain).toLowerCase().split(/\s+/).includes('next')) return target;
+  }
   return undefined;
 }
 

@@ -177,7 +177,7 @@ const forms = ['text', 'number', 'odata'];
 
 /** Splits `line.quantity as number` into path and form. */
 function formOf(text: string): { path: string; form: string | undefined } {
-  const [, path = text, form] = /^(.*?)\s+as\s+(\w+)$/.exec(text) ?? [];
+  const [, path = text, form] = /^(.*)(?<!\s)\s+as\s+(\w+)$/.exec(text) ?? [];
   if (form !== undefined && !forms.includes(form))
     throw new PathError(`: there is no "as ${form}", only ${forms.join(', ')}`);
   return { path, form };

@@ -67,7 +67,7 @@ export default defineConnector({
   urlOf: (reference, { url }) => {
     const [, model, id] = /^([a-z_.]+),(\d+)$/.exec(reference) ?? [];
     if (model === undefined || id === undefined) return undefined;
-    const link = new URL(`${url.replace(/\/+$/, '')}/mail/view`);
+    const link = new URL(`${url.replace(/(?<!\/)\/+$/, '')}/mail/view`);
     link.search = new URLSearchParams({ model, res_id: id }).toString();
     return link.href;
   },

@@ -259,7 +259,7 @@ const entities: Readonly<Record<string, string>> = {
 /** On one line, without tags and entities. */
 function textOfHtml(html: string): string {
   const plain = html
-    .replaceAll(/<[^>]*>/gu, ' ')
+    .replaceAll(/<[^<>]*>/gu, ' ')
     .replaceAll(/&(#?\w+);/gu, (all, name: string) => entities[name] ?? all);
   return oneLine(plain).replaceAll(/\s+/gu, ' ');
 }

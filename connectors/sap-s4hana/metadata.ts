@@ -194,7 +194,7 @@ function typesIn(edmx: string): Map<string, Map<string, number | undefined>> {
   const byType = new Map<string, Map<string, number | undefined>>();
   const typeOfSet = new Map<string, string>();
   let fields: Map<string, number | undefined> | undefined;
-  for (const [tag, element] of edmx.matchAll(/<(?:\w+:)?(EntityType|Property|EntitySet)\s[^>]*>/gu)) {
+  for (const [tag, element] of edmx.matchAll(/<(?:\w{1,60}:)?(EntityType|Property|EntitySet)\s[^<>]*>/gu)) {
     const name = attribute(tag, 'Name') ?? '';
     if (element === 'EntityType') {
       fields = new Map();

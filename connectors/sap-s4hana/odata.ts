@@ -87,7 +87,7 @@ export function createOData(
   const { client, language, service_path, timeout_seconds, connections } = settings;
   const common = { ...(client === undefined ? {} : { 'sap-client': client }), 'sap-language': language };
   const http = createHttp({
-    baseUrl: settings.url.replace(/\/+$/u, ''),
+    baseUrl: settings.url.replace(/(?<!\/)\/+$/u, ''),
     auth: [sapLogin(settings, `${service_path}/${orderService}/?${queryText({ ...common, $format: 'json' })}`, clock)],
     headers: { accept: 'application/json' },
     connections,

@@ -64,7 +64,7 @@ export function parseRecord(text: string): OrderRecord | undefined {
   const [, supplier, currency] = /^(\S+) (\S+)$/u.exec(valueOf('supplier') ?? '') ?? [];
   if (key === undefined || supplier === undefined || currency === undefined) return undefined;
   const items = lines.flatMap((line) => {
-    const [, item, lot, state] = /^item (\d+) ([A-Z2-7]+) (.+?)\s*$/u.exec(line) ?? [];
+    const [, item, lot, state] = /^item (\d+) ([A-Z2-7]+) (.+)$/u.exec(line.trimEnd()) ?? [];
     return item === undefined || lot === undefined || state === undefined ? [] : [{ item, lot, state }];
   });
   const hash = /^[0-9a-f]{64}$/u.exec(valueOf('hash') ?? '')?.[0];
@@ -98,7 +98,7 @@ export function dueIn(state: ItemState): string | undefined {
 
 /** The account assignment of the state; undefined where it names none. */
 export function accountIn(state: ItemState): string | undefined {
-  return / to (.+)$/u.exec(state)?.[1];
+  return / to (.+)$/su.exec(state)?.[1];
 }
 
 const accountFields = ['CostCenter', 'GLAccount', 'OrderID', 'WBSElementExternalID'] as const;

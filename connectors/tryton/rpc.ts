@@ -100,7 +100,7 @@ export function createTryton(
   }, clock);
 
   const http = createHttp({
-    baseUrl: `${url.replace(/\/+$/u, '')}/${database}`,
+    baseUrl: `${url.replace(/(?<!\/)\/+$/u, '')}/${database}`,
     auth: [auth],
     connections: 2,
     timeoutMs: settings.timeout_seconds * 1_000,
@@ -283,4 +283,5 @@ const isGone = /that don't exist anymore/u;
 const isUnknownModel = /^'[a-z_]+(\.[a-z_]+)+'$/u;
 const isBusy =
   /deadlock|could not serialize|could not obtain lock|lock timeout|statement timeout|database is locked|too many (clients|connections)|connection slots|could not connect|connection pool exhausted/iu;
-const isBroken = /closed the connection|connection .*closed|terminating connection|connection reset|SSL SYSCALL/iu;
+const isBroken =
+  /closed the connection|connection .{0,200}closed|terminating connection|connection reset|SSL SYSCALL/iu;

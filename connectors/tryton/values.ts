@@ -120,7 +120,7 @@ export function plainDecimal(value: string): string {
   const { negative, digits, scale } = partsOf(value);
   const padded = digits.padStart(scale + 1, '0');
   const whole = padded.slice(0, padded.length - scale).replace(/^0+(?=\d)/u, '');
-  const fraction = scale === 0 ? '' : padded.slice(padded.length - scale).replace(/0+$/u, '');
+  const fraction = scale === 0 ? '' : padded.slice(padded.length - scale).replace(/(?<!0)0+$/u, '');
   const plain = fraction === '' ? whole : `${whole}.${fraction}`;
   return negative && plain !== '0' ? `-${plain}` : plain;
 }

@@ -3,7 +3,7 @@
  * carry suppliers from the ERPs to the services. Each of the four parts finds in SQL what is due; signals of the queue
  * only make it faster. A process runs one of the parts or all of them, and several processes may run the same part.
  */
-import { createActionPruning } from '#platform/audit-log.ts';
+import { createActionUpkeep } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
@@ -147,7 +147,7 @@ async function openBridge(
 
   // A receiver need not know any flow, and none of its feeds has to be read.
   const sample = hasRole('pull') || hasRole('push') ? createSampling({ ...deps, acquireLease }) : undefined;
-  const pruneOldActions = createActionPruning({ database, program: 'bridge', clock, days: settings.action_days });
+  const keepActions = createActionUpkeep({ database, program: 'bridge', clock, days: settings.action_days });
   const sweep = createSweep({
     signals,
     everyMs: deps.sweepMs,
@@ -157,7 +157,7 @@ async function openBridge(
       await lossWatch.look();
       for (const part of parts) await part.housekeeping?.();
       await sample?.();
-      await pruneOldActions();
+      await keepActions();
     },
   });
   opened.defer(() => sweep.close());

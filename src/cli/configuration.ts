@@ -8,6 +8,7 @@ import { loadConfiguration, type Path } from '#platform/configuration.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { connectionLimitsDefault } from '#platform/http/connections.ts';
 import { wrongTokensDefault } from '#platform/http/token-guard.ts';
+import { secretMark } from '#platform/secret-settings.ts';
 
 const fileSettings = z
   .discriminatedUnion(
@@ -36,7 +37,7 @@ const fileSettings = z
             .min(1)
             .optional()
             .describe('Default: the credentials of the machine’s role or of AWS_* variables'),
-          secret_access_key: z.string().min(1).optional().describe('Belongs to access_key_id'),
+          secret_access_key: z.string().min(1).meta(secretMark).optional().describe('Belongs to access_key_id'),
         })
         .refine((s3) => (s3.access_key_id === undefined) === (s3.secret_access_key === undefined), {
           path: ['secret_access_key'],
@@ -90,7 +91,7 @@ const serviceSettings = z.strictObject({
     .describe('A certificate (PEM): the service then speaks HTTPS; without it HTTP'),
   public_url: z
     .url({ protocol: /^https?$/, error: 'must be a URL, like https://sourcing.example.com' })
-    .overwrite((url) => url.replace(/\/+$/, ''))
+    .overwrite((url) => url.replace(/(?<!\/)\/+$/, ''))
     .optional()
     .describe('The beginning of links in answers, for a service behind a proxy; default: the host of the request'),
   body_bytes_max: z.int().min(1).default(10_485_760).describe('The longest body that is read'),
@@ -130,7 +131,8 @@ const serviceSettings = z.strictObject({
 
 const masterKey = z
   .string()
-  .regex(/^\s*[A-Za-z0-9+/_-]{43}=?\s*$/, 'must be 32 bytes in base64; make one with: openssl rand -base64 32');
+  .regex(/^\s*[A-Za-z0-9+/_-]{43}=?\s*$/, 'must be 32 bytes in base64; make one with: openssl rand -base64 32')
+  .meta(secretMark);
 
 export const configuration = z.strictObject({
   data_dir: z.string().min(1).default('./data').describe('The folder for the database, keys and certificates'),
@@ -145,19 +147,23 @@ export const configuration = z.strictObject({
     .describe('Default: info for service and bridge, warn for start, error for demo'),
   database_url: z
     .url({ protocol: /^postgres(ql)?$/, error: 'must be like postgresql://user:password@host:5432/database' })
+    .meta(secretMark)
     .optional()
     .describe('A PostgreSQL server (15 or newer); default: an embedded one'),
   migration_database_url: z
     .url({ protocol: /^postgres(ql)?$/, error: 'must be like postgresql://user:password@host:5432/database' })
+    .meta(secretMark)
     .optional()
     .describe('The same database under the role that owns the tables, for `migrate`; default: database_url'),
   redis_url: z
     .url({ protocol: /^rediss?$/, error: 'must be like redis://host:6379 or rediss://:password@host:6379' })
+    .meta(secretMark)
     .optional()
     .describe('Redis or Valkey for the queue; default: the queue is in PostgreSQL'),
   admin_token: z
     .string()
     .min(32, 'must have at least 32 characters; make one with: openssl rand -hex 24')
+    .meta(secretMark)
     .optional()
     .describe('Bearer token of /admin, at least 32 characters; default: one is made and kept in the data folder'),
   master_key: masterKey
@@ -174,7 +180,10 @@ export const configuration = z.strictObject({
   bridge: bridgeSettings.prefault({}).describe('The bridge'),
 });
 
-export type Configuration = z.infer<typeof configuration>;
+export interface Configuration extends z.infer<typeof configuration> {
+  /** Every text that a variable of the environment has given: it may be a secret, whatever the setting is. */
+  readonly fromEnvironment: readonly string[];
+}
 
 const variables = {
   DATABASE_URL: 'database_url',
@@ -198,14 +207,14 @@ export function readConfiguration(
   { withoutSecrets = false }: { withoutSecrets?: boolean } = {},
 ): Configuration {
   const path = file ?? defaultFiles.find((known) => existsSync(known)) ?? 'config/bridge.yaml';
-  const read = loadConfiguration({
+  const { fromEnvironment, settings: read } = loadConfiguration({
     schema: configuration,
     file: { path, required: file !== undefined },
     env: { ...variablesBeside(path), ...env },
     variables,
     ...(withoutSecrets && { mayLack: isForeignSecret }),
   });
-  return overrides.data === undefined ? read : { ...read, data_dir: overrides.data };
+  return { ...read, ...(overrides.data !== undefined && { data_dir: overrides.data }), fromEnvironment };
 }
 
 /** Where a configuration is looked for when the command names none; `init` writes the first. */

@@ -12,6 +12,7 @@ import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { ConsoleDeps } from '#console/api/console-call.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { loadAdminToken, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
+import type { Database } from '#platform/database/database.ts';
 import { createDatabaseClock } from '#platform/database/database-clock.ts';
 import { type OpenDatabase, openDatabase } from '#platform/database/open-database.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
@@ -51,6 +52,8 @@ export interface Installation {
   /** Of the settings, or of the data folder: only the service, and what acts as its operator, asks for it. */
   adminToken(): Promise<string>;
   signals(program: 'service' | 'bridge'): Promise<Signals>;
+  /** Opens the connections over which people at the console read. */
+  reading(): Promise<Database>;
   /** Closes everything, also the parts that a program has left open because it failed to start. */
   close(): Promise<void>;
 }
@@ -127,6 +130,12 @@ export async function openInstallation(
       // The program that uses them closes them with its own grace time, unless it failed to start.
       closing.defer(() => signals.close(0));
       return signals;
+    },
+    reading: async () => {
+      const { openReading } = await import('#console/reading.ts');
+      const reading = openReading({ url: open.url, log, applicationName: `console ${hostname()} ${process.pid}` });
+      closing.defer(() => reading.close());
+      return reading;
     },
     close: () => closing.disposeAsync(),
   };
@@ -311,8 +320,10 @@ export async function startInstalledBridge(
       const { mountConsole } = await import('#console/mount-console.ts');
       return mountConsole(application, {
         settings,
+        fromEnvironment: configuration.fromEnvironment,
         role,
         database,
+        reading: await installation.reading(),
         clock,
         log,
         dataDir,

@@ -181,7 +181,8 @@ export function createProgram(): Command {
     ),
   )
     .addOption(new Option('--program <program>', 'the log of this program alone').choices(['service', 'bridge']))
-    .option('--jsonl', 'print all that fits, one JSON object a line');
+    .option('--jsonl', 'print all that fits, one JSON object a line')
+    .option('--verify', 'follow the chain of hashes, and say where somebody has changed the log');
   addBridgeSubcommand(
     program.command('export').description('what is held of one person'),
     'person <email>',

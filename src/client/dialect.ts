@@ -88,7 +88,7 @@ const bareName = /^[\p{L}_][\p{L}\p{N}_]*( [\p{L}\p{N}_]+)*$/u;
  */
 export function bareFormula(formula: string): { readonly text: string; readonly ambiguous: readonly string[] } {
   const ambiguous: string[] = [];
-  const text = formula.replaceAll(/\[((?:[^\]]|\]\])+)\]/g, (bracketed, inner: string) => {
+  const text = formula.replaceAll(/\[((?:[^\]]|\]\]){1,500})\]/g, (bracketed, inner: string) => {
     const name = inner.replaceAll(']]', ']');
     if (bareName.test(name) && !functions.has(name.toUpperCase())) return name;
     ambiguous.push(name);

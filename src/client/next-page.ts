@@ -23,7 +23,7 @@ export function nextQueryOf(next: string | null | undefined, headers: Readonly<R
 }
 
 /** One link: its target in angle brackets, and its parameters up to the next comma that is not in quotes. */
-const linkForm = /<([^>]*)>((?:"(?:[^"\\]|\\.)*"|[^",])*)/g;
+const linkForm = /<([^<>]*)>((?:"(?:[^"\\]|\\.)*"|[^",])*)/g;
 /** One parameter: `; rel="next"`. */
 const parameterForm = /;\s*([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))/g;
 

@@ -97,7 +97,7 @@ export type Send = (call: ApiCall, options?: SendOptions) => Promise<ReadAnswer>
  * Creates the function that sends calls. It throws AppError. When its promise has settled, no request is open any more.
  */
 export function createSender({ settings, fetch, clock, quotas, onRequest }: ClientDeps): Send {
-  const base = settings.baseUrl.replace(/\/+$/, '');
+  const base = settings.baseUrl.replace(/(?<!\/)\/+$/, '');
   const retryAfterMaxMs = settings.retryAfterMaxMs ?? retryAfterDefaultMaxMs;
   const followSlash = createSlashRedirects(base);
 

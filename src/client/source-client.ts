@@ -64,7 +64,7 @@ export function createSourceClient(deps: ClientDeps): SourceClient {
 /** A service behind a proxy may name another host and prefix than the client uses: the path counts from `/api` on. */
 function pathOfLocation(location: string | undefined, what: string): string {
   const url = URL.parse(location ?? '', 'http://relative.invalid');
-  const path = /\/api\/.+$/.exec(url?.pathname ?? '')?.[0];
+  const path = /\/api\/.+$/s.exec(url?.pathname ?? '')?.[0];
   if (url && path !== undefined) return path + url.search;
   throw new AppError('unavailable', `The answer to ${what} has no Location that says where its result is read.`, {
     recovery: { do: 'halt' },

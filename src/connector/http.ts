@@ -252,7 +252,7 @@ function baseOf(baseUrl: string): URL {
     throw new ConfigError('The base URL is not valid: it must be like https://erp.example.com/api');
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '')
     throw new ConfigError(`The base URL of ${url.host} must not have a user, password, query or fragment.`);
-  url.pathname = url.pathname.replace(/\/+$/, '');
+  url.pathname = url.pathname.replace(/(?<!\/)\/+$/, '');
   return url;
 }
 

@@ -13,7 +13,7 @@ export function hideLogin(text: string, login: Readonly<Record<string, string>>)
  * colons.
  */
 function piecesOf(value: string): string[] {
-  const [, credentials = value] = /^[\w-]+ +(.+)$/.exec(value) ?? [];
+  const [, credentials = value] = /^[\w-]+ +(\S.*)$/s.exec(value) ?? [];
   const cookies = value.includes('=') ? value.split(/; */).map((cookie) => cookie.slice(cookie.indexOf('=') + 1)) : [];
   const decoded = Buffer.from(credentials, 'base64').toString('utf8');
   const isText = /^[\x20-\x7e\xa0-\uffff]+$/.test(decoded) && !decoded.includes('\ufffd');

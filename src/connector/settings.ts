@@ -5,6 +5,7 @@
 import { inspect } from 'node:util';
 import { z } from 'zod';
 import { censor } from '#platform/secret-names.ts';
+import { secretMark } from '#platform/secret-settings.ts';
 
 /** A text that no log line, JSON document or error shows: they get `[secret]` instead. */
 export class Secret {
@@ -38,7 +39,7 @@ export function secret() {
     .string()
     .min(1)
     .transform((text) => new Secret(text))
-    .meta({ format: 'password', writeOnly: true });
+    .meta(secretMark);
 }
 
 /** The texts of all secrets in parsed settings, at any depth. */

@@ -3,13 +3,12 @@ import type { Request } from 'express';
 import { AppError } from '#platform/errors.ts';
 import type { Application } from '#platform/http/application.ts';
 import { mountEndpoints } from '#platform/http/endpoint.ts';
-import { maySeePrices, operatorOf, viewerOf } from './access/viewer.ts';
+import { operatorOf, viewerOf } from './access/viewer.ts';
 import type { ConsoleCaller, ConsoleDeps } from './api/console-call.ts';
 import { createConsoleCalls } from './api/create-console-calls.ts';
 import { createLiveStream } from './api/live.ts';
-import { withoutPrices } from './api/prices.ts';
-import { statusFor } from './api/read-overview.ts';
 import { mountAssistant } from './assistant/mount-assistant.ts';
+import { answerStatus } from './mount-status.ts';
 import { mountWebFiles } from './web-files.ts';
 
 const bodyBytesMax = 256 * 1024;
@@ -22,15 +21,9 @@ export function mountConsole({ express }: Pick<Application, 'express'>, deps: Co
   const live = createLiveStream({ status, clock, isCurrent: deps.isCurrent });
   express.get('/api/live', (request, response) => {
     response.locals.route = '/api/live';
-    viewerOf(response);
-    live.open(request, response);
+    live.open(request, response, viewerOf(response).name);
   });
-  express.get('/status.json', async (_request, response) => {
-    response.locals.route = '/status.json';
-    const viewer = viewerOf(response);
-    const shown = await statusFor({ settings, status }, viewer);
-    response.json(maySeePrices(viewer) ? shown : withoutPrices(shown));
-  });
+  answerStatus(express, { settings, status });
   mountEndpoints<ConsoleCaller, ConsoleCaller>(express, endpoints, {
     authenticate: async (request, scopes) => whoAsks(request, scopes),
     around: ({ caller }, run) => answer(caller, () => run(caller)),
@@ -45,5 +38,11 @@ function whoAsks(request: Request, scopes: readonly string[]): ConsoleCaller {
   const { res: response } = request;
   if (!response) throw new AppError('internal', 'A request came without its answer.');
   const viewer = scopes.includes('operator') ? operatorOf(response) : viewerOf(response);
-  return { ...viewer, kind: 'user', from: request.ip ?? null, noted: [] };
+  const left = new AbortController();
+  response.once('close', () => {
+    if (!response.writableFinished) left.abort(new AppError('unavailable', 'Nobody waits for this answer any more.'));
+  });
+  const { session } = response.locals;
+  const own = session ? { session } : {};
+  return { ...viewer, ...own, kind: 'user', from: request.ip ?? null, left: left.signal, noted: [] };
 }

@@ -11,11 +11,14 @@ export const filesPerLinkJobMax = 50;
 /** Source: API document, "Limits". */
 export const downloadLinkSeconds = 60;
 
+/** Marks that turn the direction of text: with one `annual\u202efdp.exe` is shown as `annualexe.pdf`. */
+export const directionMarks = /[\u202a-\u202e\u2066-\u2069]/g;
+
 /** One segment of a path, because the receiver uses it as a name in a folder. */
 export const fileName = text(255, 1).refine(
   // oxlint-disable-next-line no-control-regex -- control characters are refused
-  (name) => !/[\u0000-\u001f\u007f/\\]/.test(name) && name !== '.' && name !== '..',
-  'must be a plain file name, without slashes and control characters',
+  (name) => !/[\u0000-\u001f\u007f/\\]/.test(name) && name.search(directionMarks) < 0 && name !== '.' && name !== '..',
+  'must be a plain file name, without slashes, control characters and marks that turn the direction of text',
 );
 
 /** A media type with its parameters (RFC 9110, section 8.3.1), in characters that a header can contain. */

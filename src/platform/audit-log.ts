@@ -1,15 +1,16 @@
 /**
  * The audit log: who did what, on which object, from where, when, and whether it was allowed. One form for every program:
- * each writes to the table `actions` of its own schema, which the database itself keeps from being changed.
+ * each appends to the table `actions` of its own schema by a function, and the database itself keeps it from being changed.
+ * Each entry carries the hash of the one before: `verifyChain` says where somebody has changed it all the same.
  *
  * An action is written before it begins. So none that has changed something is missing, also after a kill; one that did
  * not succeed has a second entry that says so. Details hold no secret: the caller names each of them.
  */
 import { hostname, userInfo } from 'node:os';
-import type { Timestamp } from '#contract/timestamp.ts';
+import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from './clock.ts';
 import type { Sql } from './database/sql.ts';
-import { errorText } from './errors.ts';
+import { AppError, errorText } from './errors.ts';
 import { firstIdAt, timeOrderedId } from './time-ordered-id.ts';
 
 /** `user`: of the console; `cli`: a user of the machine; `key`: an API key; `token`: the operator's; `program`: itself. */
@@ -64,8 +65,8 @@ const detailsMax = 4_000;
 export async function recordAction(sql: Sql, program: AuditedProgram, action: Action): Promise<void> {
   const { who, what, object, from, when, outcome, details = {} } = action;
   await sql.query(
-    `insert into ${program}.actions (id, at, actor, name, what, object, origin, outcome, details)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+    // The database sets the time itself, for a role that owns no table.
+    `select ${program}.append_action($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
     [
       timeOrderedId(Date.parse(when)),
       when,
@@ -190,13 +191,16 @@ export async function findAuditLogs(sql: Sql): Promise<AuditedProgram[]> {
 }
 
 const batchSize = 5_000;
+/** Of one call. */
+const linkedMax = 1_000;
 const hourMs = 3_600_000;
 
 /**
- * Returns a function that deletes the actions of more than `days` ago when it is called, one batch an hour or as long as
- * there is more. The database refuses to delete those of the last 30 days.
+ * Returns a function that links new entries into the chain when it is called, and deletes those of more than `days` ago,
+ * one batch an hour or as long as there is more. For a role that owns no table the database keeps them for as long as
+ * `fixActionDays` says.
  */
-export function createActionPruning({
+export function createActionUpkeep({
   database,
   program,
   clock,
@@ -209,20 +213,77 @@ export function createActionPruning({
 }): () => Promise<void> {
   let nextMs = Number.NEGATIVE_INFINITY;
   return async () => {
+    await database.query(`select ${program}.link_actions(${linkedMax})`);
     const nowMs = clock.nowMs();
     if (nowMs < nextMs) return;
     if ((await pruneActions(database, program, nowMs, days)) < batchSize) nextMs = nowMs + hourMs;
   };
 }
 
-async function pruneActions(sql: Sql, program: AuditedProgram, nowMs: number, days: number): Promise<number> {
-  const rows = await sql.query(
-    `delete from ${program}.actions where id = any(array(
-       select id from ${program}.actions where id < $1 order by id limit ${batchSize} for update skip locked))
-     returning 1`,
-    [firstIdAt(nowMs - days * 24 * hourMs)],
+/** Fixes for how long the database keeps the log, whatever a program asks; for the role that owns the tables. */
+export async function fixActionDays(sql: Sql, program: AuditedProgram, days: number): Promise<void> {
+  await sql.query(
+    `create or replace function ${program}.action_days() returns int language sql immutable as 'select ${Math.trunc(days)}'`,
   );
-  return rows.length;
+}
+
+export interface VerifiedChain {
+  /** Entries that are linked, of which the hash of the last vouches for all before it; null: none is linked yet. */
+  readonly entries: number;
+  readonly last: { readonly number: number; readonly hash: string } | null;
+  /** Entries that an erasure has changed, which left its mark in them. */
+  readonly erased: number;
+  /** The first entry at which the chain breaks, and why. */
+  readonly broken: { readonly id: string; readonly number: number; readonly why: string } | null;
+}
+
+/** Follows the chain from the oldest entry that is kept to the newest. */
+export async function verifyChain(sql: Sql, program: AuditedProgram): Promise<VerifiedChain> {
+  const [found] = await sql.query<{
+    entries: number;
+    erased: number;
+    lastNumber: number | null;
+    lastHash: string | null;
+    id: string | null;
+    number: number | null;
+    why: string | null;
+  }>(
+    `with linked as (
+       select id, number, hash, content, lag(number) over w as before, lag(hash) over w as hash_before,
+         convert_to(jsonb_build_array(id, at, actor, what, outcome)::text, 'UTF8') as fixed,
+         sha256(convert_to(jsonb_build_array(name, object, origin, details)::text, 'UTF8')) as content_now,
+         concat_ws(' ', name, object, origin, details) ~ 'erased-[0-9a-f]{12}@erased\\.invalid' as has_mark
+       from ${program}.actions where number is not null window w as (order by number)),
+     checked as (
+       select *, content <> content_now and has_mark as is_erased, case
+           when before is not null and number <> before + 1 then 'entries before it are missing'
+           when before is not null and hash <> sha256(hash_before || content || fixed) then 'it, or the one before it, was changed'
+           when before is null and number = 1 and hash <> sha256(content || fixed) then 'it was changed'
+           when content <> content_now and not has_mark then 'its name, object, origin or details were changed'
+         end as why
+       from linked)
+     select (select count(*)::int from checked) as entries, (select count(*)::int from checked where is_erased) as erased,
+       last.number as "lastNumber", encode(last.hash, 'hex') as "lastHash", broken.id, broken.number, broken.why
+     from (select 1) as one
+       left join lateral (select number, hash from checked order by number desc limit 1) last on true
+       left join lateral (select id, number, why from checked where why is not null order by number limit 1) broken on true`,
+  );
+  if (!found) throw new AppError('internal', 'The audit log could not be read.');
+  const { entries, erased, lastNumber, lastHash, id, number, why } = found;
+  return {
+    entries,
+    erased,
+    last: lastNumber === null || lastHash === null ? null : { number: lastNumber, hash: lastHash },
+    broken: id === null || number === null || why === null ? null : { id, number, why },
+  };
+}
+
+async function pruneActions(sql: Sql, program: AuditedProgram, nowMs: number, days: number): Promise<number> {
+  const [row] = await sql.query<{ pruned: number }>(`select ${program}.prune_actions($1, $2, ${batchSize}) as pruned`, [
+    timestampFromMs(nowMs),
+    days,
+  ]);
+  return row?.pruned ?? 0;
 }
 
 /** The user who runs a command, and the machine. */

@@ -31,14 +31,23 @@ export type Path = readonly (string | number)[];
  */
 export const overridePrefix = 'SOURCING__';
 
+export interface LoadedConfiguration<Settings> {
+  readonly settings: Settings;
+  /** Every text that a variable of the environment has given. */
+  readonly fromEnvironment: readonly string[];
+}
+
 /** Reads, overrides and checks. Throws an AppError `invalid` whose message has one line for each wrong setting. */
-export function loadConfiguration<Schema extends z.ZodType>(source: ConfigurationSource<Schema>): z.output<Schema> {
+export function loadConfiguration<Schema extends z.ZodType>(
+  source: ConfigurationSource<Schema>,
+): LoadedConfiguration<z.output<Schema>> {
   const faults: RawIssue[] = [];
+  const given = new Set<string>();
   const file = readYaml(source.file, faults);
-  const settings = substitute(file.values, [], source, faults) as Record<string, unknown>;
-  const overrides = applyOverrides(settings, source, faults);
+  const settings = substitute(file.values, [], { ...source, given }, faults) as Record<string, unknown>;
+  const overrides = applyOverrides(settings, { ...source, given }, faults);
   const parsed = source.schema.safeParse(settings, { error: messageOf });
-  if (parsed.success && faults.length === 0) return parsed.data;
+  if (parsed.success && faults.length === 0) return { settings: parsed.data, fromEnvironment: [...given] };
   for (const { path, message } of parsed.success ? [] : rawIssuesOf(parsed.error.issues)) {
     // A setting that could not be read needs no second line for its missing value.
     if (faults.some((fault) => pathText(fault.path) === pathText(path))) continue;
@@ -151,16 +160,17 @@ export function isLackingText(text: string): boolean {
 function substitute(
   value: unknown,
   path: Path,
-  source: Pick<ConfigurationSource<z.ZodType>, 'env' | 'mayLack'>,
+  source: Pick<ConfigurationSource<z.ZodType>, 'env' | 'mayLack'> & { given: Set<string> },
   faults: RawIssue[],
 ): unknown {
-  const { env, mayLack } = source;
+  const { env, mayLack, given } = source;
   if (typeof value === 'string')
     return value.replaceAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_whole, name: string) => {
       const found = Object.hasOwn(env, name) ? env[name] : undefined;
       if (found === undefined && mayLack?.(path)) return lackingText(name);
       if (found === undefined)
         faults.push({ path, message: `needs the environment variable ${name}, which is not set` });
+      if (found) given.add(found);
       return found ?? '';
     });
   if (Array.isArray(value)) return value.map((item, index) => substitute(item, [...path, index], source, faults));
@@ -177,12 +187,13 @@ type Overrides = { variable: string; path: Path }[];
 /** An empty variable counts as not set, as in an environment of Docker Compose that leaves a variable out. */
 function applyOverrides(
   settings: Record<string, unknown>,
-  { env, variables }: Pick<ConfigurationSource<z.ZodType>, 'env' | 'variables'>,
+  { env, variables, given }: Pick<ConfigurationSource<z.ZodType>, 'env' | 'variables'> & { given: Set<string> },
   faults: RawIssue[],
 ): Overrides {
   const overrides: Overrides = [];
   const apply = (variable: string, path: Path, value: unknown) => {
     overrides.push({ variable, path });
+    for (const text of textsIn(value)) given.add(text);
     if (!setAt(settings, path, value)) faults.push({ path, message: 'is not a place that can be set' });
   };
   for (const [variable, setting] of Object.entries(variables))
@@ -198,6 +209,11 @@ function applyOverrides(
     }
   }
   return overrides;
+}
+
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return value === '' ? [] : [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
 function asIndex(part: string): string | number {

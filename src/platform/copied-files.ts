@@ -3,7 +3,7 @@
  * `sha256sum`, so that anybody can check it. Each file is flushed to the disk before it is listed.
  */
 import { createHash } from 'node:crypto';
-import { type FileHandle, mkdir, open, readFile } from 'node:fs/promises';
+import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { dirname, isAbsolute, join, normalize, sep } from 'node:path';
 import { flushDirectory } from './durable-file.ts';
 import { AppError, hasErrorCode } from './errors.ts';
@@ -18,8 +18,8 @@ export interface FolderCopy {
   text(content: string, path: string): Promise<void>;
   /** The folders made so far: some of them may hold no file. */
   folders(): string[];
-  /** Writes the list of the hashes so far. */
-  list(): Promise<void>;
+  /** Writes the list of the hashes so far, and returns it. */
+  list(): Promise<Buffer>;
   /** Flushes every folder to the disk, and says how much was copied. */
   flush(): Promise<{ files: number; bytes: number }>;
 }
@@ -74,7 +74,9 @@ export function createFolderCopy(target: string): FolderCopy {
       const lines = [...sums]
         .sort(([a], [b]) => (a < b ? -1 : 1))
         .map(([path, sum]) => `${sum}  ${path.split(sep).join('/')}\n`);
-      await write(sumsFile, [Buffer.from(lines.join(''))]);
+      const list = Buffer.from(lines.join(''));
+      await write(sumsFile, [list]);
+      return list;
     },
     async flush() {
       for (const path of folders) await flushDirectory(join(target, path));
@@ -87,19 +89,13 @@ async function writeAll(handle: FileHandle, chunk: Buffer): Promise<void> {
   for (let at = 0; at < chunk.length; ) at += (await handle.write(chunk, at)).bytesWritten;
 }
 
-/**
- * Reads the list of a folder: path and hash of each file. Throws `invalid` when there is none, or when it names a path
- * outside of the folder.
- */
-export async function readSums(folder: string): Promise<Map<string, string>> {
-  const text = await readFile(join(folder, sumsFile), 'utf8').catch((cause: unknown) => {
-    throw new AppError('invalid', `${folder} is no backup: it has no ${sumsFile}.`, { cause });
-  });
+/** Reads such a list: path and hash of each file. Throws `invalid` when it names a path outside of the folder. */
+export function parseSums(list: Buffer): Map<string, string> {
   const sums = new Map<string, string>();
-  for (const line of text.split('\n').slice(0, -1)) {
+  for (const line of list.toString().split('\n').slice(0, -1)) {
     const [, sum, path] = /^([0-9a-f]{64}) {2}(.+)$/.exec(line) ?? [];
     if (sum === undefined || path === undefined || leadsOut(path))
-      throw new AppError('invalid', `${join(folder, sumsFile)} has a line that is none of a backup.`);
+      throw new AppError('invalid', `${sumsFile} of the backup has a line that is none of a backup.`);
     sums.set(path, sum);
   }
   return sums;

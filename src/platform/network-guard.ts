@@ -130,7 +130,7 @@ function parseAddress(text: string): Address | undefined {
 function readAddress(text: string): Address {
   if (isIP(text) === 4) return ipaddr.parse(text);
   // ipaddr.js reads ::8.8.8.8 as the mapped ::ffff:8.8.8.8, which is not what a socket does: spell it in groups first.
-  return ipaddr.parse(new URL(`http://[${text.replace(/%.*$/, '')}]/`).hostname.slice(1, -1));
+  return ipaddr.parse(new URL(`http://[${text.split('%', 1)[0] ?? ''}]/`).hostname.slice(1, -1));
 }
 
 function contains(cidr: Cidr, address: Address): boolean {

@@ -4,7 +4,7 @@
  * queue has left.
  */
 import { fileURLToPath } from 'node:url';
-import { createActionPruning } from '#platform/audit-log.ts';
+import { createActionUpkeep } from '#platform/audit-log.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { migrate } from '#platform/database/migrations.ts';
@@ -356,7 +356,7 @@ function startWorkers(
   for (const [lane, { concurrency, work }] of Object.entries(lanes)) signals.work(lane, { concurrency }, work);
   const uploadSweep = createUploadSweep(deps);
   const deleteOld = createRetention({ ...deps, retention: settings.retention });
-  const pruneOldActions = createActionPruning({ ...deps, program: 'service', days: settings.actionDays });
+  const keepActions = createActionUpkeep({ ...deps, program: 'service', days: settings.actionDays });
   const sweep = createSweep({
     signals,
     lanes: Object.entries(lanes).map(([lane, { due }]) => ({ lane, due })),
@@ -368,7 +368,7 @@ function startWorkers(
       await forgetOldAnswers(database, now);
       await forgetOldRequests(database, now);
       await deleteOld();
-      await pruneOldActions();
+      await keepActions();
     },
   });
   return {

@@ -17,11 +17,14 @@ export async function withInstallation(use: (installation: Installation) => Prom
   const server = process.env['DATABASE_URL'];
   const database = server ? await createDatabaseOn(server) : undefined;
   try {
-    const settings = configuration.parse({
-      data_dir: folder,
-      ...(database ? { database_url: database.url } : {}),
-      ...(process.env['REDIS_URL'] ? { redis_url: process.env['REDIS_URL'] } : {}),
-    });
+    const settings = {
+      ...configuration.parse({
+        data_dir: folder,
+        ...(database ? { database_url: database.url } : {}),
+        ...(process.env['REDIS_URL'] ? { redis_url: process.env['REDIS_URL'] } : {}),
+      }),
+      fromEnvironment: [],
+    };
     const installation = await openInstallation(settings, { name: 'bench', logLevel: 'error' });
     try {
       await use(installation);

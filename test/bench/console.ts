@@ -145,10 +145,16 @@ async function measureReaders(
 }
 
 async function startConsole(
-  { open: { database }, outgoing, secrets, dataDir }: Installation,
+  installation: Installation,
   settings: BridgeSettings,
   opened: AsyncDisposableStack,
 ): Promise<string> {
+  const {
+    open: { database },
+    outgoing,
+    secrets,
+    dataDir,
+  } = installation;
   const registry = new Registry();
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
   application.express.use((_request, response, next) => {
@@ -159,6 +165,8 @@ async function startConsole(
   const close = mountConsole(application, {
     settings,
     database,
+    fromEnvironment: [],
+    reading: await installation.reading(),
     clock: systemClock,
     log: silentLogger,
     dataDir,

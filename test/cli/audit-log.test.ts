@@ -93,3 +93,23 @@ test('says what to do where no log is', async () => {
     expect.stringMatching(/no audit log that its role may read. Start the program first/),
   ]);
 });
+
+test('--verify follows the chain of each log, and fails where one is broken', async () => {
+  await db.database.query('select service.link_actions(10000), bridge.link_actions(10000)');
+  const whole = await command(['--verify']);
+  expect(whole.stderr).toBe('');
+  expect([whole.code, whole.stdout]).toEqual([
+    0,
+    expect.stringMatching(/^bridge: 2 entries are whole\. .* number 2 .*\nservice: 2502 entries are whole\. .*\n$/),
+  ]);
+  await db.database.query('alter table bridge.actions disable trigger all');
+  await db.database.query("update bridge.actions set name = 'somebody' where object = 'thing 3'");
+  const broken = await command(['--verify', '--json']);
+  expect(broken.code).toBe(1);
+  expect(JSON.parse(broken.stdout)).toMatchObject({
+    chains: [
+      { program: 'bridge', broken: { number: 2 } },
+      { program: 'service', broken: null },
+    ],
+  });
+});

@@ -151,6 +151,29 @@ test('both programs work from the first event to the delivered award, and neithe
   }
   for (const statement of ["update service.actions set name = 'x'", 'delete from service.actions'])
     expect(await attempt(db, 'service', statement)).toBe(insufficient);
+  // Nor does it write to it but by the function, which sets the time; nor does a setting of the session help.
+  const entry = (at: string) =>
+    `'01a00000-0000-7000-8000-000000000000', ${at}, 'user', 'planted', 'x', null, null, 'allowed', '{}'`;
+  const planting = `insert into service.actions (id, at, actor, name, what, object, origin, outcome, details) values (${entry('now()')})`;
+  expect(await attempt(db, 'service', planting)).toBe(insufficient);
+  const pseudonym = `select set_config('sourcing.erased_address', 'a@b.example', false),
+      set_config('sourcing.erased_mark', 'erased-00112233aabb@erased.invalid', false);
+    update service.actions set name = service.without_address(name, 'a@b.example', 'erased-00112233aabb@erased.invalid')`;
+  expect(await attempt(db, 'service', pseudonym)).toBe(insufficient);
+  const backdated = `select service.append_action(${entry("'2020-01-01'")})`;
+  expect(await attempt(db, 'service', backdated)).toBe('ok');
+  const [planted] = await db.database.query<{ isNow: boolean }>(
+    `select at > now() - interval '1 minute' as "isNow" from service.actions where name = 'planted'`,
+  );
+  expect(planted?.isNow).toBe(true);
+  // And what the owner keeps, here for 730 days, it does not delete: neither directly nor by the function.
+  await db.database.query(
+    `select service.append_action(${entry("now() - interval '100 days'").replace('planted', 'kept')})`,
+  );
+  expect(await attempt(db, 'service', "delete from service.actions where name = 'kept'")).toBe(insufficient);
+  expect(await attempt(db, 'service', "select service.prune_actions(now() + interval '9 years', 0, 1000)")).toBe('ok');
+  const kept = await db.database.query("select from service.actions where name in ('kept', 'planted')");
+  expect(kept).toHaveLength(2);
   // But it may erase a person there.
   const erasing = "select service.erase_in_actions('a@b.example', 'erased-00112233aabb@erased.invalid')";
   expect(await attempt(db, 'service', erasing)).toBe('ok');

@@ -1,9 +1,8 @@
 /** The console alone, on its own database, for tests: the application, its API and its pages, with a viewer of choice. */
 import { join } from 'node:path';
 import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
-import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Viewer } from '#console/access/viewer.ts';
-import type { ConsoleStory } from '#console/api/console-call.ts';
+import type { ConsoleDeps } from '#console/api/console-call.ts';
 import { mountConsole } from '#console/mount-console.ts';
 import { systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -31,7 +30,16 @@ export interface ConsoleServer {
 /** Starts it on a free port; it is closed after the file. */
 export async function startConsole(
   database: Database,
-  { story, settings = seededSettings }: { story?: ConsoleStory; settings?: BridgeSettings } = {},
+  {
+    story,
+    settings = seededSettings,
+    fromEnvironment = [],
+    reading = database,
+    doctor = async () => [
+      { name: 'database', level: 'ok', message: 'PostgreSQL answers in 1 ms' },
+      { name: 'source main: clock', level: 'warn', message: 'the clocks differ by 4 s', todo: 'Set the clock by NTP.' },
+    ],
+  }: Partial<Pick<ConsoleDeps, 'story' | 'settings' | 'fromEnvironment' | 'reading' | 'doctor'>> = {},
 ): Promise<ConsoleServer> {
   const registry = new Registry();
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
@@ -47,17 +55,16 @@ export async function startConsole(
   });
   const close = mountConsole(application, {
     settings,
+    fromEnvironment,
     database,
+    reading,
     clock: systemClock,
     log: silentLogger,
     dataDir: join(await scratchFolder(), 'data'),
     fetch,
     secrets: createSecretBox(Buffer.alloc(32, 7)),
     clientOf,
-    doctor: async () => [
-      { name: 'database', level: 'ok', message: 'PostgreSQL answers in 1 ms' },
-      { name: 'source main: clock', level: 'warn', message: 'the clocks differ by 4 s', todo: 'Set the clock by NTP.' },
-    ],
+    doctor,
     story,
     isCurrent: async () => true,
   });

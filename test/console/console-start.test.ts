@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addUser } from '#console/access/users.ts';
 import { readActions } from '#platform/audit-log.ts';
 import { systemClock } from '#platform/clock.ts';
-import { startCommandLine } from '../cli/command-line.ts';
+import { runCommandLine, startCommandLine } from '../cli/command-line.ts';
 import { freePort } from '../harness/free-port.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { testCertificates } from '../harness/test-certificates.ts';
@@ -55,7 +55,11 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     const program = startCommandLine(['start', '--no-demo', '--config', config, '--data', join(folder, 'data')], {
       DATABASE_URL: databaseUrl,
     });
-    const link = /https:\S+\/login\/link\/\S+/.exec(await program.line(/login\/link/))?.[0] ?? '';
+    await program.line(/^sourcing-bridge ready/);
+    const printed = await runCommandLine(['console', 'link', '--config', config, '--data', join(folder, 'data')], {
+      DATABASE_URL: databaseUrl,
+    });
+    const link = /https:\S+\/login\/link\/\S+/.exec(printed.stdout)?.[0] ?? '';
 
     // The link logs in once, and the console is empty.
     await page.goto(`${url}${new URL(link).pathname}`);
@@ -128,7 +132,11 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     await page.getByRole('button', { name: 'Log in', exact: true }).click();
     await page.waitForURL(`${url}/documents?state=delivered`);
     await page.locator('tbody tr').first().waitFor();
-    await page.getByText('anna', { exact: true }).first().waitFor();
+    await page.getByRole('link', { name: 'anna', exact: true }).first().click();
+    await page.getByRole('heading', { level: 1, name: 'Account' }).waitFor();
+    await page.getByText('this browser').waitFor();
+    await page.getByLabel('Current password').waitFor();
+    expect(await browser.violations()).toEqual([]);
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('heading', { name: 'Log in' }).waitFor();
 
@@ -139,7 +147,10 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     await page.locator('button[type=submit]').click();
     await page.locator('button[type=submit]').click();
     await page.waitForURL(`${url}/`);
-    await page.getByText('bert', { exact: true }).first().waitFor();
+    await page
+      .getByText(/^bert at /)
+      .first()
+      .waitFor();
     await browser.open(`${url}/documents?state=delivered`, 'Documents');
     await page.locator('tbody tr').first().waitFor();
     expect(await page.locator('main').innerText(), 'without prices').not.toMatch(/\d[\d,]*\.\d\d /);

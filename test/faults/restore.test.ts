@@ -145,16 +145,19 @@ describe.runIf(process.env['RESTORE_DRILL'])('a backup that was made under load'
   }, 240_000);
 
   test('a backup that lacks a file, or holds another, is refused by the name of the file, and leaves nothing', async () => {
-    const key = await readFile(join(backup, 'master-key'));
-    await appendFile(join(backup, 'master-key'), ' ');
+    const secret = await readFile(join(backup, 'postgres.secret'));
+    await appendFile(join(backup, 'postgres.secret'), ' ');
     expect(await run('restore', backup)).toEqual({
       code: 2,
-      output: expect.stringMatching(/master-key is not what was backed up/),
+      output: expect.stringMatching(/postgres.secret is not what was backed up/),
     });
-    await rm(join(backup, 'master-key'));
-    expect(await run('restore', backup)).toEqual({ code: 2, output: expect.stringMatching(/master-key is missing/) });
+    await rm(join(backup, 'postgres.secret'));
+    expect(await run('restore', backup)).toEqual({
+      code: 2,
+      output: expect.stringMatching(/postgres.secret is missing/),
+    });
     expect([existsSync(bridge.dataDir), await building()]).toEqual([false, []]);
-    await writeFile(join(backup, 'master-key'), key);
+    await writeFile(join(backup, 'postgres.secret'), secret);
   });
 
   test('a restore that is killed leaves no data folder, and the next one does all', async () => {

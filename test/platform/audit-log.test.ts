@@ -1,5 +1,12 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { createActionPruning, machineOrigin, performAction, readActions, recordAction } from '#platform/audit-log.ts';
+import {
+  createActionUpkeep,
+  machineOrigin,
+  performAction,
+  readActions,
+  recordAction,
+  verifyChain,
+} from '#platform/audit-log.ts';
 import { type TestClock, testClock } from '../bridge/parts.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 
@@ -118,7 +125,7 @@ describe('the log', () => {
     await record('2020-01-01T00:00:00.000000Z');
     await record('2020-01-03T00:00:00.000000Z');
     const nowMs = Date.UTC(2020, 1, 2);
-    const prune = createActionPruning({
+    const prune = createActionUpkeep({
       database: db.database,
       program: 'bridge',
       clock: { ...clock, nowMs: () => nowMs },
@@ -126,5 +133,72 @@ describe('the log', () => {
     });
     await prune();
     expect((await read({ what: 'old' })).map(({ object }) => object)).toEqual(['2020-01-03T00:00:00.000000Z']);
+  });
+});
+
+describe('the chain', () => {
+  let own: TestDatabase;
+  beforeAll(async () => {
+    own = await createTestDatabase();
+    for (const [second, object] of ['one', 'two', 'three', 'four'].entries())
+      await recordAction(own.database, 'bridge', {
+        ...anna,
+        what: 'flow.pause',
+        object,
+        when: `2030-01-01T00:00:0${second}.000000Z`,
+        outcome: 'allowed',
+      });
+    await createActionUpkeep({ database: own.database, program: 'bridge', clock: testClock(), days: 730 })();
+  });
+
+  test('of a log that nobody has changed is whole, and its last hash vouches for it', async () => {
+    expect(await verifyChain(own.database, 'bridge')).toEqual({
+      entries: 4,
+      erased: 0,
+      last: { number: 4, hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      broken: null,
+    });
+  });
+
+  test.each([
+    ["update bridge.actions set name = 'bert' where object = 'two'", 2, /name, object/],
+    ["update bridge.actions set at = at - interval '1 day' where object = 'three'", 3, /was changed/],
+    ["update bridge.actions set outcome = 'refused' where object = 'one'", 1, /was changed/],
+    ["delete from bridge.actions where object = 'two'", 3, /missing/],
+    [
+      `update bridge.actions set name = 'bert',
+         content = sha256(convert_to(jsonb_build_array('bert', object, origin, details)::text, 'UTF8')) where object = 'two'`,
+      2,
+      /was changed/,
+    ],
+  ])('breaks where the owner of the tables has changed it: %s', async (statement, number, why) => {
+    const broken = await own.database.session(async (session) => {
+      await session.query('begin');
+      await session.query('alter table bridge.actions disable trigger all');
+      await session.query(statement);
+      const found = await verifyChain(session, 'bridge');
+      await session.query('rollback');
+      return found.broken;
+    });
+    expect(broken).toMatchObject({ number, why: expect.stringMatching(why) });
+  });
+
+  test('is whole after an erasure, which is an entry itself', async () => {
+    const mark = 'erased-00112233aabb@erased.invalid';
+    await recordAction(own.database, 'bridge', {
+      ...anna,
+      who: { kind: 'user', name: 'carl@example.com' },
+      what: 'flow.pause',
+      object: 'five',
+      when: '2030-01-01T00:00:05.000000Z',
+      outcome: 'allowed',
+    });
+    const upkeep = createActionUpkeep({ database: own.database, program: 'bridge', clock: testClock(), days: 730 });
+    await upkeep();
+    await own.database.query('select bridge.erase_in_actions($1, $2)', ['carl@example.com', mark]);
+    await upkeep();
+    expect(await verifyChain(own.database, 'bridge')).toMatchObject({ entries: 6, erased: 1, broken: null });
+    const [erased] = await readActions(own.database, 'bridge', { what: 'audit-log.erase', limit: 1 });
+    expect(erased).toMatchObject({ object: mark, details: { entries: 1 } });
   });
 });

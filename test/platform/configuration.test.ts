@@ -28,7 +28,7 @@ const variables = { DATABASE_URL: 'database_url', PORT_TEXT: 'service.host' };
 
 function load(yaml: string | undefined, env: Record<string, string | undefined> = {}, path = file) {
   if (yaml !== undefined) writeFileSync(file, yaml);
-  return loadConfiguration({ schema, file: { path, required: yaml !== undefined }, env, variables });
+  return loadConfiguration({ schema, file: { path, required: yaml !== undefined }, env, variables }).settings;
 }
 
 function refusal(...given: Parameters<typeof load>): AppError {

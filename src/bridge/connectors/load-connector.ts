@@ -121,7 +121,7 @@ function adviceFor(cause: unknown, text: string): string {
 /** Returns ` at /path/index.ts:3`, the place in the connector's code; empty when the stack does not name one. */
 function placeOf(cause: unknown): string {
   const stack = cause instanceof Error ? (cause.stack ?? '') : '';
-  const [place] = /(?:file:\/\/)?\/[^\s()]*\.[cm]?[jt]s:\d+/.exec(stack) ?? [];
+  const [place] = /(?:file:\/\/)?\/[^\s()]{0,1000}\.[cm]?[jt]s:\d+/.exec(stack) ?? [];
   if (place === undefined) return '';
   const path = place.replace(/^file:\/\//, '');
   return path.startsWith(fileURLToPath(import.meta.url)) ? '' : ` at ${decodeURI(path)}`;

@@ -1,11 +1,15 @@
 /** The settings of alerts: where they are sent, and from when on something is late. Explained in `config/bridge.yaml`. */
 import { z } from 'zod';
 import { isLackingText } from '#platform/configuration.ts';
+import { secretMark } from '#platform/secret-settings.ts';
 
 /** The address of an incoming webhook is a secret: with Slack and Teams who knows it may write. */
-const url = z.string().refine((text) => /^https?:\/\/[^\s/@]+(\/\S*)?$/.test(text) || isLackingText(text), {
-  error: 'must be a URL that begins with https:// or http://, without a user name',
-});
+const url = z
+  .string()
+  .refine((text) => /^https?:\/\/[^\s/@]+(\/\S*)?$/.test(text) || isLackingText(text), {
+    error: 'must be a URL that begins with https:// or http://, without a user name',
+  })
+  .meta(secretMark);
 
 /** The value is a secret. */
 const header = z
@@ -14,7 +18,8 @@ const header = z
     value: z
       .string()
       .min(1)
-      .regex(/^[\x20-\x7e]*$/, 'must be printable ASCII'),
+      .regex(/^[\x20-\x7e]*$/, 'must be printable ASCII')
+      .meta(secretMark),
   })
   .optional()
   .describe('A header that proves the sender: Authorization, or what the receiver asks for');
@@ -38,7 +43,7 @@ const email = z
       .default('starttls')
       .describe('starttls on port 587, tls on port 465; none sends everything as it is'),
     user: z.string().min(1).optional(),
-    password: z.string().min(1).optional(),
+    password: z.string().min(1).meta(secretMark).optional(),
     from: address,
     to: z.array(address).min(1).max(50),
   })

@@ -7,6 +7,7 @@ import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import { tokenParameters } from '#contract/webhook.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
+import { secretMark } from '#platform/secret-settings.ts';
 import { alertSettings } from './alert-settings.ts';
 import { faultsOfDialect } from './dialect-faults.ts';
 import { intakeSettings } from './intake-settings.ts';
@@ -48,7 +49,10 @@ const bearer = z.discriminatedUnion('type', [
   }),
   z.strictObject({
     type: z.literal('token').describe('Each notification carries this one token'),
-    token: z.string().regex(bearerTokenForm, 'must have at least 16 characters that a header may carry as a token'),
+    token: z
+      .string()
+      .regex(bearerTokenForm, 'must have at least 16 characters that a header may carry as a token')
+      .meta(secretMark),
     token_request: tokenRequest,
   }),
 ]);
@@ -74,6 +78,7 @@ const openId = z.strictObject({
   client_secret: z
     .string()
     .min(1)
+    .meta(secretMark)
     .optional()
     .describe('Without it the client is a public one; PKCE is used either way'),
   label: z.string().min(1).max(60).default('Single sign-on').describe('The text of the button on the login page'),
@@ -85,9 +90,13 @@ const openId = z.strictObject({
 const source = z.strictObject({
   name: settingName,
   base_url: z.url({ protocol: /^https?$/ }).describe('Where the sourcing service answers, without /api'),
-  api_key: z.string().min(1).describe('An API key with the scope feeds; write ${NAME} to take it from the environment'),
+  api_key: z
+    .string()
+    .min(1)
+    .meta(secretMark)
+    .describe('An API key with the scope feeds; write ${NAME} to take it from the environment'),
   signing_keys: z
-    .array(z.string().regex(/\S/, 'is empty'))
+    .array(z.string().regex(/\S/, 'is empty').meta(secretMark))
     .default([])
     .describe('Keys that sign the notifications, besides those that `bridge webhooks` stores in the database'),
   feeds: z
@@ -266,7 +275,7 @@ export const bridgeSettings = z
       .describe('Whether this process shows the console; without it the port has health, metrics and status.json'),
     console_url: z
       .url({ protocol: /^https?$/, error: 'must be a URL, like https://bridge.example.com' })
-      .overwrite((url) => url.replace(/\/+$/, ''))
+      .overwrite((url) => url.replace(/(?<!\/)\/+$/, ''))
       .optional()
       .describe('Where browsers find the console, when a proxy stands before it or people log in by OpenID'),
     console_tls: tlsFiles.optional().describe('A certificate: the console then speaks HTTPS; without it HTTP'),
@@ -276,6 +285,7 @@ export const bridgeSettings = z
         /^[\x21-\x7e]{32,}$/,
         'must have at least 32 characters without spaces; make one with: openssl rand -hex 24',
       )
+      .meta(secretMark)
       .optional()
       .describe('Bearer token of /metrics and /status.json; without it they answer to this machine alone'),
     console_login: z

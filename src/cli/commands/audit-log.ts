@@ -1,9 +1,17 @@
 /**
  * `audit-log`: who did what in the service and the bridge, latest first, of all logs that the database has and its role may
- * read. With `--jsonl` all that fits, one JSON object a line, for a program that keeps it elsewhere.
+ * read. With `--jsonl` all that fits, one JSON object a line, for a program that keeps it elsewhere. With `--verify` it says
+ * whether the chain of each log is whole; exit code 1 when one is broken.
  */
 import { once } from 'node:events';
-import { type ActionFilter, type AuditedProgram, findAuditLogs, readAuditLogs } from '#platform/audit-log.ts';
+import {
+  type ActionFilter,
+  type AuditedProgram,
+  findAuditLogs,
+  readAuditLogs,
+  type VerifiedChain,
+  verifyChain,
+} from '#platform/audit-log.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { openInstallation } from '../installation.ts';
@@ -14,6 +22,7 @@ import { type ActionsOptions, actionsText } from './bridge-actions.ts';
 export interface AuditLogOptions extends ActionsOptions {
   program?: AuditedProgram;
   jsonl?: boolean;
+  verify?: boolean;
 }
 
 const pageMax = 1_000;
@@ -26,6 +35,7 @@ export async function runAuditLog(options: AuditLogOptions): Promise<number> {
   opened.defer(() => installation.close());
   const { database } = installation.open;
   const programs = await logsOf(database, options.program);
+  if (options.verify) return await verify(options, database, programs);
   const { name, what, object, outcome, from, to, before, limit } = options;
   const filter = { name, what, object, outcome, from, to, before };
   if (options.jsonl) {
@@ -37,6 +47,22 @@ export async function runAuditLog(options: AuditLogOptions): Promise<number> {
   const next = found.length > limit ? actions.at(-1)?.id : undefined;
   print(options, { actions, next: next ?? null }, () => actionsText(actions, next));
   return 0;
+}
+
+async function verify(options: AuditLogOptions, sql: Sql, programs: readonly AuditedProgram[]): Promise<number> {
+  const chains: ({ program: AuditedProgram } & VerifiedChain)[] = [];
+  for (const program of programs) chains.push({ program, ...(await verifyChain(sql, program)) });
+  print(options, { chains }, () => chains.map(chainText).join('\n'));
+  return chains.some(({ broken }) => broken !== null) ? 1 : 0;
+}
+
+function chainText({ program, entries, erased, last, broken }: { program: AuditedProgram } & VerifiedChain): string {
+  if (broken)
+    return `${program}: the chain breaks at entry ${broken.number} (${broken.id}): ${broken.why}. Compare it with an export (--jsonl) of before.`;
+  const marks = erased === 0 ? '' : `; ${erased} of them have the mark of an erased person`;
+  return last === null
+    ? `${program}: no entry is linked yet; a running program does it within seconds.`
+    : `${program}: ${entries} entries are whole${marks}. The last is number ${last.number} with the hash ${last.hash}: keep that elsewhere.`;
 }
 
 async function logsOf(sql: Sql, wanted: AuditedProgram | undefined): Promise<AuditedProgram[]> {

@@ -16,7 +16,7 @@ import { createFolderCopy, type FolderCopy } from '#platform/copied-files.ts';
 import { backUpServer } from '#platform/database/base-backup.ts';
 import { flushDirectory } from '#platform/durable-file.ts';
 import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
-import { type BackupFacts, backupFile, keyFiles } from '../backup-format.ts';
+import { type BackupFacts, backupFile, keyFiles, macFile, macOfList } from '../backup-format.ts';
 import type { BridgeCommandOptions } from '../bridge-command.ts';
 import type { Configuration } from '../configuration.ts';
 import { readConfiguration } from '../configuration.ts';
@@ -53,7 +53,7 @@ export async function runBackup(options: BridgeCommandOptions, target: string): 
   }
 }
 
-async function copyAll({ configuration, dataDir, open }: Installation, part: string) {
+async function copyAll({ configuration, dataDir, open, secrets }: Installation, part: string) {
   const copy = createFolderCopy(part);
   const { files } = configuration.service;
   const ofFiles = files.store === 'local' ? resolve(files.directory ?? join(dataDir, 'files')) : undefined;
@@ -66,9 +66,9 @@ async function copyAll({ configuration, dataDir, open }: Installation, part: str
   const { version } = JSON.parse(await readFile(new URL('../../../package.json', import.meta.url), 'utf8')) as {
     version: string;
   };
-  const facts: BackupFacts = { format: 1, made, version, folders: copy.folders() };
+  const facts: BackupFacts = { format: 2, made, version, folders: copy.folders() };
   await copy.text(`${JSON.stringify(facts, null, 2)}\n`, backupFile);
-  await copy.list();
+  await copy.text(macOfList(secrets, await copy.list()), macFile);
   return { made, ...(await copy.flush()) };
 }
 

@@ -36,7 +36,9 @@ export async function runMcp(options: McpOptions): Promise<number> {
     if (flows !== 'all') for (const flow of flows) findFlow(settings, flow);
     const assistant = await createAssistant({
       settings,
+      fromEnvironment: installation.configuration.fromEnvironment,
       database,
+      reading: await installation.reading(),
       clock,
       log: installation.log,
       dataDir: installation.dataDir,

@@ -4,6 +4,7 @@
  * same at its start, and needs no such command.
  */
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
+import { fixActionDays } from '#platform/audit-log.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { grantWork } from '#platform/database/grants.ts';
@@ -21,7 +22,7 @@ export type MigratedProgram = keyof typeof programs;
 
 /** Throws an AppError `invalid` without a database server in the settings, and what the migrations throw. */
 export async function runMigrate(program: MigratedProgram, options: { config?: string }): Promise<number> {
-  const { database_url: workUrl, migration_database_url: ownerUrl } = readConfiguration(options.config);
+  const { database_url: workUrl, migration_database_url: ownerUrl, ...settings } = readConfiguration(options.config);
   if (workUrl === undefined)
     throw new AppError('invalid', 'migrate needs database_url: the embedded database is migrated by each start.');
   const url = ownerUrl ?? workUrl;
@@ -29,6 +30,7 @@ export async function runMigrate(program: MigratedProgram, options: { config?: s
   const database = createDatabase({ url, log, applicationName: `migrate ${program}`, poolMax: 1 });
   try {
     await programs[program](database);
+    await fixActionDays(database, program, settings[program].action_days);
     const [owner, worker] = [url, workUrl].map((text) => decodeURIComponent(parseDatabaseUrl(text).username));
     if (worker !== undefined && worker !== '' && worker !== owner) {
       await grantWork(database, [program], worker);

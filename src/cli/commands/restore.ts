@@ -12,20 +12,23 @@ import { dirname, join, resolve } from 'node:path';
 import { noteLostCommits } from '#bridge/ledger/lost-commits/note-lost-commits.ts';
 import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
-import { createFolderCopy, readSums } from '#platform/copied-files.ts';
+import { createFolderCopy } from '#platform/copied-files.ts';
+import { loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
+import { writeConfiguration } from '#platform/database/base-backup.ts';
 import { openDatabase } from '#platform/database/open-database.ts';
 import { serverUser } from '#platform/database/system-user.ts';
-import { flushDirectory } from '#platform/durable-file.ts';
+import { flushDirectory, readFileIfAny } from '#platform/durable-file.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { createLogger } from '#platform/log.ts';
-import { type BackupFacts, backupFile, readBackupFacts } from '../backup-format.ts';
+import { createSecretBox } from '#platform/secrets.ts';
+import { type BackupFacts, backupFile, readBackup } from '../backup-format.ts';
 import type { BridgeCommandOptions } from '../bridge-command.ts';
-import { readConfiguration } from '../configuration.ts';
+import { type Configuration, readConfiguration } from '../configuration.ts';
 import { print } from '../output.ts';
 
 /**
- * Throws an AppError `invalid` for a data folder that holds something, and for a folder that is no whole backup: a file
- * that is missing, or whose hash is another.
+ * Throws an AppError `invalid` for a data folder that holds something, and for a folder that is no whole backup: the master
+ * key does not vouch for it, a file is missing, or its hash is another.
  */
 export async function runRestore(options: BridgeCommandOptions, from: string): Promise<number> {
   const configuration = readConfiguration(options.config, options, process.env, { withoutSecrets: true });
@@ -38,11 +41,12 @@ export async function runRestore(options: BridgeCommandOptions, from: string): P
   const backup = resolve(from);
   const dataDir = resolve(configuration.data_dir);
   await requireEmpty(dataDir);
-  const facts = await readBackupFacts(backup);
+  const { secrets, isOwnKey } = await openSecrets(configuration, backup);
+  const { facts, sums } = await readBackup(backup, secrets);
   const building = `${dataDir}.restoring-${randomBytes(4).toString('hex')}`;
   await mkdir(building, { recursive: true, mode: 0o700 });
   try {
-    await copyBack(backup, facts, building);
+    await copyBack(backup, facts, sums, building);
     await noteInDatabase(building, facts);
     await rmdir(dataDir).catch((error: unknown) => {
       if (!hasErrorCode(error, 'ENOENT')) throw error;
@@ -58,9 +62,28 @@ export async function runRestore(options: BridgeCommandOptions, from: string): P
     { dataDir, made: facts.made },
     () =>
       `${dataDir} is as it was at ${facts.made}. Start the programs: nothing is sent before the sources were read again,\n` +
-      'and each document is looked up in its ERP before it is written. bridge status says how far that is.',
+      'and each document is looked up in its ERP before it is written. bridge status says how far that is.' +
+      (isOwnKey ? ownKeyText : ''),
   );
   return 0;
+}
+
+const ownKeyText =
+  '\nIts master key was in the backup itself: whoever could read and write the backup could have changed it. With the key in\n' +
+  'the settings (SOURCING_MASTER_KEY) nobody else can.';
+
+/** What vouches for the backup: the master key of the settings, or the one in the backup. */
+async function openSecrets(configuration: Configuration, backup: string) {
+  const { master_key: fromEnvironment, previous_keys: configured } = configuration;
+  const isOwnKey = fromEnvironment === undefined;
+  if (isOwnKey && (await readFileIfAny(join(backup, 'master-key'))) === undefined)
+    throw new AppError(
+      'invalid',
+      `${backup} holds no master key, and the settings name none. Set the one under which it was made (SOURCING_MASTER_KEY).`,
+    );
+  const key = await loadMasterKey({ fromEnvironment, directory: backup });
+  const previous = await loadPreviousKeys({ configured, directory: backup });
+  return { secrets: createSecretBox(key, isOwnKey ? previous : previous.slice(0, configured.length)), isOwnKey };
 }
 
 async function requireEmpty(dataDir: string): Promise<void> {
@@ -76,10 +99,15 @@ async function requireEmpty(dataDir: string): Promise<void> {
 }
 
 /** Copies every file that the backup lists, and compares its hash. */
-async function copyBack(backup: string, { folders }: BackupFacts, building: string): Promise<void> {
+async function copyBack(
+  backup: string,
+  { folders }: BackupFacts,
+  sums: ReadonlyMap<string, string>,
+  building: string,
+): Promise<void> {
   const copy = createFolderCopy(building);
   for (const folder of folders) await copy.folder(folder);
-  for (const [path, sum] of await readSums(backup)) {
+  for (const [path, sum] of sums) {
     if (path === backupFile) continue;
     const found = await copy.file(join(backup, path), path, { mayVanish: true });
     if (found !== sum)
@@ -88,6 +116,7 @@ async function copyBack(backup: string, { folders }: BackupFacts, building: stri
         `${join(backup, path)} is ${found === undefined ? 'missing' : 'not what was backed up'}: use another backup.`,
       );
   }
+  await writeConfiguration(copy);
   await copy.flush();
   const user = await serverUser(join(building, 'no such folder'));
   if (user) await giveTo(join(building, 'postgres'), user.uid, user.gid);

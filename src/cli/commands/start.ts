@@ -73,9 +73,12 @@ function localPorts({ service, bridge }: Configuration): OwnPort[] {
   return [{ setting: 'service.port', host: service.host, port: service.port }, ...bridgePorts(bridge)];
 }
 
-/** Where the console listens on this machine alone: with the path that logs in once. */
+/**
+ * Where the console listens on this machine alone: with the path that logs in once. At a terminal only, as what is written to
+ * a file or a journal is read by others.
+ */
 async function consoleLink({ open, clock }: Installation, { bridge, settings }: LocalPrograms): Promise<string> {
-  if (!isLoopback(settings.console_host)) return bridge.consoleUrl;
+  if (!isLoopback(settings.console_host) || !process.stdout.isTTY) return bridge.consoleUrl;
   const viewer = { name: machineUser(), role: 'operator', flows: 'all' } as const;
   return `${bridge.consoleUrl}${await createLoginLink(open.database, viewer, clock)}`;
 }
@@ -86,7 +89,11 @@ function welcome(installation: Installation, { service, bridge, settings }: Loca
     connector === 'file' && typeof directory === 'string' ? resolve(dataDir, directory) : `connector ${connector}`,
   );
   const rows = [
-    ['Watch it', console, `logs in once; another link: ${commandLine} console link`],
+    [
+      'Watch it',
+      console,
+      `${process.stdout.isTTY ? 'logs in once; another link' : 'a link that logs in'}: ${commandLine} console link`,
+    ],
     ['Documents', documents.join(', '), 'where the awards arrive'],
     ['Sourcing service', `${service.url}/api`, `API key: deskKey in ${dataDir}/local-setup.json`],
     [

@@ -69,7 +69,7 @@ const decimal = /^-?\d+(\.\d+)?$/;
 function normalised(number: string): string {
   const negative = number.startsWith('-');
   const [whole = '', fraction = ''] = number.replace('-', '').split('.');
-  const digits = `${whole.replace(/^0+(?=\d)/, '')}.${fraction.replace(/0+$/, '')}`;
+  const digits = `${whole.replace(/^0+(?=\d)/, '')}.${fraction.replace(/(?<!0)0+$/, '')}`;
   return negative && /[1-9]/.test(digits) ? `-${digits}` : digits;
 }
 

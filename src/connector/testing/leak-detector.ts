@@ -59,7 +59,7 @@ function spellings(secret: string): { form: string; text: string }[] {
 function insideBase64(bytes: Buffer, offset: number, form: 'base64' | 'base64url'): string {
   const encoded = Buffer.concat([Buffer.alloc(offset), bytes])
     .toString(form)
-    .replace(/=+$/, '');
+    .replace(/(?<!=)=+$/, '');
   const first = Math.ceil((offset * 8) / 6);
   const last = Math.floor(((offset + bytes.length) * 8) / 6);
   return encoded.slice(first, last);

@@ -33,7 +33,7 @@ export function createResults({ connector, against, verified, kinds }: Conforman
         checks,
       };
       mkdirSync(folder, { recursive: true });
-      const name = against.replaceAll(/[^A-Za-z0-9.]+/g, '-').replaceAll(/^[-.]+|[-.]+$/g, '');
+      const name = against.replaceAll(/[^A-Za-z0-9.]+/g, '-').replaceAll(/^[-.]+|(?<![-.])[-.]+$/g, '');
       writeFileSync(join(folder, `${name === '' ? 'unnamed' : name}.json`), `${JSON.stringify(summary, null, 2)}\n`);
     },
   };

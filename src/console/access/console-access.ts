@@ -19,6 +19,7 @@ import type { Logger } from '#platform/log.ts';
 import type { Registry } from '#platform/metrics.ts';
 import { commandLine } from '#platform/own-package.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import { ownPaths } from '../api/own-paths.ts';
 import { assistantPath } from '../assistant/assistant-path.ts';
 import { createCookies } from './cookies.ts';
 import { linkPath, useLoginLink } from './login-links.ts';
@@ -26,11 +27,21 @@ import { loginStyle, loginStylePath, renderLoginPage, renderNotice } from './log
 import { createLoginRecord } from './login-record.ts';
 import { countAttempt, forgetAttempt, pruneLoginFailures } from './login-throttle.ts';
 import { isFromThisMachine, isLoopback } from './loopback.ts';
-import { callbackPath, createOpenIdLogin, OpenIdRefusal, openIdLoginMs } from './openid-login.ts';
+import { backChannelPath, callbackPath, createOpenIdLogin, OpenIdRefusal, openIdLoginMs } from './openid-login.ts';
 import { isPassword } from './passwords.ts';
 import { isReading, refuseForgery } from './refuse-forgery.ts';
 import { createSessionToken, hashSessionToken } from './session-tokens.ts';
-import { beginSession, endSession, findSession, type LoggedInAccount, type LoginMethod } from './sessions.ts';
+import {
+  beginSession,
+  endProviderSessions,
+  endSession,
+  findSession,
+  type LoggedInAccount,
+  type LoginMethod,
+  lifeOf,
+  type ProviderSession,
+  useCallback,
+} from './sessions.ts';
 import { findUser, hasUsers, noteLogin } from './users.ts';
 import { noteAddress, operatorOf, type Viewer } from './viewer.ts';
 
@@ -56,11 +67,13 @@ export interface ConsoleAccess {
 }
 
 const knownBrowserMs = 180 * 24 * 60 * 60_000;
+const strictTransportSeconds = 365 * 24 * 60 * 60;
 const formContext = 'console.form';
 const browserContext = 'console.browser';
 /** Whoever has the token sees what `/status.json` shows, and nothing else. */
 const tokenViewer: Viewer = { name: 'console_token', role: 'viewer', flows: 'all' };
-const localViewer: Viewer = { name: 'this machine', role: 'viewer', flows: 'all' };
+/** Without a token every user of this machine gets it: states, times and counts, and no words of an ERP. */
+const localViewer: Viewer = { name: 'this machine', role: 'viewer-without-prices', flows: 'all' };
 
 export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
   const { settings, database, secrets, clock, log } = deps;
@@ -71,9 +84,16 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
   const record = createLoginRecord(deps);
   const openId =
     login.openid && publicUrl !== undefined
-      ? createOpenIdLogin({ settings: login.openid, consoleUrl: publicUrl, secrets, clock })
+      ? createOpenIdLogin({
+          settings: login.openid,
+          consoleUrl: publicUrl,
+          secrets,
+          clock,
+          useOnce: (state, endsMs) => useCallback(database, state, endsMs, clock),
+        })
       : undefined;
 
+  const statusViewer = settings.console_token === undefined ? localViewer : tokenViewer;
   const addressOf = (request: Request) => request.ip ?? request.socket.remoteAddress ?? null;
 
   function hasToken(request: Request): boolean {
@@ -82,7 +102,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     return scheme.toLowerCase() === 'bearer' && isSame(given, settings.console_token);
   }
 
-  async function viewerIn(request: Request, { noteUse }: { noteUse: boolean }): Promise<Viewer | undefined> {
+  async function sessionIn(request: Request, { noteUse }: { noteUse: boolean }) {
     const token = cookies.read(request, 'session');
     return token === undefined ? undefined : findSession(database, token, { clock, limits, noteUse });
   }
@@ -92,7 +112,12 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     request: Request,
     response: Response,
     viewer: Viewer,
-    by: { method: LoginMethod; account?: LoggedInAccount; details?: Readonly<Record<string, unknown>> },
+    by: {
+      method: LoginMethod;
+      account?: LoggedInAccount;
+      provider?: ProviderSession;
+      details?: Readonly<Record<string, unknown>>;
+    },
     next: string,
   ): Promise<void> {
     const earlier = cookies.read(request, 'session');
@@ -104,7 +129,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       return begun;
     });
     if (token === undefined) throw new AppError('unauthorized', 'This account was changed just now. Log in again.');
-    cookies.set(request, response, 'session', token, limits.lifeMs);
+    cookies.set(request, response, 'session', token, lifeOf(by.method, limits));
     response.redirect(303, next);
   }
 
@@ -124,6 +149,18 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       links: isLocal,
     });
     sendPage(response, status, html);
+  }
+
+  async function showWait(
+    request: Request,
+    response: Response,
+    waitMs: number,
+    page: { name?: string; next: string },
+  ): Promise<void> {
+    const seconds = Math.ceil(waitMs / 1000);
+    response.setHeader('Retry-After', String(seconds));
+    const message = `There were too many failed logins. Try again in ${seconds} s, or in a browser in which you were logged in before.`;
+    await showLogin(request, response, { status: 429, message, ...page });
   }
 
   function refuseForgedForm(request: Request, given: string): void {
@@ -162,11 +199,8 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     };
     const waitMs = await countAttempt(database, attempt, clock);
     if (waitMs > 0) {
-      record.throttled();
-      const seconds = Math.ceil(waitMs / 1000);
-      response.setHeader('Retry-After', String(seconds));
-      const message = `There were too many failed logins. Try again in ${seconds} s, or in a browser in which you were logged in before.`;
-      await showLogin(request, response, { status: 429, message, name, next });
+      record.throttled('password');
+      await showWait(request, response, waitMs, { name, next });
       return;
     }
     if (!(await isPassword(text('password'), user?.passwordHash, request.ip ?? '')) || !user) {
@@ -205,7 +239,8 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
 
   async function useAndLogIn(request: Request<{ token: string }>, response: Response): Promise<boolean> {
     const viewer = await database.transaction((tx) => useLoginLink(tx, request.params.token, clock));
-    if (viewer) await logIn(request, response, viewer, { method: 'link' }, '/');
+    // Not the name alone, which an account of the console may have, too.
+    if (viewer) await logIn(request, response, { ...viewer, name: `${viewer.name} (link)` }, { method: 'link' }, '/');
     return viewer !== undefined;
   }
 
@@ -224,12 +259,21 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
 
   const comeFromOpenId: RequestHandler = async (request, response) => {
     response.locals.route = callbackPath;
+    const attempt = { account: undefined, accountExists: false, address: request.ip, knownBrowser: undefined };
+    const waitMs = await countAttempt(database, attempt, clock);
+    if (waitMs > 0) {
+      record.throttled('openid');
+      await showWait(request, response, waitMs, { next: '/' });
+      return;
+    }
     try {
       if (!openId) throw new AppError('not-found', 'No OpenID provider is set for this console.');
       const query = request.originalUrl.slice(request.path.length);
-      const { viewer, subject, next } = await openId.finish(query, cookies.read(request, 'openid'));
+      const { viewer, provider, next } = await openId.finish(query, cookies.read(request, 'openid'));
       cookies.clear(request, response, 'openid');
-      await logIn(request, response, viewer, { method: 'openid', details: { subject } }, ownPath(next));
+      await forgetAttempt(database, attempt, clock);
+      const details = { subject: provider.subject, issuer: login.openid?.issuer };
+      await logIn(request, response, viewer, { method: 'openid', provider, details }, ownPath(next));
     } catch (error) {
       cookies.clear(request, response, 'openid');
       const name = error instanceof OpenIdRefusal ? error.person : 'unknown';
@@ -237,6 +281,20 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       await record.refused({ name, from: addressOf(request), method: 'openid', why });
       await showFailure(request, response, error, '/');
     }
+  };
+
+  /** The provider itself asks; its token says which sessions end. */
+  const endByProvider: RequestHandler = async (request, response) => {
+    if (!openId) throw new AppError('not-found', 'No OpenID provider is set for this console.');
+    const { logout_token: token } = (request.body ?? {}) as Readonly<Record<string, unknown>>;
+    if (typeof token !== 'string') throw new AppError('invalid', 'logout_token is missing.');
+    const named = await openId.endedBy(token);
+    await database.transaction(async (tx) => {
+      for (const name of await endProviderSessions(tx, named))
+        await record.ended(tx, { name, from: addressOf(request) });
+    });
+    response.setHeader('Cache-Control', 'no-store');
+    response.status(200).end();
   };
 
   /** Shows what went wrong beside the ways to log in. */
@@ -261,17 +319,14 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
   };
 
   const check: RequestHandler = async (request, response, next) => {
-    const viewer =
-      (await viewerIn(request, { noteUse: true })) ??
-      (request.path === '/status.json' && hasToken(request)
-        ? settings.console_token === undefined
-          ? localViewer
-          : tokenViewer
-        : undefined);
+    const found = await sessionIn(request, { noteUse: true });
+    const viewer = found?.viewer ?? (request.path === '/status.json' && hasToken(request) ? statusViewer : undefined);
     if (viewer) {
       response.locals.viewer = viewer;
+      if (found) response.locals.session = found.session;
       noteAddress(viewer, addressOf(request));
-      if (!isReading(request) && viewer.role !== 'operator' && request.path !== assistantPath) {
+      const isOwn = request.path === assistantPath || request.path.startsWith(ownPaths);
+      if (!isReading(request) && viewer.role !== 'operator' && !isOwn) {
         await record.overstepped({ name: viewer.name, from: addressOf(request) }, `${request.method} ${request.path}`);
         operatorOf(response);
       }
@@ -285,17 +340,20 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     mount: async (application) => {
       const app = application.express;
       if (!settings.console_pages) {
-        app.use(onlyStatus(hasToken));
+        app.use(onlyStatus(hasToken, statusViewer));
         return;
       }
       if (!isLocal && !openId && !(await hasUsers(database))) throw noLogin(settings.console_host);
-      app.use((_request, response, next) => {
+      app.use((request, response, next) => {
         response.setHeader('X-Content-Type-Options', 'nosniff');
         response.setHeader('Referrer-Policy', 'same-origin');
         response.setHeader('X-Frame-Options', 'DENY');
+        // Browsers would keep it for every port of this machine.
+        if (request.secure && request.hostname !== 'localhost')
+          response.setHeader('Strict-Transport-Security', `max-age=${strictTransportSeconds}`);
         next();
       });
-      app.use(refuseForgery({ forms: new Set(['/login']) }));
+      app.use(refuseForgery({ forms: new Set(['/login', backChannelPath]) }));
       app.get(loginStylePath, (_request, response) => {
         response.locals.route = loginStylePath;
         response.setHeader('Cache-Control', 'max-age=3600');
@@ -304,7 +362,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       app.get('/login', async (request, response) => {
         response.locals.route = '/login';
         const next = ownPath(request.query['next']);
-        if (await viewerIn(request, { noteUse: false })) response.redirect(303, next);
+        if (await sessionIn(request, { noteUse: false })) response.redirect(303, next);
         else await showLogin(request, response, { next });
       });
       const form = express.urlencoded({ extended: false, limit: '8kb', parameterLimit: 10 });
@@ -312,6 +370,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       app.get(`${linkPath}:token`, logInByLink);
       app.get('/login/openid', goToOpenId);
       app.get(callbackPath, comeFromOpenId);
+      app.post(backChannelPath, routeOf(backChannelPath), form, refuseUnreadable, endByProvider);
       app.post('/logout', logOut);
       app.use(check);
     },
@@ -320,17 +379,17 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       if (!hasToken(request)) throw needsToken(settings.console_token === undefined);
     },
 
-    isCurrent: async (request) => (await viewerIn(request, { noteUse: false })) !== undefined,
+    isCurrent: async (request) => (await sessionIn(request, { noteUse: false })) !== undefined,
   };
 }
 
 /** A process without the console: its port has nothing but what monitoring reads. */
-function onlyStatus(hasToken: (request: Request) => boolean): RequestHandler {
+function onlyStatus(hasToken: (request: Request) => boolean, viewer: Viewer): RequestHandler {
   return (request, response, next) => {
     if (request.path !== '/status.json')
       throw new AppError('not-found', 'This process shows no console (bridge.console_pages is false).');
     if (!hasToken(request)) throw needsToken(false);
-    response.locals.viewer = tokenViewer;
+    response.locals.viewer = viewer;
     next();
   };
 }

@@ -19,7 +19,7 @@ export interface LoginRecord {
   ): Promise<void>;
   refused(login: { name: string; from: string | null; method: LoginMethod; why: string }): Promise<void>;
   /** A login that had to wait is only counted. */
-  throttled(): void;
+  throttled(method: LoginMethod): void;
   /** A viewer who tries to change something. */
   overstepped(by: { name: string; from: string | null }, request: string): Promise<void>;
   ended(sql: Sql, login: { name: string; from: string | null }): Promise<void>;
@@ -82,7 +82,7 @@ export function createLoginRecord({
       });
     },
     overstepped: (by, request) => writeRefusal(by, { what: 'console.request', object: request }),
-    throttled: () => logins.inc({ method: 'password', result: 'throttled' }),
+    throttled: (method) => logins.inc({ method, result: 'throttled' }),
     ended: (sql, login) => write(sql, login, 'allowed', { what: 'console.logout', object: null }),
   };
 }

@@ -1,5 +1,5 @@
 /**
- * Slows the guessing of passwords down, across processes and restarts. Failures are counted by account and by address;
+ * Slows the guessing of passwords, and of answers of an OpenID provider, down, across processes and restarts. Failures are counted by account and by address;
  * after some in a row, each further check must wait twice as long as the one before.
  *
  * An attacker who fails on purpose must not lock the right person out. A browser in which the account was logged in
@@ -31,8 +31,8 @@ interface Bucket {
 }
 
 export interface LoginAttempt {
-  /** The name as it was typed, in lower case. */
-  readonly account: string;
+  /** The name as it was typed, in lower case; undefined for the answer of an OpenID provider, which names nobody yet. */
+  readonly account: string | undefined;
   readonly accountExists: boolean;
   readonly address: string | undefined;
   /** The id of a browser in which this account was logged in before. */
@@ -80,14 +80,13 @@ export async function pruneLoginFailures(sql: Sql, clock: Clock): Promise<void> 
 }
 
 function bucketsOf({ account, accountExists, address, knownBrowser }: LoginAttempt): Bucket[] {
+  const ofAddress = { name: `address ${addressGroup(address) ?? 'unknown'}`, free: freeFailures.address };
+  if (account === undefined) return [ofAddress];
   if (knownBrowser !== undefined && accountExists)
     return [{ name: `browser ${knownBrowser} ${account}`, free: freeFailures.browser }];
   const number = createHash('sha256').update(account).digest().readUInt32BE() % unknownRows;
   // In one order for everyone, so that two attempts do not wait for each other.
-  return [
-    { name: accountExists ? `account ${account}` : `account #${number}`, free: freeFailures.account },
-    { name: `address ${addressGroup(address) ?? 'unknown'}`, free: freeFailures.address },
-  ];
+  return [{ name: accountExists ? `account ${account}` : `account #${number}`, free: freeFailures.account }, ofAddress];
 }
 
 /** Returns how long to wait; 0 after it has counted. */

@@ -1,18 +1,25 @@
 /**
- * Login by an OpenID provider (authorisation code with PKCE, OpenID Connect Core 1.0), through openid-openid. What a
+ * Login by an OpenID provider (authorisation code with PKCE, OpenID Connect Core 1.0), through openid-client, and the
+ * provider's word that a session has ended (OpenID Connect Back-Channel Logout 1.0). The signatures of its tokens are
+ * checked by its published keys. What a
  * login needs between going to the provider and coming back is sealed into a cookie: no visitor makes anything grow here.
  * The provider is asked for its metadata at the first login, so a provider that is away does not delay the start.
  */
+import { createHash } from 'node:crypto';
+import { createRemoteJWKSet, jwtVerify } from 'jose';
 import * as openid from 'openid-client';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import type { ProviderSession } from './sessions.ts';
 import type { Viewer } from './viewer.ts';
 
 export type OpenIdSettings = NonNullable<BridgeSettings['console_login']['openid']>;
 
 export const callbackPath = '/login/openid/callback';
+/** Where the provider says that a session has ended. */
+export const backChannelPath = '/login/openid/logout';
 
 /** How long a person may take at the provider. */
 export const openIdLoginMs = 15 * 60_000;
@@ -25,6 +32,12 @@ const awayCodes = new Set([
   'OAUTH_RESPONSE_IS_NOT_JSON',
 ]);
 const sealContext = 'console.openid';
+const logoutEvent = 'http://schemas.openid.net/event/backchannel-logout';
+/** How long a provider may take to say that a session has ended. */
+const logoutAge = '5 minutes';
+/** Of a name in the audit log. */
+const nameCharactersMax = 64;
+const subjectCharactersMax = 64;
 
 interface LoginUnderWay {
   readonly state: string;
@@ -39,10 +52,15 @@ export interface OpenIdLogin {
   begin(next: string): Promise<{ url: string; cookie: string }>;
   /**
    * Checks the answer of the provider, which is the query of the request. Throws `unavailable` when the provider does not
-   * answer, `unauthorized` for an answer that does not belong to this browser's login or is not genuine, and
-   * `OpenIdRefusal` for a person whom no role fits.
+   * answer, `unauthorized` for an answer that does not belong to this browser's login, was used before or is not genuine,
+   * and `OpenIdRefusal` for a person whom no role fits.
    */
-  finish(query: string, cookie: string | undefined): Promise<{ viewer: Viewer; subject: string; next: string }>;
+  finish(
+    query: string,
+    cookie: string | undefined,
+  ): Promise<{ viewer: Viewer; provider: ProviderSession; next: string }>;
+  /** Returns which session the provider ends with this token. Throws `invalid` for one that is not genuine. */
+  endedBy(token: string): Promise<{ subject: string | undefined; sid: string | undefined }>;
 }
 
 /** The provider knows the person, and the settings have no role for that person. */
@@ -60,14 +78,18 @@ export function createOpenIdLogin({
   consoleUrl,
   secrets,
   clock,
+  useOnce,
 }: {
   settings: OpenIdSettings;
   consoleUrl: string;
   secrets: SecretBox;
   clock: Clock;
+  /** Returns whether the login of this state was not finished before. */
+  useOnce: (state: string, endsMs: number) => Promise<boolean>;
 }): OpenIdLogin {
   const redirectUrl = `${consoleUrl}${callbackPath}`;
   let provider: Promise<openid.Configuration> | undefined;
+  let keySet: ReturnType<typeof createRemoteJWKSet> | undefined;
 
   /** A failed discovery is not kept. */
   function discover(): Promise<openid.Configuration> {
@@ -79,7 +101,10 @@ export function createOpenIdLogin({
         settings.client_secret === undefined ? openid.None() : undefined,
         {
           timeout: timeoutSeconds,
-          execute: settings.issuer.startsWith('http:') ? [openid.allowInsecureRequests] : [],
+          execute: [
+            openid.enableNonRepudiationChecks,
+            ...(settings.issuer.startsWith('http:') ? [openid.allowInsecureRequests] : []),
+          ],
         },
       )
       .catch((cause: unknown) => {
@@ -122,6 +147,8 @@ export function createOpenIdLogin({
 
     finish: async (query, cookie) => {
       const underWay = openCookie(cookie);
+      if (!(await useOnce(underWay.state, underWay.endsMs)))
+        throw new AppError('unauthorized', 'This login was finished before. Begin it again.');
       const found = await discover();
       const claims = await openid
         .authorizationCodeGrant(found, new URL(`${redirectUrl}${query}`), {
@@ -135,15 +162,39 @@ export function createOpenIdLogin({
           throw refusalOf(cause);
         });
       const name = nameOf(claims, settings);
-      const role = settings.roles.find(({ claim, value }) => holds(claims[claim], value));
+      const role = settings.roles.find(({ claim, value }) => holds(claimOf(claims, claim), value));
       if (!role) throw new OpenIdRefusal(name);
       return {
         viewer: { name, role: role.role, flows: role.flows ?? 'all' },
-        subject: String(claims['sub']),
+        provider: { subject: subjectOf(claims), sid: typeof claims['sid'] === 'string' ? claims['sid'] : undefined },
         next: underWay.next,
       };
     },
+
+    endedBy: async (token) => {
+      const { jwks_uri: keys, issuer } = (await discover()).serverMetadata();
+      if (keys === undefined) throw new AppError('invalid', 'The provider publishes no keys.');
+      keySet ??= createRemoteJWKSet(new URL(keys));
+      const expected = {
+        issuer,
+        audience: settings.client_id,
+        maxTokenAge: logoutAge,
+        currentDate: new Date(clock.nowMs()),
+      };
+      const { payload } = await jwtVerify(token, keySet, expected).catch((cause: unknown) => {
+        throw new AppError('invalid', 'The logout token is not genuine.', { cause });
+      });
+      const { sub: subject, sid, events, nonce } = payload;
+      const isLogout = typeof events === 'object' && events !== null && logoutEvent in events;
+      const named = { subject, sid: typeof sid === 'string' ? sid : undefined };
+      if (isLogout && nonce === undefined && (named.subject !== undefined || named.sid !== undefined)) return named;
+      throw new AppError('invalid', 'The logout token names no session that has ended.');
+    },
   };
+}
+
+function subjectOf(claims: Claims): string {
+  return String(claims['sub']);
 }
 
 type Claims = Readonly<Record<string, unknown>>;
@@ -155,18 +206,31 @@ async function allClaims(
   tokens: openid.TokenEndpointResponse & openid.TokenEndpointResponseHelpers,
 ): Promise<Claims> {
   const claims: Claims = { ...tokens.claims() };
-  const wanted = [name_claim, ...roles.map(({ claim }) => claim)];
+  const named = [name_claim, ...roles.map(({ claim }) => claim)];
+  const wanted = named.includes('email') ? [...named, 'email_verified'] : named;
   if (wanted.every((claim) => claims[claim] !== undefined)) return claims;
   if (provider.serverMetadata().userinfo_endpoint === undefined) return claims;
   const info = await openid.fetchUserInfo(provider, tokens.access_token, String(claims['sub']));
   return { ...info, ...claims };
 }
 
-/** An address that the provider has not verified could be anybody's: then the subject is the name. */
-function nameOf(claims: Claims, { name_claim }: OpenIdSettings): string {
-  const name = claims[name_claim];
-  const isDoubtful = name_claim === 'email' && claims['email_verified'] === false;
-  return typeof name === 'string' && name !== '' && !isDoubtful ? name : String(claims['sub']);
+/** An address that the provider does not say to have verified could be anybody's: it counts as none. */
+function claimOf(claims: Claims, claim: string): unknown {
+  return claim === 'email' && claims['email_verified'] !== true ? undefined : claims[claim];
+}
+
+/**
+ * The author of what the person does: what the person is called, and who that is at which provider. So nobody can be
+ * called as an account of the console is, or as a person of another provider.
+ */
+function nameOf(claims: Claims, { name_claim, issuer }: OpenIdSettings): string {
+  const name = claimOf(claims, name_claim);
+  const subject = subjectOf(claims);
+  const known =
+    subject.length <= subjectCharactersMax ? subject : createHash('sha256').update(subject).digest('base64url');
+  const called = typeof name === 'string' ? name.replaceAll(/[^\p{L}\p{M}\p{N} ._@+'-]/gu, '').trim() : '';
+  const who = `${known} at ${issuer.replace(/^https?:\/\//, '').replace(/\/$/, '')}`;
+  return called === '' ? who : `${called.slice(0, nameCharactersMax)} (${who})`;
 }
 
 /** A claim of one value or of several; providers also send numbers and true. */

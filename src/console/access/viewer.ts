@@ -18,10 +18,20 @@ export interface Viewer {
   readonly flows: 'all' | readonly string[];
 }
 
+/** The session of a request. */
+export interface OwnSession {
+  /** For the lists of a person; no one can log in with it. */
+  readonly id: string;
+  /** The account whose password began it. */
+  readonly account: string | undefined;
+}
+
 declare module 'express-serve-static-core' {
   interface Locals {
     /** Set by the access check alone; read it by `viewerOf`. */
     viewer?: Viewer;
+    /** Where a session lets the viewer in. */
+    session?: OwnSession;
   }
 }
 

@@ -9,7 +9,15 @@ import { reportFiles } from '#bridge/operate/reconcile/report-files.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { maySeeFlow, type Viewer } from '../access/viewer.ts';
-import { actionCall, type ConsoleApiDeps, flowName, flowsFor, pageRows, readCall } from './console-call.ts';
+import {
+  actionCall,
+  type ConsoleApiDeps,
+  type ConsoleCaller,
+  flowName,
+  flowsFor,
+  pageRows,
+  readCall,
+} from './console-call.ts';
 import { withUrls } from './read-overview.ts';
 
 export type ComparisonsAnswer = Awaited<ReturnType<typeof readRuns>>;
@@ -49,10 +57,11 @@ async function readRun(deps: ConsoleApiDeps, viewer: Viewer, id: number) {
   };
 }
 
-async function readReportFiles(deps: ConsoleApiDeps, viewer: Viewer, id: number) {
+async function readReportFiles(deps: ConsoleApiDeps, viewer: ConsoleCaller, id: number) {
   await findRun(deps, viewer, id);
   if (viewer.role === 'viewer-without-prices')
     throw new AppError('forbidden', 'The report names amounts, and your account shows none.');
+  await deps.note(viewer, { what: 'comparison.export', object: `comparison ${id}` });
   const { json, signature, page } = reportFiles(await readReport(deps.database, id), deps.secrets);
   return { json, signature: signature.toString('base64'), page };
 }

@@ -1,4 +1,6 @@
-/** Every call of the console's JSON API, in one table. */
+/** Every call of the console's JSON API, in two tables. */
+import { createReadingTurns } from '../reading.ts';
+import { accountCall, changePasswordCall, endSessionsCall } from './account.ts';
 import { comparisonCall, comparisonReportCall, comparisonsCall, repairCall } from './comparisons.ts';
 import type { ConsoleApiDeps, ConsoleEndpoint } from './console-call.ts';
 import { deadLettersCall, replayDeadLettersCall, replayDocumentCall, stopReplayCall } from './dead-letters.ts';
@@ -37,53 +39,71 @@ import {
   webhooksCall,
 } from './webhooks.ts';
 
+/** They read the database, and nothing else: over the connections for reading, in the turns of the person who asks. */
+const readingCalls = [
+  viewerCall,
+  overviewCall,
+  chartsCall,
+  searchCall,
+  documentsCall,
+  documentCall,
+  versionCall,
+  eventsCall,
+  suppliersCall,
+  deadLettersCall,
+  notificationsCall,
+  ledToCall,
+  feedsCall,
+  comparisonsCall,
+  comparisonCall,
+  comparisonReportCall,
+  flowsCall,
+  intakesCall,
+  intakeCall,
+  requisitionsCall,
+  requisitionCall,
+  settingsCall,
+  actionsCall,
+  accountCall,
+];
+
+/** They change something, or ask a source or an ERP. */
+const otherCalls = [
+  replayDocumentCall,
+  replayDeadLettersCall,
+  stopReplayCall,
+  planCall,
+  webhooksCall,
+  registerWebhookCall,
+  testWebhooksCall,
+  rotateWebhooksCall,
+  backfillCall,
+  cancelBackfillCall,
+  auditCall,
+  repairCall,
+  tryMappingCall,
+  pauseCall,
+  resumeCall,
+  intakePlanCall,
+  pauseIntakeCall,
+  resumeIntakeCall,
+  replayIntakeCall,
+  readIntakeCall,
+  linkIntakeCall,
+  doctorCall,
+  storyCall,
+  changePasswordCall,
+  endSessionsCall,
+];
+
 export function consoleApi(deps: ConsoleApiDeps): ConsoleEndpoint[] {
+  const turns = createReadingTurns();
+  const inTurn = (endpoint: ConsoleEndpoint): ConsoleEndpoint => ({
+    ...endpoint,
+    handle: (call, prepared) => turns.take(call.caller.name, call.caller.left, () => endpoint.handle(call, prepared)),
+  });
   return [
-    viewerCall,
-    overviewCall,
-    chartsCall,
-    searchCall,
-    documentsCall,
-    documentCall,
-    versionCall,
-    replayDocumentCall,
-    eventsCall,
-    suppliersCall,
-    deadLettersCall,
-    replayDeadLettersCall,
-    stopReplayCall,
-    planCall,
-    notificationsCall,
-    ledToCall,
-    webhooksCall,
-    registerWebhookCall,
-    testWebhooksCall,
-    rotateWebhooksCall,
-    feedsCall,
-    backfillCall,
-    cancelBackfillCall,
-    auditCall,
-    comparisonsCall,
-    comparisonCall,
-    comparisonReportCall,
-    repairCall,
-    flowsCall,
-    tryMappingCall,
-    pauseCall,
-    resumeCall,
-    intakesCall,
-    intakeCall,
-    intakePlanCall,
-    requisitionsCall,
-    requisitionCall,
-    pauseIntakeCall,
-    resumeIntakeCall,
-    replayIntakeCall,
-    readIntakeCall,
-    linkIntakeCall,
-    doctorCall,
-    settingsCall,
-    actionsCall,
-    storyCall,
-  ].map((make) => make(deps));
+    ...readingCalls.map((make) => inTurn(make({ ...deps, database: deps.reading }))),
+    ...otherCalls.map((make) => make(deps)),
+  ];
 }

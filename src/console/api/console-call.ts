@@ -19,7 +19,8 @@ import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { type Endpoint, endpoint } from '#platform/http/endpoint.ts';
 import type { Logger } from '#platform/log.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { maySeeFlow, type Viewer } from '../access/viewer.ts';
+import { maySeeFlow, type OwnSession, type Viewer } from '../access/viewer.ts';
+import type { ownPaths } from './own-paths.ts';
 
 /** A line of `bridge doctor`. */
 export interface ConsoleFinding {
@@ -39,8 +40,12 @@ export interface ConsoleStory {
 
 export interface ConsoleDeps {
   readonly settings: BridgeSettings;
+  /** Every text that a variable of the environment has given: the page of the settings hides it. */
+  readonly fromEnvironment: readonly string[];
   readonly role?: BridgeRole;
   readonly database: Database;
+  /** The same database over the connections of `openReading`. */
+  readonly reading: Database;
   readonly clock: Clock;
   readonly log: Logger;
   readonly dataDir: string;
@@ -68,6 +73,10 @@ export interface ConsoleCaller extends Viewer {
   /** Set where an assistant asks on behalf of the person. */
   readonly through?: 'assistant';
   readonly from: string | null;
+  /** Where a session of the console lets the person in. */
+  readonly session?: OwnSession;
+  /** Aborts when the person does not wait for the answer any more. */
+  readonly left?: AbortSignal;
   /** What was noted for this request: should it fail, that is noted, too. */
   readonly noted: ActionSubject[];
 }
@@ -99,10 +108,28 @@ export function actionCall<Body extends z.ZodType>(
   body: Body,
   handle: (call: { viewer: ConsoleCaller; body: z.output<Body> }) => Promise<unknown>,
 ): ConsoleEndpoint {
+  return postCall('operator', path, body, handle);
+}
+
+/** A call that changes what is the person's own: for every role. */
+export function ownCall<Body extends z.ZodType>(
+  path: `${typeof ownPaths}${string}`,
+  body: Body,
+  handle: (call: { viewer: ConsoleCaller; body: z.output<Body> }) => Promise<unknown>,
+): ConsoleEndpoint {
+  return postCall('viewer', path, body, handle);
+}
+
+function postCall<Body extends z.ZodType>(
+  scope: 'operator' | 'viewer',
+  path: string,
+  body: Body,
+  handle: (call: { viewer: ConsoleCaller; body: z.output<Body> }) => Promise<unknown>,
+): ConsoleEndpoint {
   return endpoint<ConsoleCaller, Body>({
     method: 'POST',
     path,
-    scope: 'operator',
+    scope,
     body,
     handle: async ({ caller, body: read }) => ({
       status: 200,

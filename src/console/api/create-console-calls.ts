@@ -9,7 +9,8 @@ import { timestampNow } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Answer } from '#platform/http/endpoint.ts';
 import { maySeePrices } from '../access/viewer.ts';
-import { cacheStatus } from '../cached-status.ts';
+import { readForAll } from '../reading.ts';
+import { shareRead } from '../shared-read.ts';
 import { consoleApi } from './console-api.ts';
 import type { ConsoleApiDeps, ConsoleCaller, ConsoleDeps, ConsoleEndpoint } from './console-call.ts';
 import { withoutPrices } from './prices.ts';
@@ -24,8 +25,8 @@ export interface ConsoleCalls {
 }
 
 export function createConsoleCalls(deps: Omit<ConsoleDeps, 'isCurrent'>): ConsoleCalls {
-  const { settings, database, clock } = deps;
-  const status = cacheStatus(() => readStatus(database, { settings, now: timestampNow(clock) }), clock);
+  const { settings, reading, clock } = deps;
+  const status = shareRead(() => readForAll(() => readStatus(reading, { settings, now: timestampNow(clock) })), clock);
   const note: ConsoleApiDeps['note'] = async (caller, subject) => {
     await record(deps, caller, subject, 'allowed');
     caller.noted.push(subject);

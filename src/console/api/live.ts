@@ -11,12 +11,15 @@ import { AppError } from '#platform/errors.ts';
 const lookMs = 1_000;
 /** A proxy closes a connection on which nothing comes, often after a minute; and a page notices that a stream is dead. */
 const heartbeatMs = 15_000;
-/** Upper bound of the streams of a process. */
+/** A stream ends within 5 s of its session. */
+const checkMs = 4_000;
+/** Upper bounds of the streams of a process, and of one person. */
 const streamsMost = 200;
+const streamsEach = 20;
 
 export interface LiveStream {
-  /** Answers with the stream. Throws AppError `forbidden` for another origin, `unavailable` beyond the upper bound. */
-  open(request: Request, response: Response): void;
+  /** Answers with the stream. Throws AppError `forbidden` for another origin, `unavailable` beyond the upper bounds. */
+  open(request: Request, response: Response, person: string): void;
   close(): void;
 }
 
@@ -30,10 +33,11 @@ export function createLiveStream({
   /** Whether the session of a stream has not ended. */
   isCurrent: (request: Request) => Promise<boolean>;
 }): LiveStream {
-  const streams = new Map<Response, Request>();
+  const streams = new Map<Response, { request: Request; person: string }>();
   let seen = '';
   let number = 0;
   let looking: Promise<void> | undefined;
+  let checking: Promise<void> | undefined;
   const closing = new AbortController();
 
   async function look(): Promise<void> {
@@ -47,7 +51,6 @@ export function createLiveStream({
         tell(`event: changed\nid: ${number}\ndata: ${number}\n\n`);
       } else if (quietMs >= heartbeatMs) {
         quietMs = 0;
-        await endOld();
         tell('event: alive\ndata: 0\n\n');
       }
       await clock.sleep(lookMs, closing.signal).catch(() => undefined);
@@ -56,8 +59,12 @@ export function createLiveStream({
     looking = undefined;
   }
 
-  async function endOld(): Promise<void> {
-    for (const [response, request] of streams) if (!(await isCurrent(request).catch(() => true))) response.end();
+  async function check(): Promise<void> {
+    while (streams.size > 0 && !closing.signal.aborted) {
+      await clock.sleep(checkMs, closing.signal).catch(() => undefined);
+      for (const [response, { request }] of streams) if (!(await isCurrent(request).catch(() => true))) response.end();
+    }
+    checking = undefined;
   }
 
   function tell(event: string): void {
@@ -65,22 +72,24 @@ export function createLiveStream({
   }
 
   return {
-    open(request, response) {
+    open(request, response, person) {
       const site = request.headers['sec-fetch-site'];
       // EventSource sends no Origin. A client that is no browser sends neither, and has no cookie of a person.
       if (site !== undefined && site !== 'same-origin')
         throw new AppError('forbidden', 'The stream is for the pages of this console only.');
-      if (streams.size >= streamsMost)
+      const own = [...streams.values()].filter((stream) => stream.person === person).length;
+      if (streams.size >= streamsMost || own >= streamsEach)
         throw new AppError('unavailable', 'Too many pages are open: this one asks from time to time instead.');
       response.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
       response.setHeader('Cache-Control', 'no-store');
       // nginx holds answers back, unless it is told not to.
       response.setHeader('X-Accel-Buffering', 'no');
       response.flushHeaders();
-      streams.set(response, request);
+      streams.set(response, { request, person });
       response.on('close', () => streams.delete(response));
       send(response, 'retry: 5000\nevent: alive\ndata: 0\n\n');
       looking ??= look();
+      checking ??= check();
     },
     close() {
       closing.abort();

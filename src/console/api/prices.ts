@@ -1,56 +1,73 @@
 /**
- * Takes the prices out of what a viewer without prices gets. It works on whole answers, after the handler: a member that
- * is added to an answer later is cleaned by its name, and no handler can forget it.
+ * Takes the prices out of what a viewer without prices gets. It works on whole answers, after the handler, by a list of
+ * what may be shown: a member that is added to an answer later is missing for this role until somebody has listed it, and
+ * no handler can forget it. Free text is not shown: an ERP's words may name a price in any form.
  */
 
-/** Members that hold money, or a row of the bid sheet or of a mapping, where any column may be a price. */
-const priceMembers = new Set([
-  'amount',
-  'awarded_cost',
-  'bids',
-  'cost',
-  'deliveredValue',
-  'erpValue',
-  'exchange_rates',
-  'fields',
-  'historic_cost',
-  'savings',
-  'target_price',
-  'total_cost',
-  'unit_price',
-  'values',
-]);
+/** Names, references, times, states, counts and quantities; and the objects and lists around them. */
+const shownMembers = new Set(
+  `
+  action actions answered archive archives asDelivered asked askedBy at attempt attempts audited audits
+  awarded_lot_count backfills backlog before categories category changed changedAt changes circuitUntil closed code
+  columns commitsLost comparisons conditions connector connectors contact contacts contentHash count counts created
+  creates cutOff cutOffUntil deadLetters deadSince delivered deliveries differing document documents due email end
+  ended ends entries erpKey errorType event eventName eventReference events eventsDue examined external_id failures
+  failuresInRow feed feeds field file file_name files finding findings finished first flow flowNames flows from groups
+  handedOver hasMore host hours id idempotencyKey identifier ids input_type inStep inSubmissions intake intakes
+  is_test isDelivered isDue isTest key kind lag lagSeconds last lastPull lastRead lastUsed lateArrivals
+  latenessSeconds latest level line lines linked list listable listPulled lost lostCommits lot lot_count lots made
+  method missing modified most name needsLook newest next nextEvent nextPull nextRead nextSend nextTry notification
+  notifications now number object offers oldestSubmission oldestWaiting orderBroken ordered outcome owns parent
+  pausedAt pausedKind points pollSeconds prefix program published pull quantity question range read readFailures
+  received record reference reference_id refusals refused repairable replays requestId requisition requisitions
+  retrying role round rounds run runs scenario seconds seen seesPrices sent service sessions settings share since
+  source sourceNames sources sourcing_request sourcingEvent stalled stalledSince started starts state status step
+  stepSeconds stillSeconds stopped stream stuck subject subjects submission submissions submitted supplier
+  supplierExternalId supplierName suppliers suspects tags testEvents timeline to toCompare total trigger triggers type
+  uncertain unfilteredDue unprovedSince unreadable until updates url uuid version versions waiting waitingSince
+  watermark webhooks what when who
+  `
+    .trim()
+    .split(/\s+/),
+);
 
-/** Members with sentences of an ERP, of a connector or of the bridge, which may name an amount. */
-const sentenceMembers = new Set([
+/** What an ERP, a service or a person has written, or the bridge of their words: the pages say that it is not shown. */
+const sentences = new Set([
+  'deadWhy',
   'example',
   'lastError',
+  'listError',
   'message',
   'note',
+  'orderBrokenWhy',
+  'pausedReason',
+  'readError',
   'reason',
-  'steps',
+  'sendError',
+  'stalledWhy',
+  'submissionError',
+  'summary',
   'text',
+  'title',
+  'todo',
+  'unfilteredWhy',
+  'warning',
   'why',
-  'differences',
 ]);
 
-/** A number with decimals, or beside a currency code. */
-const moneyIn = /\b[A-Z]{3}\s*\d[\d.,' ]*|\d[\d.,' ]*\s*\b[A-Z]{3}\b|\d+(?:[.,']\d+)+(?![\d:])/g;
+const notShown = '(not shown to a role without prices)';
 
-/** Returns the answer without prices. Names, quantities, shares and references stay. */
+/** Returns the answer with what this role may see. */
 export function withoutPrices(answer: unknown): unknown {
   if (Array.isArray(answer)) return answer.map(withoutPrices);
   if (typeof answer !== 'object' || answer === null) return answer;
-  const members = Object.entries(answer)
-    .filter(([name]) => !priceMembers.has(name))
-    .map(([name, value]) => [name, sentenceMembers.has(name) ? withoutMoney(value) : withoutPrices(value)]);
-  const cleaned: Record<string, unknown> = Object.fromEntries(members);
-  // An RFI answer in a currency is an amount.
-  if ('currency' in cleaned && typeof cleaned['value'] === 'string') delete cleaned['value'];
-  return cleaned;
-}
-
-function withoutMoney(value: unknown): unknown {
-  if (typeof value === 'string') return value.replaceAll(moneyIn, '•');
-  return Array.isArray(value) ? value.map(withoutMoney) : withoutPrices(value);
+  return Object.fromEntries(
+    Object.entries(answer).flatMap(([name, value]) => {
+      if (sentences.has(name)) return [[name, value === null ? null : notShown]];
+      if (name === 'connectors') return [[name, value]];
+      return shownMembers.has(name) || typeof value === 'boolean' || value === null
+        ? [[name, withoutPrices(value)]]
+        : [];
+    }),
+  );
 }

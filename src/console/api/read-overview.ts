@@ -29,10 +29,12 @@ async function readOverview(deps: ConsoleApiDeps, viewer: Viewer) {
       .filter(({ name }) => sourcesFor(viewer, settings).includes(name))
       .map(({ name, base_url: url }) => ({ name, host: new URL(url).host })),
     intakes: shownIntakes(status.intakes, settings),
-    connectors: Object.fromEntries(settings.flows.map(({ name, connector }) => [name, connector])),
+    connectors: Object.fromEntries(
+      settings.flows.filter(({ name }) => maySeeFlow(viewer, name)).map(({ name, connector }) => [name, connector]),
+    ),
     latest: await withUrls(deps, latest.documents),
     refused: refused.documents,
-    story: deps.story ? { ...deps.story.state() } : null,
+    story: deps.story && viewer.flows === 'all' ? { ...deps.story.state() } : null,
   };
 }
 

@@ -1,5 +1,9 @@
 /** The settings as this process has them, with every secret hidden. */
-import { soundsSecret } from '#platform/secret-names.ts';
+import { loadConnector } from '#bridge/connectors/load-connector.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
+import { AppError } from '#platform/errors.ts';
+import { withoutSecretSettings } from '#platform/secret-settings.ts';
+import { maySeePrices } from '../access/viewer.ts';
 import { type ConsoleApiDeps, noQuery, readCall, requireAllFlows } from './console-call.ts';
 
 export interface SettingsAnswer {
@@ -7,23 +11,36 @@ export interface SettingsAnswer {
   readonly settings: unknown;
 }
 
-export const settingsCall = ({ settings, role = 'all' }: ConsoleApiDeps) =>
+export const settingsCall = ({ settings, fromEnvironment, role = 'all' }: ConsoleApiDeps) =>
   readCall('/api/settings', noQuery, async ({ viewer }): Promise<SettingsAnswer> => {
     requireAllFlows(viewer);
-    return { role, settings: withoutSecrets(settings) };
+    if (!maySeePrices(viewer))
+      throw new AppError('forbidden', 'The settings are free text, and your account shows none: it sees no prices.');
+    const shown = withoutSecretSettings(settings, bridgeSettings, fromEnvironment) as BridgeSettings;
+    const withOwn = (uses: readonly ConnectorUse[], given: readonly ConnectorUse[]) =>
+      Promise.all(
+        uses.map(async (use, index) => ({ ...use, settings: await ownSettings(given[index] ?? use, fromEnvironment) })),
+      );
+    return {
+      role,
+      settings: {
+        ...shown,
+        flows: await withOwn(shown.flows, settings.flows),
+        intakes: await withOwn(shown.intakes, settings.intakes),
+      },
+    };
   });
 
-const hidden = '(hidden)';
-
-/** A name that may stand for a secret hides everything below it. A URL shows no user and no password. */
-function withoutSecrets(value: unknown, name = ''): unknown {
-  if (soundsSecret(name)) return isEmpty(value) ? value : hidden;
-  if (Array.isArray(value)) return value.map((item) => withoutSecrets(item));
-  if (typeof value === 'object' && value !== null)
-    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withoutSecrets(member, key)]));
-  return typeof value === 'string' ? value.replace(/\/\/[^/@\s]+@/g, '//…@') : value;
+interface ConnectorUse {
+  readonly connector: string;
+  readonly settings: Readonly<Record<string, unknown>>;
 }
 
-function isEmpty(value: unknown): boolean {
-  return value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0);
+/** A connector's own settings: only its own schema says which of them are secrets. */
+async function ownSettings({ connector, settings }: ConnectorUse, fromEnvironment: readonly string[]) {
+  try {
+    return withoutSecretSettings(settings, (await loadConnector(connector)).settings, fromEnvironment);
+  } catch {
+    return `(hidden, since the connector ${connector} cannot be loaded)`;
+  }
 }

@@ -1,6 +1,6 @@
 /** Who looks, and what the page may offer. */
 import { maySeePrices, type Viewer } from '../access/viewer.ts';
-import { type ConsoleApiDeps, noQuery, readCall } from './console-call.ts';
+import { type ConsoleApiDeps, noQuery, readCall, sourcesFor } from './console-call.ts';
 
 export interface ViewerAnswer extends Viewer {
   readonly seesPrices: boolean;
@@ -19,10 +19,10 @@ export const viewerCall = ({ settings, doctor, story }: ConsoleApiDeps) =>
       flows,
       seesPrices: maySeePrices(viewer),
       flowNames,
-      sourceNames: settings.sources.map((source) => source.name),
+      sourceNames: sourcesFor(viewer, settings),
       offers: {
         doctor: doctor !== undefined,
-        story: story !== undefined,
+        story: story !== undefined && flows === 'all',
         intakes: flows === 'all' && settings.intakes.length > 0,
       },
     };

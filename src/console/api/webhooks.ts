@@ -11,6 +11,7 @@ import { httpsUrl, uuid } from '#contract/scalars.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Viewer } from '../access/viewer.ts';
+import { shareRead } from '../shared-read.ts';
 import {
   actionCall,
   type ConsoleApiDeps,
@@ -22,6 +23,7 @@ import {
 } from './console-call.ts';
 
 const testMs = 30_000;
+const listFreshMs = 30_000;
 const source = z.string().min(1).max(100);
 const notificationsQuery = z.strictObject({
   source: source.optional(),
@@ -71,12 +73,18 @@ export const ledToCall = ({ database }: ConsoleApiDeps) =>
     }),
   );
 
-/** Asks the service. */
-export const webhooksCall = (deps: ConsoleApiDeps) =>
-  readCall('/api/webhooks', z.strictObject({ source }), ({ viewer, query }): Promise<WebhooksAnswer> => {
+/** Asks the service: for an operator each time, for all viewers together at most twice a minute. */
+export const webhooksCall = (deps: ConsoleApiDeps) => {
+  const list = (name: string) => listBridgeWebhooks(webhookDeps(deps, name));
+  const shared = new Map(
+    deps.settings.sources.map(({ name }) => [name, shareRead(() => list(name), deps.clock, listFreshMs)]),
+  );
+  return readCall('/api/webhooks', z.strictObject({ source }), async ({ viewer, query }): Promise<WebhooksAnswer> => {
     requireAllFlows(viewer);
-    return listBridgeWebhooks(webhookDeps(deps, query.source));
+    const ofViewers = viewer.role === 'operator' ? undefined : shared.get(query.source);
+    return ofViewers ? ofViewers.read() : list(query.source);
   });
+};
 
 export const registerWebhookCall = (deps: ConsoleApiDeps) =>
   actionCall(

@@ -5,10 +5,12 @@
  */
 import type { McpServer } from '@modelcontextprotocol/server';
 import { createSecretRedactor } from '#bridge/connectors/secret-redactor.ts';
+import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { AppError } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
 import { loadOptional } from '#platform/optional-package.ts';
 import { ownManifest } from '#platform/own-package.ts';
+import { markedSecretsIn } from '#platform/secret-settings.ts';
 import type { Viewer } from '../access/viewer.ts';
 import type { ConsoleCaller, ConsoleDeps } from '../api/console-call.ts';
 import { type ConsoleCalls, createConsoleCalls } from '../api/create-console-calls.ts';
@@ -44,7 +46,10 @@ export async function createAssistant(
   calls: ConsoleCalls = createConsoleCalls(deps),
 ): Promise<Assistant> {
   const sdk = await loadOptional('assistant', 'An assistant', () => import('@modelcontextprotocol/server'));
-  const { removeSecrets } = createSecretRedactor(deps.settings);
+  const { removeSecrets } = createSecretRedactor({
+    ...deps.settings,
+    secrets: markedSecretsIn(deps.settings, bridgeSettings),
+  });
   const running = new Set<Promise<unknown>>();
 
   async function use(tool: AssistantTool, input: unknown, person: AssistantPerson) {

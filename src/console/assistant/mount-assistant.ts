@@ -4,6 +4,7 @@
  * request is answered for itself: nothing is kept between two of them, and no stream stays open after its session.
  */
 import type { Express } from 'express';
+import { AppError } from '#platform/errors.ts';
 import { parseJson, readBody } from '#platform/http/body.ts';
 import { loadOptional } from '#platform/optional-package.ts';
 import { viewerOf } from '../access/viewer.ts';
@@ -22,6 +23,8 @@ export function mountAssistant(express: Express, deps: ConsoleDeps, calls: Conso
     response.locals.route = assistantPath;
     const viewer = viewerOf(response);
     const parsedBody = parseJson(await readBody(request, bodyBytesMax, { withinMs: bodyWithinMs }));
+    if (Array.isArray(parsedBody))
+      throw new AppError('invalid', 'A batch of messages is not taken: send them one after the other.');
     const { createMcpHandler } = await loadOptional(
       'assistant',
       'An assistant',

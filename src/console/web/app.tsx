@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'preact-iso';
+import { AccountPage } from './pages/account.tsx';
 import { ActionsPage } from './pages/actions.tsx';
 import { ComparisonPage } from './pages/comparison.tsx';
 import { ComparisonsPage } from './pages/comparisons.tsx';
@@ -97,6 +98,7 @@ export function App() {
               <Route path="/doctor" component={DoctorPage} />
               <Route path="/actions" component={ActionsPage} />
               <Route path="/settings" component={SettingsPage} />
+              <Route path="/account" component={AccountPage} />
               <Route default component={NotFound} />
             </Router>
           </ErrorBoundary>
@@ -167,9 +169,9 @@ function Own() {
       </button>
       {viewer.value ? (
         <>
-          <span class="who" title={`Role: ${viewer.value.role}`}>
+          <a class="who" href="/account" title={`Your account. Role: ${viewer.value.role}`}>
             {viewer.value.name}
-          </span>
+          </a>
           <button type="button" class="plain" onClick={() => void logOut()}>
             Log out
           </button>

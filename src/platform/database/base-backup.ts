@@ -33,6 +33,13 @@ const emptied = new Set([
 ]);
 /** What belongs to the running server. */
 const leftOut = /^(postmaster\.(pid|opts)|pg_internal\.init.*|pgsql_tmp.*|backup_label.*|tablespace_map.*)$/;
+/**
+ * What a server obeys: a backup has none of it, and a restore takes none. Whoever wrote `restore_command` and a signal into
+ * it would run commands.
+ */
+const obeyed = /\.(conf|signal)$|^current_logfiles$/;
+/** All that is taken back from a backup, below `postgres`. */
+const taken = /^(PG_VERSION|backup_label|(base|global|pg_[a-z_]+)\/.+)$/;
 const control = join('global', 'pg_control');
 
 /**
@@ -66,11 +73,23 @@ export async function backUpServer(directory: string, url: string, copy: FolderC
   }
 }
 
+/** Whether a file below `postgres` is one that a backup has. */
+export function isServerFile(path: string): boolean {
+  return taken.test(path);
+}
+
+/** Gives a restored server its configuration: that of any other, since all that counts is on its command line. */
+export async function writeConfiguration(copy: FolderCopy): Promise<void> {
+  const hosts = ['127.0.0.1/32', '::1/128'].map((host) => `host all all ${host} scram-sha-256\n`).join('');
+  const files = { 'postgresql.conf': '', 'postgresql.auto.conf': '', 'pg_hba.conf': hosts, 'pg_ident.conf': '' };
+  for (const [name, text] of Object.entries(files)) await copy.text(text, join('postgres', name));
+}
+
 async function copyTree(directory: string, below: string, copy: FolderCopy): Promise<void> {
   await copy.folder(join('postgres', below));
   for (const name of await readdir(join(directory, below))) {
     const path = join(below, name);
-    if (leftOut.test(name) || path === control) continue;
+    if (leftOut.test(name) || (below === '' && obeyed.test(name)) || path === control) continue;
     const found = await lstat(join(directory, path)).catch(() => undefined);
     // Dropped since the folder was listed: the WAL says so, too.
     if (!found) continue;

@@ -3,7 +3,7 @@
  * succeeds while the server is down. A broken connection is closed and never lent again, and none of them ends the
  * process with an `error` event that has no listener.
  */
-import { Pool, type PoolClient } from 'pg';
+import { type ClientBase, Pool, type PoolClient } from 'pg';
 import type { Logger } from '#platform/log.ts';
 import { cannotConnect } from './connection-errors.ts';
 import { databasePlace, parseDatabaseUrl } from './database-url.ts';
@@ -34,36 +34,48 @@ export interface ConnectionPool {
   close(): Promise<void>;
 }
 
+export interface PoolOptions {
+  readonly url: string;
+  readonly log: Logger;
+  readonly applicationName: string;
+  readonly poolMax?: number;
+  /** The server ends a statement that takes longer. */
+  readonly statementMs?: number;
+  /** Who waits for a connection that is lent now: when this aborts, the connection is closed, and its statement ends. */
+  readonly waiter?: () => AbortSignal | undefined;
+}
+
 /** Creates a pool of up to `poolMax` (10) connections. Throws an `internal` AppError when the URL cannot be read. */
-export function createConnectionPool(options: {
-  url: string;
-  log: Logger;
-  applicationName: string;
-  poolMax?: number;
-}): ConnectionPool {
-  const { log } = options;
+export function createConnectionPool(options: PoolOptions): ConnectionPool {
+  const { log, statementMs, waiter } = options;
   const url = parseDatabaseUrl(options.url);
   const place = databasePlace(url);
+  const setUp: (client: ClientBase) => unknown = async (client) => {
+    // A server that shuts down may send its error in one packet with its greeting, before the caller that waits for the
+    // connection can listen for it.
+    client.on('error', () => undefined);
+    await client.query(sessionSettings);
+    if (statementMs !== undefined) await client.query(limitedSession, [String(statementMs)]);
+    // Without it the server would finish the statement of a connection that was closed. A server on a system that cannot
+    // notice that refuses it.
+    if (waiter) await client.query(noticingSession).catch(() => undefined);
+  };
   const pool = new Pool({
     connectionString: url.href,
     application_name: options.applicationName,
     max: options.poolMax ?? poolDefaultMax,
-    // A statement is sent while the one before it is under way.
-    pipeline: true,
+    // A statement is sent while the one before it is under way. The driver closes such a connection only when all that
+    // was sent is answered.
+    pipeline: waiter === undefined,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
     types: sqlTypes,
+    // The pool awaits it, which its types do not say.
+    onConnect: setUp,
   });
   // The pool drops an idle connection that breaks. Without a listener the event would end the process.
   pool.on('error', (err) => log.warn({ err, database: place }, 'an idle database connection was lost'));
-  // A server that shuts down may send its error in one packet with its greeting, before the caller that waits for the
-  // connection can listen for it.
-  pool.on('connect', (client) => {
-    client.on('error', () => undefined);
-    // First of all that is sent. If it fails, the connection is broken, and what comes next says so.
-    client.query(sessionSettings).catch(() => undefined);
-  });
   let closing: Promise<void> | undefined;
 
   async function connect(): Promise<PoolClient> {
@@ -76,7 +88,15 @@ export function createConnectionPool(options: {
 
   return {
     async withConnection(use) {
+      const signal = waiter?.();
+      signal?.throwIfAborted();
       const client = await connect();
+      if (signal?.aborted) {
+        client.release();
+        throw signal.reason;
+      }
+      const leave = () => client.release(true);
+      signal?.addEventListener('abort', leave, { once: true });
       let discarded = false;
       const discard = () => {
         discarded = true;
@@ -87,7 +107,8 @@ export function createConnectionPool(options: {
         return await use({ client, place, discard });
       } finally {
         client.removeListener('error', discard);
-        client.release(discarded);
+        signal?.removeEventListener('abort', leave);
+        if (!signal?.aborted) client.release(discarded);
       }
     },
     close: () => {
@@ -98,7 +119,7 @@ export function createConnectionPool(options: {
 }
 
 /**
- * What each session is set to, by its first statement: the startup packet would do, but poolers do not pass its options on.
+ * What each session is set to, before it is lent: the startup packet would do, but poolers do not pass its options on.
  * A database may be set to commit without its disk; what was answered, or sent to an ERP, must be on the disk: only
  * statements that can do without it say so themselves (`withoutFlush`). Stronger settings, as `remote_apply`, stay, and so
  * does a time limit that the URL, the role or the database has.
@@ -108,3 +129,6 @@ const sessionSettings = `select set_config('TimeZone', 'UTC', false), set_config
     when '0' then '${idleInTransactionMs}' else current_setting('idle_in_transaction_session_timeout') end, false),
   set_config('synchronous_commit', case current_setting('synchronous_commit')
     when 'off' then 'on' else current_setting('synchronous_commit') end, false)`;
+
+const limitedSession = `select set_config('statement_timeout', $1, false)`;
+const noticingSession = `select set_config('client_connection_check_interval', '500', false)`;

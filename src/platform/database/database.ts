@@ -4,8 +4,7 @@
  * the API answers with 503. What the server itself refuses (a broken constraint, say) is the driver's DatabaseError
  * with its SQLSTATE in `code`. No message holds the URL's password.
  */
-import type { Logger } from '#platform/log.ts';
-import { createConnectionPool } from './connection-pool.ts';
+import { createConnectionPool, type PoolOptions } from './connection-pool.ts';
 import type { PreparedStatement, Sql } from './sql.ts';
 import { countWritten, runStatement, sqlOn } from './statement.ts';
 import { runTransaction } from './transaction.ts';
@@ -41,12 +40,7 @@ export interface Database extends Sql {
  * Opens a pool of up to `poolMax` (10) connections, made when they are needed: this succeeds even while the server is
  * away. Throws an `internal` AppError when the URL is not one of PostgreSQL's.
  */
-export function createDatabase(options: {
-  url: string;
-  log: Logger;
-  applicationName: string;
-  poolMax?: number;
-}): Database {
+export function createDatabase(options: PoolOptions): Database {
   const pool = createConnectionPool(options);
   return {
     query: (statement, params) => pool.withConnection((connection) => runStatement(connection, statement, params)),

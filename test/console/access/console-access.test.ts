@@ -83,21 +83,21 @@ describe('a link of the command line', () => {
     const browser = local.browser();
     const used = await browser.open(path);
     expect([used.status, used.headers.get('location')]).toEqual([303, '/']);
-    expect(await (await browser.open('/who')).json()).toEqual({ name: 'me', role: 'viewer', flows: ['inbox'] });
+    expect(await (await browser.open('/who')).json()).toEqual({ name: 'me (link)', role: 'viewer', flows: ['inbox'] });
     expect((await browser.call('POST', '/change')).status).toBe(403);
     const operator = local.browser({ address: '192.0.2.7' });
     await operator.open(await linkFor());
     expect(await (await operator.call('POST', '/change')).json()).toEqual({
-      who: { kind: 'user', name: 'me' },
+      who: { kind: 'user', name: 'me (link)' },
       from: '192.0.2.7',
     });
     const again = await local.browser().open(path);
     expect([again.status, await titleOf(again)]).toEqual([403, 'This link does not log in']);
     expect(await logged()).toEqual([
       ['unknown', 'console.login', 'refused', '127.0.0.1', 'link'],
-      ['me', 'console.login', 'allowed', '192.0.2.7', 'link'],
-      ['me', 'console.request', 'refused', '127.0.0.1', null],
-      ['me', 'console.login', 'allowed', '127.0.0.1', 'link'],
+      ['me (link)', 'console.login', 'allowed', '192.0.2.7', 'link'],
+      ['me (link)', 'console.request', 'refused', '127.0.0.1', null],
+      ['me (link)', 'console.login', 'allowed', '127.0.0.1', 'link'],
     ]);
   });
 
@@ -406,6 +406,16 @@ describe('a console that other machines reach', () => {
   });
 });
 
+test('over HTTPS browsers are told to come by HTTPS alone, but for the name localhost, which other programs have', async () => {
+  const over = async (scheme: string, host: string) =>
+    (await local.browser().open('/login', { 'x-forwarded-proto': scheme, host })).headers.get(
+      'strict-transport-security',
+    );
+  expect(await over('https', 'console.example')).toBe('max-age=31536000');
+  expect(await over('http', 'console.example')).toBeNull();
+  expect(await over('https', 'localhost')).toBeNull();
+});
+
 describe('metrics and status.json', () => {
   const console_token = 'a-token-of-more-than-32-characters';
   const get = (console: TestConsole, path: string, headers: Record<string, string> = {}) =>
@@ -418,6 +428,14 @@ describe('metrics and status.json', () => {
     }
     const rebound = (await local.browser().open('/metrics', { host: 'console.example' })).status;
     expect(rebound).toBe(401);
+  });
+
+  test('of this machine without a token has the role that sees no words of an ERP', async () => {
+    const withToken = await startConsole(db, clock, { console_token });
+    const seenBy = async (console: TestConsole, headers: Record<string, string> = {}) =>
+      (await (await fetch(`${console.url}/status.json`, { headers })).json()) as { role: string };
+    expect((await seenBy(local)).role).toBe('viewer-without-prices');
+    expect((await seenBy(withToken, { authorization: `Bearer ${console_token}` })).role).toBe('viewer');
   });
 
   test('need the token where one is set, and where other machines reach the console', async () => {

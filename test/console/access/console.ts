@@ -63,7 +63,7 @@ export async function startConsole(
   await access.mount(application);
   application.express.get(
     '/status.json',
-    (_request, response) => void response.json({ seen: viewerOf(response).name }),
+    (_request, response) => void response.json({ seen: viewerOf(response).name, role: viewerOf(response).role }),
   );
   application.express.get('/who', (_request, response) => void response.json(viewerOf(response)));
   application.express.post('/change', (_request, response) => void response.json(actionOriginOf(operatorOf(response))));

@@ -37,7 +37,14 @@ beforeAll(async () => {
   const registry = new Registry();
   const { fetch } = testOutgoing();
   const { database } = db;
-  const shared = { settings: seededSettings, database, clock: systemClock, log: silentLogger };
+  const shared = {
+    settings: seededSettings,
+    database,
+    reading: database,
+    fromEnvironment: [],
+    clock: systemClock,
+    log: silentLogger,
+  };
   const secrets = createSecretBox(Buffer.alloc(32, 7));
   const access = createConsoleAccess({ ...shared, secrets, registry });
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
@@ -138,4 +145,10 @@ test('what is no JSON, what is no message, and what is too long is refused', asy
   expect((await post(session, '{')).status).toBe(400);
   expect((await post(session, '{"a":1}')).status).toBe(400);
   expect((await post(session, JSON.stringify('x'.repeat(70_000)))).status).toBe(413);
+});
+
+test('a batch of messages is refused, whatever it holds', async () => {
+  const answer = await post(await sessionOf('viewer'), `[${initialize},${initialize}]`);
+  expect(answer.status).toBe(400);
+  expect(answer.text).toContain('one after the other');
 });

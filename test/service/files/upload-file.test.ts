@@ -134,6 +134,7 @@ describe('a header', () => {
     [{ 'x-file-name': '%2e%2e' }, 'X-File-Name', /plain file name/],
     [{ 'x-file-name': 'a%0D%0ASet-Cookie:%20b' }, 'X-File-Name', /plain file name/],
     [{ 'x-file-name': 'a%00b' }, 'X-File-Name', /plain file name/],
+    [{ 'x-file-name': 'annual%E2%80%AEfdp.exe' }, 'X-File-Name', /turn the direction/],
     [{ 'x-file-name': 'x'.repeat(256) }, 'X-File-Name', /at most 255/],
     [{ 'content-type': '' }, 'Content-Type', /at least 3|media type|missing/],
     [{ 'content-type': 'pdf' }, 'Content-Type', /media type/],

@@ -27,7 +27,7 @@ export function logAttempts(log: Logger, attempts: readonly Attempt[]): void {
   }
 }
 
-/** What is unknown is left out. The document's key stands under `document`: a value under `key` counts as a secret. */
+/** What is unknown is left out, and amounts are: more people read logs than prices. The document's key stands under `document`: a value under `key` counts as a secret. */
 function factsOf(attempt: Attempt): Record<string, unknown> {
   const { eventName, eventReference, supplierName, supplierExternalId } = attempt;
   return withoutNulls({
@@ -36,8 +36,6 @@ function factsOf(attempt: Attempt): Record<string, unknown> {
     document: attempt.key,
     event: withoutNulls({ id: attempt.sourcingEvent, name: eventName, reference: eventReference }),
     supplier: withoutNulls({ id: attempt.supplier, name: supplierName, externalId: supplierExternalId }),
-    amount: attempt.amount,
-    currency: attempt.currency,
     action: attempt.action,
     step: attempt.step,
     outcome: attempt.outcome,

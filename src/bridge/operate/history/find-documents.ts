@@ -13,9 +13,7 @@ import { foldText, type NamedSubject } from '#bridge/mirror/subjects.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { feedNames } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { escapeLike, wordsOf } from './search-words.ts';
 
 export interface FoundDocuments {
@@ -41,7 +39,6 @@ const subjectsMax = 2_000;
 /** Upper bound of the documents that a word leads to by references and ids. */
 const directMax = 500;
 const shownSubjectsMax = 10;
-const timeLimitMs = 15_000;
 
 /** What a word leads to. */
 interface WordHits {
@@ -52,30 +49,16 @@ interface WordHits {
   readonly direct: readonly string[];
 }
 
-/** Throws AppError `invalid` for a search without a word, and `unavailable` when it takes longer than 15 s. */
+/** Throws AppError `invalid` for a search without a word. */
 export async function findDocuments(
-  database: Database,
+  sql: Sql,
   search: string | readonly string[],
   options: FindPage,
 ): Promise<FoundDocuments> {
   const words = wordsOf(search);
-  try {
-    return await database.transaction(async (tx) => {
-      await tx.query(`set local statement_timeout = ${timeLimitMs}`);
-      return find(tx, words, options);
-    });
-  } catch (error) {
-    if (!hasErrorCode((error as Error).cause ?? error, '57014')) throw error;
-    throw new AppError('unavailable', `The search took longer than ${timeLimitMs / 1_000} s. Give it longer words.`, {
-      cause: error,
-    });
-  }
-}
-
-async function find(tx: Sql, words: readonly string[], options: FindPage): Promise<FoundDocuments> {
   const hits: WordHits[] = [];
-  for (const word of words) hits.push(await readHits(tx, word));
-  const subjects = await readSubjects(tx, words, options.flows);
+  for (const word of words) hits.push(await readHits(sql, word));
+  const subjects = await readSubjects(sql, words, options.flows);
   const leading = leadingOf(hits);
   if (!leading) return { documents: [], hasMore: false, subjects };
   const params: unknown[] = [leading.events, leading.suppliers, leading.direct];
@@ -89,7 +72,7 @@ async function find(tx: Sql, words: readonly string[], options: FindPage): Promi
   if (options.kinds !== undefined) conditions.push(`d.kind = any(${param(options.kinds)})`);
   const { limit } = options;
   const found = await readDocuments(
-    tx,
+    sql,
     {
       with: `with led as materialized (
         select flow, kind, key from bridge.flow_documents where sourcing_event = any($1)
@@ -130,13 +113,13 @@ function conditionOf({ word, direct }: WordHits, param: (value: unknown) => stri
     or d.flow || ' ' || d.kind || ' ' || d.key = any(${direct_}))`;
 }
 
-async function readHits(tx: Sql, word: string): Promise<WordHits> {
-  const named = await tx.query<{ kind: string; id: string }>(
+async function readHits(sql: Sql, word: string): Promise<WordHits> {
+  const named = await sql.query<{ kind: string; id: string }>(
     `select kind, id from bridge.subjects where folded like $1 or id = $2 limit ${subjectsMax}`,
     [`%${escapeLike(foldText(word))}%`, word.toLowerCase()],
   );
   const direct = new Set<string>();
-  for (const { place } of await tx.query<{ place: string }>(
+  for (const { place } of await sql.query<{ place: string }>(
     `(select flow || ' ' || kind || ' ' || key as place from bridge.flow_documents
       where reference like $1 limit ${directMax})
      union (select flow || ' ' || kind || ' ' || key from bridge.attempts
@@ -148,12 +131,12 @@ async function readHits(tx: Sql, word: string): Promise<WordHits> {
   ))
     direct.add(place);
   if (uuidForm.test(word))
-    for (const { place } of await tx.query<{ place: string }>(
+    for (const { place } of await sql.query<{ place: string }>(
       `select flow || ' ' || kind || ' ' || key as place from bridge.attempts where request_id = $1 or id = $1`,
       [word],
     ))
       direct.add(place);
-  for (const place of await placesOfRecord(tx, word)) direct.add(place);
+  for (const place of await placesOfRecord(sql, word)) direct.add(place);
   return {
     word,
     events: named.flatMap(({ kind, id }) => (kind === 'event' ? [id] : [])),
@@ -165,8 +148,8 @@ async function readHits(tx: Sql, word: string): Promise<WordHits> {
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** The documents that a feed's record of this id is part of, in all flows of its source. */
-async function placesOfRecord(tx: Sql, id: string): Promise<string[]> {
-  const records = await tx.query<{ source: string; feed: FeedName; body: string }>(
+async function placesOfRecord(sql: Sql, id: string): Promise<string[]> {
+  const records = await sql.query<{ source: string; feed: FeedName; body: string }>(
     `select m.source, m.feed, m.body from (select distinct source from bridge.flows) f
      cross join unnest($1::text[]) as n (feed)
      join bridge.mirror m on m.source = f.source and m.feed = n.feed and m.record_id in ($2, $3)`,
@@ -175,7 +158,7 @@ async function placesOfRecord(tx: Sql, id: string): Promise<string[]> {
   const places: string[] = [];
   for (const { source, feed, body } of records) {
     const keys = documentKeysOf(feed, JSON.parse(body)).filter(({ noteOnly }) => noteOnly !== true);
-    const rows = await tx.query<{ place: string }>(
+    const rows = await sql.query<{ place: string }>(
       `select d.flow || ' ' || d.kind || ' ' || d.key as place from unnest($2::text[], $3::text[]) as k (kind, key)
        join bridge.flows f on f.source = $1
        join bridge.flow_documents d on d.flow = f.name and d.kind = k.kind and d.key = k.key limit ${directMax}`,
@@ -188,12 +171,12 @@ async function placesOfRecord(tx: Sql, id: string): Promise<string[]> {
 
 /** The events and suppliers that fit any of the words; those that fit most of them first. */
 async function readSubjects(
-  tx: Sql,
+  sql: Sql,
   words: readonly string[],
   flows: readonly string[] | undefined,
 ): Promise<FoundDocuments['subjects']> {
   const patterns = words.map((word) => `%${escapeLike(foldText(word))}%`);
-  return tx.query<NamedSubject & { source: string }>(
+  return sql.query<NamedSubject & { source: string }>(
     `select source, kind, id, name, reference from bridge.subjects s where (folded like any($1) or id = any($2))
        and ($3::text[] is null or source in (select source from bridge.flows where name = any($3)))
      order by (select count(*) from unnest($1::text[]) as p where s.folded like p) desc, kind, name, id

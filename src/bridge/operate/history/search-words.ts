@@ -5,7 +5,7 @@ const wordsMax = 10;
 const wordCharactersMax = 200;
 
 /** `meyer "English auction 10"`: two words, of which one is a phrase. */
-const wordForm = /"([^"]*\S[^"]*)"(?=\s|$)|\S+/g;
+const wordForm = /"([^"]{1,500})"(?=\s|$)|\S+/g;
 
 /**
  * Returns the words of a search: of a text, in which quotation marks group the words of a phrase; or of a list, each

@@ -30,6 +30,7 @@ export const conditionKinds = [
   'intake-behind',
   'certificate',
   'alerts-not-sent',
+  'logins-failing',
 ] as const;
 export type ConditionKind = (typeof conditionKinds)[number];
 
@@ -38,7 +39,7 @@ export interface Condition {
   readonly kind: ConditionKind;
   /**
    * What it is about: `flow sap`, `intake vendors`, `feed main/awards`, `source main`, `certificate`,
-   * `certificate file`, `alerts webhook`.
+   * `certificate file`, `alerts webhook`, `console logins`.
    */
   readonly subject: string;
   /** Since when; null: not known. */
@@ -78,6 +79,8 @@ export interface Observed extends ShownCertificates {
   /** What the services say of their webhooks to this bridge; at most one fault a source. */
   readonly webhookFaults: readonly SourceFault[];
   readonly unsent: readonly UnsentAlerts[];
+  /** For whom logins at the console fail again and again. */
+  readonly failingLogins: readonly string[];
 }
 
 /** Of the certificates of this process; undefined: it has none, or they are not looked at here. */
@@ -120,6 +123,7 @@ export function findConditions(
     ...(found.certificatePem === undefined ? [] : ofCertificate(found.certificatePem, nowMs)),
     ...(found.certificateRefused === undefined ? [] : [ofRefusedCertificate(found.certificateRefused)]),
     ...found.unsent.map(ofUnsent),
+    ...(found.failingLogins.length === 0 ? [] : [ofFailingLogins(found.failingLogins)]),
   ];
 }
 
@@ -362,6 +366,17 @@ function ofUnsent({ channel, since, error }: UnsentAlerts): Condition {
     level: 'fail',
     summary: `Alerts do not arrive by ${channel}: ${short(error)}`,
     action: 'Correct bridge.alerts or the receiver, then: bridge alerts test. The message is tried for a day.',
+  };
+}
+
+function ofFailingLogins(subjects: readonly string[]): Condition {
+  return {
+    kind: 'logins-failing',
+    subject: 'console logins',
+    since: null,
+    level: 'warn',
+    summary: `Logins at the console fail again and again: ${short([...new Set(subjects)].join(', '))}`,
+    action: 'See who it is: bridge actions --what console.login --outcome refused. Each further try waits longer.',
   };
 }
 

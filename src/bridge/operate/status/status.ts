@@ -14,6 +14,7 @@ import { readUnsent } from '../alerts/alert-store.ts';
 import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-status.ts';
 import { readWebhookFaults } from '../webhooks/webhook-looks.ts';
 import { type Condition, findConditions, type ShownCertificates } from './conditions.ts';
+import { readFailingLogins } from './failing-logins.ts';
 import { type FlowLoss, lagOfFlow } from './flow-lag.ts';
 import { type IntakeStatus, readIntakeStatuses } from './intake-status.ts';
 import { type AuditStatus, type FlowStatus, type RangeReadStatus } from './part-statuses.ts';
@@ -111,9 +112,13 @@ export async function readStatus(
   const webhookFaults = (await readWebhookFaults(sql)).filter(({ source }) => shown.has(source));
   const { behind_minutes: behindMinutes } = settings.alerts ?? alertSettings.parse({});
   const unsent = await readUnsent(sql);
+  const failingLogins = await readFailingLogins(sql, now);
   return {
     ...looked,
-    conditions: findConditions({ ...looked, webhookFaults, unsent, ...certificates }, { now, behindMinutes }),
+    conditions: findConditions(
+      { ...looked, webhookFaults, unsent, failingLogins, ...certificates },
+      { now, behindMinutes },
+    ),
     backfills: await readBackfills(sql, now),
     delivered: await sql.query<DeliveredDocument>(
       `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null

@@ -142,7 +142,7 @@ function candidatesOf(feeds: readonly FeedName[]): Candidate[] {
  * not say. Undefined when it is about something else.
  */
 function refusedIn(text: string, triggers: readonly string[]): string[] | undefined {
-  const words = new Set(text.match(/\w+_FEED_UPDATED\b/g));
+  const words = new Set(text.match(/\w{1,60}_FEED_UPDATED\b/g));
   const places = [...text.matchAll(/\btriggers(?:\.|\[)(\d+)/g)].flatMap(([, place]) => triggers[Number(place)] ?? []);
   if (places.length > 0) return places;
   // A name that was not sent is one of those that could be: then the names say nothing.

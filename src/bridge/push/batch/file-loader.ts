@@ -8,7 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { SourceClient, SubmittedJob } from '#client/source-client.ts';
 import type { FileContent } from '#connector/connector.ts';
-import { downloadLinkSeconds, fileNotFound, filesPerLinkJobMax } from '#contract/file.ts';
+import { directionMarks, downloadLinkSeconds, fileNotFound, filesPerLinkJobMax } from '#contract/file.ts';
 import { uuid } from '#contract/scalars.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -208,7 +208,8 @@ function linksOf({ detail }: SubmittedJob, createdMs: number): Map<string, LinkA
     if (id !== undefined)
       answers.set(id.toLowerCase(), error === fileNotFound ? 'not-found' : { error: textOf(error) });
   for (const { file_uuid: id, file_name: name, download_url: url } of detail?.data ?? [])
-    if (id !== undefined && url !== undefined) answers.set(id.toLowerCase(), { name: name ?? id, url, createdMs });
+    if (id !== undefined && url !== undefined)
+      answers.set(id.toLowerCase(), { name: name?.replaceAll(directionMarks, '') ?? id, url, createdMs });
   return answers;
 }
 

@@ -1,6 +1,6 @@
 /** The doctor: everything that a support engineer would ask for. */
 import type { DoctorAnswer } from '#console/api/read-doctor.ts';
-import { Failure, Loading, Mark, PageHead, type Tone } from '../parts/basics.tsx';
+import { Failure, Loading, Mark, PageHead, Time, type Tone } from '../parts/basics.tsx';
 import { useAnswer } from '../state/use-answer.ts';
 
 const tones: Readonly<Record<string, Tone>> = { ok: 'good', warn: 'busy', fail: 'bad' };
@@ -16,6 +16,11 @@ export function DoctorPage() {
           {busy ? 'Examining …' : 'Examine again'}
         </button>
       </PageHead>
+      {answer ? (
+        <p class="quiet">
+          Examined <Time at={answer.examined} ago />. All who look share one examination, at most twice a minute.
+        </p>
+      ) : null}
       <Failure error={error} />
       {answer === undefined && error === undefined ? (
         <Loading what="The doctor examines database, queue, sources and ERPs" />

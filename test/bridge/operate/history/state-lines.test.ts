@@ -37,6 +37,7 @@ describe('an outcome is one line', () => {
     await (await pusher.worker(erp, { log })).push();
     const [attempt] = await pusher.db.database.query<{ id: string }>('select id from bridge.attempts');
     expect(lines).toHaveLength(1);
+    expect(JSON.stringify(lines[0])).not.toMatch(/10\.5|EUR/);
     expect(lines[0]).toMatchObject({
       level: 'info',
       msg: 'award created: PO-1',
@@ -45,8 +46,6 @@ describe('an outcome is one line', () => {
       document: keyOf(1),
       event: { id: event, name: 'Office chairs' },
       supplier: { id: supplier(1), name: 'Supplier 1' },
-      amount: '10.5',
-      currency: 'EUR',
       outcome: 'created',
       reference: 'PO-1',
       durationMs: 250,

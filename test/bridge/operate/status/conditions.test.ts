@@ -32,6 +32,7 @@ function of(found: Given, { at = now, behindMinutes = 30 } = {}) {
     comparisons: [],
     webhookFaults: [],
     unsent: [],
+    failingLogins: [],
     certificatePem: testCertificates().certPem,
     ...more,
   };
@@ -277,4 +278,15 @@ test('words of an ERP stand in one line, cut, without characters that control a 
   const [found] = of({ flow: { pausedReason: `a\r\nb\u001b[2Jc${'x'.repeat(5_000)}` } });
   expect(found?.summary).toMatch(/: a b \[2Jcx+…$/);
   expect(found?.summary.length).toBeLessThan(400);
+});
+
+test('logins that fail again and again are one condition, whoever they are of', () => {
+  expect(of({ failingLogins: ['account anna', 'address 192.0.2.7'] })).toMatchObject([
+    {
+      kind: 'logins-failing',
+      subject: 'console logins',
+      level: 'warn',
+      summary: expect.stringContaining('account anna'),
+    },
+  ]);
 });

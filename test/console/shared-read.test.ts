@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cacheStatus } from '#console/cached-status.ts';
+import { shareRead } from '#console/shared-read.ts';
 import { noStatus as nothing } from '../bridge/operate/status/statuses.ts';
 import { testClock } from '../bridge/parts.ts';
 
@@ -7,7 +7,7 @@ describe('the status', () => {
   test('is read once for all viewers, and again when it is no longer fresh', async () => {
     const clock = testClock();
     let reads = 0;
-    const status = cacheStatus(async () => {
+    const status = shareRead(async () => {
       reads += 1;
       return nothing;
     }, clock);
@@ -23,7 +23,7 @@ describe('the status', () => {
   test('that took long to read is kept ten times as long', async () => {
     const clock = testClock();
     let reads = 0;
-    const status = cacheStatus(async () => {
+    const status = shareRead(async () => {
       reads += 1;
       clock.advance(3_000);
       return nothing;
@@ -40,7 +40,7 @@ describe('the status', () => {
   test('is read again once it was forgotten, also while an older read goes on', async () => {
     const clock = testClock();
     const reads: ((status: typeof nothing) => void)[] = [];
-    const status = cacheStatus(() => new Promise((resolve) => reads.push(resolve)), clock);
+    const status = shareRead(() => new Promise((resolve) => reads.push(resolve)), clock);
     const [older, newer] = [{ ...nothing }, { ...nothing }];
     const first = status.read();
     status.forget();
@@ -55,7 +55,7 @@ describe('the status', () => {
 
   test('that could not be read is read again by the next request', async () => {
     let reads = 0;
-    const status = cacheStatus(async () => {
+    const status = shareRead(async () => {
       reads += 1;
       if (reads === 1) throw new Error('the database is away');
       return nothing;
