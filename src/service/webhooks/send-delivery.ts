@@ -96,7 +96,7 @@ const redirectCharacters = 300;
 
 /** Where a redirect leads. Its query is left out: it may hold a secret. */
 function redirectOf({ status, headers }: GuardedResponse, secrets: readonly string[]): string {
-  const location = withoutSecrets(headers['location']?.replace(/[?#].*$/s, '') ?? '', secrets);
+  const location = withoutSecrets(headers['location']?.split(/[?#]/u, 1)[0] ?? '', secrets);
   if (status < 300 || status > 399 || location === '') return '';
   return `: a redirect to ${location.slice(0, redirectCharacters)}, which is not followed`;
 }
