@@ -172,26 +172,40 @@ async function* readWindow<Row extends ReadRow>(
     } else {
       // The overlap of the next window does not show the crowd again.
       end = Math.min(last, Math.max(end, newestOf(answer.records) + learned.granularity + 1));
-      const crowded = rangeOf({ start, end: Math.min(end, rangeEnd), isFirst });
-      try {
-        for await (const step of readCrowdedStamp(range, boundsOf(learned, { start, end, isFirst }), crowded)) {
-          yield step;
-          noteRows(learned, step.records, crowded);
-        }
-      } catch (error) {
-        if (!(error instanceof ReadingStopped)) throw error;
-        // Hidden rows may fill the pages: shorter windows, or one that begins among them, show what follows them.
-        if (range.newest !== undefined && (await provesFiner(range, learned, [{ id: '', modified: range.newest }])))
-          continue;
-        const before = { start, end: tooShort, isFirst };
-        if (tooShort === start || !(await isEmptyAgain(range, learned, before))) throw error;
-        yield { records: [], complete: rangeOf({ ...before, end: Math.min(tooShort, rangeEnd) }) };
-        return { end: Math.min(tooShort, rangeEnd), nextSpan: learned.granularity };
-      }
-      // Shown again, it would fill the next page, too.
-      learned.anchor = undefined;
-      return { end: Math.min(end, rangeEnd), nextSpan: learned.granularity };
+      const reached = yield* readCrowd(range, learned, { start, end, isFirst, tooShort });
+      if (reached !== undefined) return { end: Math.min(reached, rangeEnd), nextSpan: learned.granularity };
     }
+  }
+}
+
+/**
+ * Reads a window that no shorter one leads past by its pages, and returns where it ended. Where hidden rows fill the pages,
+ * shorter windows, or one that begins among them, show what follows them: then it returns undefined, as the granularity
+ * is finer now, or the end of what has shown nothing.
+ */
+async function* readCrowd<Row extends ReadRow>(
+  range: RangeToRead<Row>,
+  learned: Learned,
+  { tooShort, ...window }: Window & { tooShort: number },
+): AsyncGenerator<WindowRead<Row>, number | undefined> {
+  const rangeEnd = microsFromTimestamp(range.to);
+  const within = rangeOf({ ...window, end: Math.min(window.end, rangeEnd) });
+  try {
+    for await (const step of readCrowdedStamp(range, boundsOf(learned, window), within)) {
+      yield step;
+      noteRows(learned, step.records, within);
+    }
+    // Shown again, it would fill the next page, too.
+    learned.anchor = undefined;
+    return window.end;
+  } catch (error) {
+    if (!(error instanceof ReadingStopped)) throw error;
+    const { newest } = range;
+    if (newest !== undefined && (await provesFiner(range, learned, [{ id: '', modified: newest }]))) return undefined;
+    const before = { ...window, end: tooShort };
+    if (tooShort === window.start || !(await isEmptyAgain(range, learned, before))) throw error;
+    yield { records: [], complete: rangeOf({ ...before, end: Math.min(tooShort, rangeEnd) }) };
+    return tooShort;
   }
 }
 
