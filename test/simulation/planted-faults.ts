@@ -58,6 +58,48 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: '',
   },
   {
+    name: 'the source’s clock does not count',
+    file: 'pull/range/closed-bound.ts',
+    from: 'Math.min(nowMs, sourceMs) - latenessMs',
+    to: 'nowMs - latenessMs',
+  },
+  {
+    name: 'the first-seen bound does not count',
+    file: 'pull/range/closed-bound.ts',
+    from: 'Math.min(closed, microsFromTimestamp(bound))',
+    to: 'closed',
+  },
+  {
+    name: 'an answer that lacks known records counts',
+    file: 'pull/range/read-range.ts',
+    from: 'if (answer.next !== undefined || attempt >= attemptsForKnown) return answer;',
+    to: 'if (attempt >= 1) return answer;',
+  },
+  {
+    name: 'a full page without a next page is the last one',
+    file: 'pull/feed/page-cap.ts',
+    from: 'return records >= (records > requested ? full : Math.min(requested, full));',
+    to: 'return records > 10 * full && requested > 0;',
+  },
+  {
+    name: 'the windows begin after the newest record',
+    file: 'pull/advance-watermark.ts',
+    from: '{ from: pull.due.watermark ?? undefined, to }',
+    to: '{ from: pull.due.watermark ?? to, to }',
+  },
+  {
+    name: 'the next window begins a second after the end of this one',
+    file: 'pull/range/read-range.ts',
+    from: '({ end: start, nextSpan: span } = read.value);',
+    to: '({ end: start, nextSpan: span } = { ...read.value, end: read.value.end + 1_000_000 });',
+  },
+  {
+    name: 'one pass finds all records without a time',
+    file: 'pull/backfill/untimed-read.ts',
+    from: 'if (pass > 0 && found === 0) return;',
+    to: 'if (pass >= 0) return;',
+  },
+  {
     name: 'a crowded stamp is complete after one pass',
     file: 'pull/range/crowded-stamp.ts',
     from: 'if (exactPasses >= 2 || quietPasses >= quietPassesWanted)',
