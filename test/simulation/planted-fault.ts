@@ -7,5 +7,5 @@ export interface PlantedFault {
   readonly from: string;
   readonly to: string;
   /** Whose simulation has to find it; without it, that of the whole bridge. */
-  readonly by?: 'intakes';
+  readonly by?: 'intakes' | 'reading';
 }
