@@ -86,8 +86,10 @@ test(`${hours} hours of mixed quirks (DAY_SEED=${seed})`, { timeout: 600_000 }, 
       for (const quirk of ofAnHour) Object.assign(source.quirks, quirk(random));
       // Where few rows fit a page, some are hidden and no second page can be read, no request shows a full millisecond.
       if (source.quirks.cursorPages !== null) Object.assign(source.quirks, { hiddenRun: 0, shrinksEvery: null });
-      // Pages that shrink to fewer rows than are hidden in a row cost 70 requests a record: no such pull is short.
-      if (source.quirks.hiddenRun > 0) Object.assign(source.quirks, { shrinksEvery: null });
+      // Pages with fewer rows than lie between two records that are not hidden cost 70 requests a record: no such pull is
+      // short.
+      if (source.quirks.hiddenRun > 0)
+        Object.assign(source.quirks, { shrinksEvery: null, pageMax: Math.max(12, source.quirks.pageMax) });
     }
     source.live(pollSeconds, 3);
     await reader.pull();
