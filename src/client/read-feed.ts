@@ -24,14 +24,6 @@ export interface FeedPage {
   commitOrdered: boolean;
   /** A lower bound of the source's clock when it made the page, in milliseconds; undefined without a `Date` header. */
   sourceMs: number | undefined;
-  /** By how much our clock was ahead of the source's `Date`; undefined without that header. */
-  clockDifference?: ClockDifference | undefined;
-}
-
-/** In milliseconds, negative where our clock was behind. The true difference lies between the two. */
-export interface ClockDifference {
-  readonly leastMs: number;
-  readonly mostMs: number;
 }
 
 /**
@@ -123,7 +115,7 @@ function pageOf(feed: FeedName, { headers, body }: ReadAnswer, exchange: Exchang
     includes: includesOf(page.includes),
     next: nextQueryOf(page.next, headers),
     commitOrdered: headers[feedOrderHeader] === 'commit',
-    ...sourceTimeOf(headers['date'], exchange),
+    sourceMs: sourceMsOf(headers['date'], exchange),
   };
 }
 
@@ -147,14 +139,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** `Date` has whole seconds, and may have been written at any time between the request and its answer. */
-function sourceTimeOf(
-  date: string | undefined,
-  { sentMs, answeredMs }: Exchange,
-): Pick<FeedPage, 'sourceMs' | 'clockDifference'> {
+function sourceMsOf(date: string | undefined, { sentMs, answeredMs }: Exchange): number | undefined {
   const ms = Date.parse(date ?? '');
-  if (Number.isNaN(ms)) return { sourceMs: undefined };
-  return {
-    sourceMs: ms - (answeredMs - sentMs) - 1_000,
-    clockDifference: { leastMs: sentMs - ms - 1_000, mostMs: answeredMs - ms },
-  };
+  return Number.isNaN(ms) ? undefined : ms - (answeredMs - sentMs) - 1_000;
 }

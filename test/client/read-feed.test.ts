@@ -53,12 +53,7 @@ describe('the same poll again', () => {
     const before = await client.readFeed('awards', poll);
     const again = await client.readFeed('awards', poll);
     expect(tags()).toEqual([undefined, '"1"']);
-    const { leastMs = 0, mostMs = 0 } = before.clockDifference ?? {};
-    expect(again).toEqual({
-      ...before,
-      sourceMs: (before.sourceMs ?? 0) + 60_000,
-      clockDifference: { leastMs: leastMs - 60_000, mostMs: mostMs - 60_000 },
-    });
+    expect(again).toEqual({ ...before, sourceMs: (before.sourceMs ?? 0) + 60_000 });
     expect(again).toMatchObject({ records: [record], commitOrdered: true, next: undefined });
   });
 

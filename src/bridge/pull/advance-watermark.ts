@@ -23,7 +23,7 @@ import { readFeedRange } from './range/read-feed-range.ts';
 import type { News } from './read-news.ts';
 
 /** What an attempt to advance the watermark has come to. */
-export interface Advance {
+interface Advance {
   /** Records newer than the watermark are known, and more of them become closed by themselves. */
   readonly isOpen: boolean;
   readonly firstSeen: FirstSeen;
@@ -36,7 +36,7 @@ export async function advanceWatermark(
   pull: Pull & { readonly meanwhile: () => Promise<void> },
   news: News,
 ): Promise<Advance> {
-  const { feed, due, database, latenessMs, startedMs, clock } = pull;
+  const { feed, due, database, transaction, latenessMs, startedMs, clock } = pull;
   const { watermark } = due;
   const newest = await readNewestStamp(database, feed, latestCredible(clock.nowMs(), latenessMs));
   // A record without a time lies in no window.
@@ -49,7 +49,11 @@ export async function advanceWatermark(
   const to = closedBound({ ...pull, nowMs: startedMs, sourceMs, firstSeen });
   if (to === undefined || (watermark !== null && to <= watermark))
     return { isOpen: true, firstSeen, stalledBy: waitsFor(to, latenessMs) };
-  const stalledBy = news.isComplete ? await proveAtOnce(pull, to) : await readUpTo(pull, to);
+  if (news.isComplete) {
+    await transaction((tx) => moveWatermark(tx, feed, { watermark: to, changed: 0 }));
+    return { isOpen: to < newest, firstSeen, stalledBy: null };
+  }
+  const stalledBy = await readUpTo(pull, to);
   return { isOpen: stalledBy === null && to < newest, firstSeen, stalledBy };
 }
 
@@ -58,12 +62,6 @@ function waitsFor(to: Timestamp | undefined, latenessMs: number): string {
     `records may still appear after ${to ?? 'any time so far'}: the feed is closed up to there, the lateness bound of ` +
     `${latenessMs / 1_000} s before the clocks of the source and of this machine`
   );
-}
-
-/** One page has shown all that lies after the watermark. */
-async function proveAtOnce({ transaction, feed }: Pull, to: Timestamp): Promise<null> {
-  await transaction((tx) => moveWatermark(tx, feed, { watermark: to, changed: 0 }));
-  return null;
 }
 
 /** Returns why the watermark does not come to `to`; null where it does. */

@@ -13,7 +13,7 @@ import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import { timeOrderedId } from '#platform/time-ordered-id.ts';
-import { type Advance, advanceWatermark } from './advance-watermark.ts';
+import { advanceWatermark } from './advance-watermark.ts';
 import { OrderBroken } from './commit-order.ts';
 import {
   CheckpointMoved,
@@ -208,8 +208,8 @@ async function readFeed(pull: Pull) {
   }
   const news = await readNews(pull);
   if (news.isOrdered && (await followOrder(pull))) return inOrder();
-  const advance: Advance = await advanceWatermark({ ...pull, meanwhile: createMeanwhile(pull) }, news);
-  const { isOpen, firstSeen, stalledBy } = advance;
+  const windows = { ...pull, meanwhile: createMeanwhile(pull) };
+  const { isOpen, firstSeen, stalledBy } = await advanceWatermark(windows, news);
   const times = [
     // A pull that only a notification asked for leaves the schedule as it is.
     due.scheduled ? clock.nowMs() + pollMs : msFromTimestamp(due.nextPull),

@@ -12,8 +12,6 @@ export const retrySchedules = {
   pull: { firstMs: 2_000, mostMs: 5 * 60_000 },
   /** A backfill or an audit whose window failed. */
   backfill: { firstMs: 5_000, mostMs: 10 * 60_000 },
-  /** A range that could not be read again, as the feed showed nothing behind it; at least the lateness bound. */
-  reread: { firstMs: 5_000, mostMs: 5 * 60_000 },
   /** A source's list of suppliers that could not be read. */
   supplierList: { firstMs: 5_000, mostMs: 15 * 60_000 },
   /** A document that could not be delivered to the ERP. */
