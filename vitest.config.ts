@@ -13,14 +13,14 @@ export const project = {
   expect: { poll: { timeout: 10_000 } },
 } satisfies TestProjectInlineConfiguration['test'];
 
-/** These need packages that npm run test:rare installs. */
-const rare = ['test/rare/**', 'test/bridge/traces.test.ts'];
+/** These need packages that npm run test:rare installs, or take minutes. */
+const rare = ['test/rare/**', 'test/bridge/traces.test.ts', 'test/check/run-commands-in-docs.test.ts'];
 
 export default defineConfig({
   test: {
     globalSetup: ['test/harness/global-setup.ts'],
     // More than cores: many tests wait for time-outs and other processes.
-    maxWorkers: 4,
+    maxWorkers: 6,
     sequence: { sequencer: LongestFirst },
     projects: [
       { test: { ...project, name: 'isolated', include: isolated } },

@@ -1,124 +1,143 @@
 /**
- * The layout `batch`: each write makes new files, which the reader imports and may then remove or move: an outbox. Each
- * document is in exactly one batch for each time that the bridge had it written.
- *
- * The words: a *batch* is the files of one write. Its last file is the *manifest*, which names the others. A file is
- * *staged* until it has its name. The *journal* has a *record* with the number of each batch (journal.ts).
- *
- * Example. Process A writes award X (content hash c1), then its new version (c2), and is killed in the second write:
- *
- *   A, write 1: The journal is empty, so the number is 1. A stages 000000000001-9f2c….0 (the CSV) and .1 (the manifest),
- *               adds record 1 (X is c1; both names), and moves the files to award_20300131T120000Z_00000001.csv and
- *               award_20300131T120000Z_00000001.manifest.json.
- *   A, write 2: A stages 000000000002-41b7….0 and .1, adds record 2 (X is c2), moves the CSV, and is killed. The reader
- *               sees award_20300131T120005Z_00000002.csv without a manifest, and waits.
- *   B, lookup:  The bridge starts process B and calls lookup(X). B reads records 1 and 2, so the next number is 3. It
- *               finds 000000000002-41b7….1 staged. Number 2 is taken, and record 2 has this id: B moves the file to
- *               award_20300131T120005Z_00000002.manifest.json, adds record 3 with its answer (X is c2), and returns c2.
- *               The bridge settles write 2 as done. The reader imports each version once.
- *
- * If A is killed before it adds record 2, number 2 is still free, and B leaves the staged files alone: A might only be
- * slow. B takes number 2 for its answer (X is c1), and the bridge has c2 written again, as batch 3. In that write, B
- * finds number 2 taken by a record without this id, and removes the staged files. If A was only slow, it cannot add
- * record 2 any more.
- *
- * The steps of a write, and what a kill after each of them leaves:
- *
- * 1. Read the journal. The next number, N, is to be the number of the batch.
- * 2. Finish what was interrupted: publish the staged files of the newest batch. (Killed: the next process continues.)
- * 3. Stage the files as `staged/<N>-<random>.<index>`, and flush them. (Killed: staged files that no record names. The
- *    next process that finds N taken removes them.)
- * 4. Add record N to the journal, with the documents and the names of the files: a single link, which fails when
- *    another process has N. From here on the batch is written. (Killed: the next process does step 5.)
- * 5. Publish: move each file to its name, in one step each, the manifest last. (Killed: the next process moves the rest.
- *    A file is either staged or under its name, so none comes twice, even if the reader has removed it by then.)
- *
- * A process adds a record only after it has published the batch before it. So only files of the newest batch can be
- * staged and recorded.
- *
- * A lookup does steps 1 and 2, and then takes the next number with a record of its answer. A process that stood still
- * before step 4, however long, finds its number taken when it continues, and writes nothing: the answer of the lookup
- * stays true. A process that stood still after step 4 finds its files moved. A process that stood still before step 1,
- * and has read the journal earlier, sees which documents others have written or looked up since then. It returns
- * `retry` for them, so that the bridge decides again.
+ * The layout `batch`: each write makes new files, which the reader imports and may then remove or move: an outbox
+ * (batch-writer.ts says how). The files of a batch, in the order in which a reader gets them: the bytes of files, then
+ * the table or the JSON Lines, then the manifest, which names all others.
  */
-import type { ConnectorContext, Document, Found, Operation, PlannedOperation } from 'sourcing-bridge/connector';
-import { type BatchContent, bytesPathIn, defaultBatchName, writeBatchFiles } from './batch-files.ts';
-import { createBatchWriter } from './batch-writer.ts';
-import type { Folder } from './folder.ts';
-import { MergedMeanwhile, Overtaken } from './journal-errors.ts';
-import { neverWritten } from './journal-lines.ts';
+import { setImmediate } from 'node:timers/promises';
+import {
+  type ConnectorContext,
+  type Document,
+  type Found,
+  fileBytes,
+  type Operation,
+  type Outcome,
+  outcomeOf,
+  TransientError,
+} from 'sourcing-bridge/connector';
+import { type BatchFile, type BatchId, type ComposedBatch, createBatchWriter } from './batch-writer.ts';
+import { type Folder, sha256 } from './folder.ts';
+import { batchName, bytesPath } from './names.ts';
 import type { FileSettings } from './settings.ts';
-
-const lookupAttemptsMax = 5;
+import { createTable, type Entry, stateOf } from './table.ts';
 
 /** The layout `batch` in a folder. */
 export function createBatchLayout(folder: Folder, settings: FileSettings, context: ConnectorContext) {
-  const { clock } = context;
-  const { journal, staged, write, mergeJournal } = createBatchWriter<Operation>(folder, settings.journal, context, {
-    compose: async (operations, numbered, writeFile, signal) => {
-      const content = await writeBatchFiles(operations, numbered, settings, writeFile, signal);
-      return { written: writesOf(content), refused: content.refused, files: content.files };
-    },
+  const writer = createBatchWriter<Operation>(folder, settings.journal, context, {
+    compose: (operations, id, signal) => composeBatch(operations, id, settings, signal),
     outcomeOf: ({ action, document }, when) => {
       const reference = referenceOf(document);
       if (when === 'before') return { status: action === 'cancel' ? 'cancelled' : 'unchanged', reference };
       return { status: done[action], reference };
     },
   });
-
-  async function lookupOnce(documents: readonly Document[], signal: AbortSignal): Promise<Found[]> {
-    const snapshot = await journal.read();
-    await staged.finishInterrupted(snapshot);
-    const known = await snapshot.find(documents);
-    await journal.add(
-      snapshot.next,
-      documents.map((document) => ({ document, write: known.get(document) ?? neverWritten })),
-    );
-    await mergeJournal(signal);
-    return documents.flatMap((document) => {
-      const last = known.get(document);
-      if (!last || last.state === 'withdrawn') return [];
-      return [{ key: document.key, reference: referenceOf(document), contentHash: last.contentHash }];
-    });
-  }
-
-  async function lookup(documents: readonly Document[], signal: AbortSignal): Promise<Found[]> {
-    for (let attempts = 1; ; attempts += 1) {
-      try {
-        return await lookupOnce(documents, signal);
-      } catch (error) {
-        const willPass = error instanceof Overtaken || error instanceof MergedMeanwhile;
-        if (!willPass || attempts === lookupAttemptsMax) throw error;
-      }
-    }
-  }
-
   return {
-    write,
-    lookup,
-    plan: async (operations: readonly Operation[]): Promise<PlannedOperation[]> => {
-      const now = new Date(clock.nowMs());
-      return operations.map((operation) => planOf(operation, settings, { place: folder.place, now }));
+    write: writer.write,
+    lookup: async (documents: readonly Document[]): Promise<Found[]> => {
+      const known = await writer.lookup(documents);
+      return documents.flatMap((document) => {
+        const receipt = known.get(document);
+        if (!receipt || receipt.state === 'withdrawn') return [];
+        return [{ key: document.key, reference: referenceOf(document), contentHash: receipt.contentHash }];
+      });
     },
   };
 }
 
-function planOf(
-  operation: Operation,
+/** The files of a batch with operations of one kind. Throws TransientError once `signal` aborts. */
+async function composeBatch(
+  operations: readonly Operation[],
+  { sequence, stampMs }: BatchId,
   settings: FileSettings,
-  { place, now }: { place: string; now: Date },
-): PlannedOperation {
-  const { action, document } = operation;
-  const file = `${(settings.name ?? defaultBatchName).replace('{kind}', document.kind)}.${settings.format}`;
-  const lines = 'lines' in document && document.lines.length > 0 ? `${document.lines.length} lines of ` : '';
-  const word = { create: '', amend: 'the new state of ', cancel: 'the withdrawal of ' }[action];
-  const bytes = operation.file && bytesPathIn(operation, settings, now, '<sequence>');
-  const steps = [
-    `Write ${word}${lines}${document.kind} ${document.key} into a new file ${file} in ${place}`,
-    ...(bytes === undefined ? [] : [`Write its bytes to ${bytes}`]),
-  ];
-  return { key: document.key, action, steps };
+  signal: AbortSignal,
+): Promise<ComposedBatch<Operation>> {
+  const kind = operations[0]?.document.kind ?? 'award';
+  const base = batchName(settings.name, { kind, sequence, stampMs });
+  const render = settings.format === 'csv' ? createTable(kind, settings) : undefined;
+  const entries: Entry[] = [];
+  const refused = new Map<Operation, Outcome>();
+  const files: NamedFile[] = [];
+  for (const operation of operations) {
+    // Let other work of this process run between documents, so that an abort is noticed.
+    await setImmediate();
+    if (signal.aborted) throw new TransientError('stopped before it was written');
+    const state = stateOf(operation);
+    try {
+      // One that no table can hold is refused alone.
+      render?.([{ operation, state }]);
+      const content = await fileBytes(operation, signal);
+      if (content === undefined) entries.push({ operation, state });
+      else {
+        const name = operation.file?.name ?? '';
+        const path = bytesPath(name, `-${sequence}-${entries.length + 1}`);
+        const file = namedFile(path, content);
+        files.push(file);
+        const written = { name, path, bytes: content.length, sha256: file.sha256 };
+        entries.push({ operation, state, file: written });
+      }
+    } catch (error) {
+      refused.set(operation, outcomeOf(error));
+    }
+  }
+  if (entries.length === 0) return { written: [], refused, files: [] };
+  const { content, rows } = render?.(entries) ?? { content: jsonLines(entries), rows: entries.length };
+  files.push(namedFile(`${base}.${settings.format}`, content, rows));
+  const manifest = manifestOf(base, stampMs, entries, files, settings);
+  const written = entries.map(({ operation, state }) => ({
+    item: operation,
+    contentHash: operation.contentHash,
+    state,
+  }));
+  return { written, refused, files: [...files, ...manifest] };
+}
+
+interface NamedFile extends BatchFile {
+  readonly sha256: string;
+  /** Of a table. */
+  readonly rows: number | undefined;
+}
+
+function namedFile(name: string, content: Uint8Array, rows?: number): NamedFile {
+  return { name, content, sha256: sha256(content), rows };
+}
+
+/** The last file of a batch: it names the others with their checksums. */
+function manifestOf(
+  base: string,
+  stampMs: number,
+  entries: readonly Entry[],
+  files: readonly NamedFile[],
+  { manifest }: FileSettings,
+): BatchFile[] {
+  if (manifest === 'none') return [];
+  if (manifest !== 'json') {
+    // In the format that `sha256sum --check` reads.
+    const lines = files.map(({ sha256: checksum, name }) => `${checksum}  ${name}\n`);
+    return [{ name: `${base}.${manifest}`, content: Buffer.from(lines.join('')) }];
+  }
+  const documents = entries.map(({ operation: { document, action, contentHash, idempotencyKey }, state }) => ({
+    id: idempotencyKey,
+    kind: document.kind,
+    key: document.key,
+    action,
+    state,
+    content_hash: contentHash,
+  }));
+  const named = files.map(({ name, content, sha256: checksum, rows }) => ({
+    name,
+    bytes: content.length,
+    sha256: checksum,
+    rows,
+  }));
+  const content = { batch: base, written: new Date(stampMs).toISOString(), files: named, documents };
+  return [{ name: `${base}.manifest.json`, content: Buffer.from(`${JSON.stringify(content, null, 2)}\n`) }];
+}
+
+function jsonLines(entries: readonly Entry[]): Uint8Array {
+  const lines = entries.map(({ operation: { document, action, contentHash }, state, file }) => {
+    const named = file && { file_name: file.name, file: file.path, bytes: file.bytes, sha256: file.sha256 };
+    return `${JSON.stringify({ action, state, content_hash: contentHash, ...named, ...document })}\n`;
+  });
+  return Buffer.from(lines.join(''));
 }
 
 /** The reference names the document: its files are new with each write, and the reader removes them. */
@@ -127,16 +146,3 @@ function referenceOf({ kind, key }: Document): string {
 }
 
 const done = { create: 'created', amend: 'updated', cancel: 'cancelled' } as const;
-
-/** The entries of the journal for the documents of a batch. */
-function writesOf({ entries, main }: BatchContent) {
-  return entries.map(({ operation, state }) => ({
-    item: operation,
-    write: {
-      contentHash: operation.contentHash,
-      state,
-      idempotencyKey: operation.idempotencyKey,
-      reference: main,
-    },
-  }));
-}

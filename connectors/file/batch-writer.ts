@@ -1,24 +1,65 @@
 /**
- * Writes batches: each item is in exactly one batch for each time that the bridge had it written. batch-layout.ts says how,
- * step by step.
+ * Writes batches: files that a reader imports and takes away. Each item is in exactly one batch for each time that the
+ * bridge had it written.
+ *
+ * The words: a *batch* is the files of one write, and has an id: the time and a checksum of its idempotency keys. Below
+ * `<settings.journal>` it waits in `ready` under its id until its files have their names. The *receipt* of an item, in
+ * `known`, is what was written of it last: the reader takes the files away, and `lookup` reads receipts.
+ *
+ * The steps of a write, and what a kill after each of them leaves:
+ *
+ * 1. Finish the batches that wait in `ready` (steps 4 to 6). Killed: the next process goes on.
+ * 2. Write the files as `ready/<id>.0`, `.1`, … and flush them. Killed: files that no batch names; removed after a day.
+ * 3. Put `ready/<id>.json`, which names the files and has the receipts: a rename, so it is there as a whole or not at
+ *    all. From here on the batch is written. Killed: the next process goes on with step 4.
+ * 4. Move each file to its name, the manifest last. A file that is not in `ready` any more has its name already, or the
+ *    reader has taken it. So none comes twice, whichever process moves it.
+ * 5. Put the receipts. Doing it twice changes nothing; a newer receipt stays.
+ * 6. Remove `ready/<id>.json`.
+ *
+ * `lookup` does step 1 before it reads receipts: so a batch is known as soon as it is written. Of two processes that
+ * write at once each has its own ids, and both may finish the same batch. The bridge gives a document to one process at
+ * a time; one that stood still for longer than its time limit stops before step 3 (see `Deadline`).
  */
 import {
-  ConfigError,
+  type Clock,
   type ConnectorContext,
   type Outcome,
   outcomeOf,
   stopped,
-  TransientError,
   UnknownOutcome,
+  z,
 } from 'sourcing-bridge/connector';
-import type { BatchFile, WriteFile } from './batch-files.ts';
-import type { Folder } from './folder.ts';
-import { createJournal, type Journal } from './journal.ts';
-import { Overtaken } from './journal-errors.ts';
-import type { Batch, Keyed, LastWrite } from './journal-lines.ts';
-import { createStagedFiles, newBatchId, type StagedFiles } from './staged-files.ts';
+import {
+  type Deadline,
+  dropFiles,
+  type Folder,
+  isInFolder,
+  joinPath,
+  moveIfThere,
+  putFile,
+  readJson,
+  removeLeftovers,
+  sha256,
+} from './folder.ts';
 
-const touchedMessage = 'another process has written it, or looked it up, meanwhile';
+/** What a receipt is of: a document, or the news of a requisition. */
+interface Keyed {
+  readonly kind: string;
+  readonly key: string;
+}
+
+const receiptForm = z.object({
+  kind: z.string(),
+  key: z.string(),
+  contentHash: z.string(),
+  /** After `withdrawn`, the reader holds nothing of the document. */
+  state: z.string(),
+  idempotencyKey: z.string(),
+  /** The time in the batch's id. */
+  stampMs: z.number(),
+});
+type Receipt = z.output<typeof receiptForm>;
 
 /** What is in a batch: an operation, or the news of a requisition. */
 export interface BatchItem {
@@ -26,129 +67,188 @@ export interface BatchItem {
   readonly idempotencyKey: string;
 }
 
+const readyForm = z.object({ files: z.array(z.string().refine(isInFolder)), receipts: z.array(receiptForm) });
+
+/** A file of a batch; `name` is the name that it gets once it is complete. */
+export interface BatchFile {
+  readonly name: string;
+  readonly content: Uint8Array;
+}
+
 /** The files of a batch, before they have their names. */
 export interface ComposedBatch<Item> {
   /** Empty when none could be written, and then the batch is given up. */
-  readonly written: readonly { readonly item: Item; readonly write: LastWrite }[];
+  readonly written: readonly { readonly item: Item; readonly contentHash: string; readonly state: string }[];
   readonly refused: ReadonlyMap<Item, Outcome>;
   /** In the order in which the reader may see them. */
   readonly files: readonly BatchFile[];
 }
 
+/** What names of a batch are made of: `sequence` sorts by time, and no two batches have the same. */
+export interface BatchId {
+  readonly sequence: string;
+  readonly stampMs: number;
+}
+
 export interface BatchForm<Item> {
-  /** Writes the files. Throws what `write` throws, and TransientError once `signal` aborts. */
-  readonly compose: (
-    items: readonly Item[],
-    numbered: { readonly sequence: number; readonly now: Date },
-    write: WriteFile,
-    signal: AbortSignal,
-  ) => Promise<ComposedBatch<Item>>;
+  /** Makes the files. Throws what `write` throws, and TransientError once `signal` aborts. */
+  readonly compose: (items: readonly Item[], id: BatchId, signal: AbortSignal) => Promise<ComposedBatch<Item>>;
   /** The outcome of an item that is written now, or that an earlier attempt has written, whose answer was lost. */
   readonly outcomeOf: (item: Item, when: 'now' | 'before') => Outcome;
 }
 
-export interface BatchWriter<Item> {
-  readonly journal: Journal;
-  readonly staged: StagedFiles;
-  readonly write: (items: readonly Item[], signal: AbortSignal) => Promise<Outcome[]>;
-  /** Never fails. */
-  readonly mergeJournal: (signal: AbortSignal) => Promise<void>;
+const receiptsAtOnce = 8;
+const leftovers = /^(?:\d{13}-[0-9a-f]{12}\.\d+|\..*\.tmp)$/;
+
+/** Where batches wait, and what is known of their items. */
+interface Deps {
+  readonly folder: Folder;
+  readonly clock: Clock;
+  /** The folder of the waiting batches. */
+  readonly ready: string;
+  readonly receiptPath: (document: Keyed) => string;
+  /** Does once what is to be done before the first call. */
+  readonly tidy: () => Promise<void>;
 }
 
-/** The writer of batches whose journal is in the subfolder `journalPath`. */
+/** The writer of batches below the folder `path`. */
 export function createBatchWriter<Item extends BatchItem>(
   folder: Folder,
-  journalPath: string,
-  { clock, log }: Pick<ConnectorContext, 'clock' | 'log'>,
+  path: string,
+  { clock }: Pick<ConnectorContext, 'clock'>,
   form: BatchForm<Item>,
-): BatchWriter<Item> {
-  const journal = createJournal(folder, journalPath, () => clock.nowMs());
-  const staged = createStagedFiles(folder, journalPath);
+) {
+  const ready = joinPath(path, 'ready');
+  let isTidy = false;
+  const tidy = async () => {
+    if (isTidy) return;
+    await removeLeftovers(folder, ready, leftovers, clock.nowMs());
+    isTidy = true;
+  };
+  const receiptPath = ({ kind, key }: Keyed) =>
+    joinPath(path, 'known', `${sha256(`${kind}\u0000${key}`).slice(0, 32)}.json`);
+  const deps: Deps = { folder, clock, ready, receiptPath, tidy };
+  return {
+    write: (items: readonly Item[], signal: AbortSignal, deadline: Deadline) =>
+      writeItems(deps, form, items, { signal, deadline }),
+    /** What was written last of these documents, where something was. */
+    lookup: async (documents: readonly Keyed[]): Promise<Map<Keyed, Receipt>> => {
+      await finishInterrupted(deps);
+      return receiptsOf(deps, documents);
+    },
+  };
+}
 
-  async function write(items: readonly Item[], signal: AbortSignal): Promise<Outcome[]> {
-    if (signal.aborted) return items.map(() => stopped);
-    const outcomes = new Map<Item, Outcome>();
-    try {
-      const snapshot = await journal.read();
-      await staged.finishInterrupted(snapshot);
-      const documents = items.map(({ document }) => document);
-      const known = await snapshot.find(documents);
-      const touched = await snapshot.touchedByOthers(documents);
-      for (const item of items) {
-        const { document, idempotencyKey } = item;
-        // An earlier attempt has written it, and its answer was lost.
-        if (known.get(document)?.idempotencyKey === idempotencyKey) outcomes.set(item, form.outcomeOf(item, 'before'));
-        else if (touched.has(document)) outcomes.set(item, outcomeOf(new Overtaken(touchedMessage)));
-      }
-      const wanted = items.filter((item) => !outcomes.has(item));
-      if (wanted.length > 0) await writeBatch(wanted, snapshot.next, outcomes, signal);
-      await mergeJournal(signal);
-    } catch (error) {
-      const outcome = signal.aborted && !(error instanceof UnknownOutcome) ? stopped : outcomeOf(error);
-      for (const item of items) if (!outcomes.has(item)) outcomes.set(item, outcome);
-    }
-    return items.map((item) => outcomes.get(item) ?? stopped);
-  }
+/** When a write has to stop. */
+interface Limits {
+  readonly signal: AbortSignal;
+  readonly deadline: Deadline;
+}
 
-  /** Steps 3 to 5; adds the outcomes to `outcomes`. */
-  async function writeBatch(
-    items: readonly Item[],
-    sequence: number,
-    outcomes: Map<Item, Outcome>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const id = newBatchId(sequence);
-    let count = 0;
-    const stage: WriteFile = async (name, content, rows) => {
-      count += 1;
-      const { bytes, sha256 } = await staged.write(id, count - 1, content, signal);
-      return { name, bytes, sha256, rows: rows?.() };
-    };
-    let composed: ComposedBatch<Item>;
-    let batch: Batch;
-    try {
-      composed = await form.compose(items, { sequence, now: new Date(clock.nowMs()) }, stage, signal);
-      for (const [item, outcome] of composed.refused) outcomes.set(item, outcome);
-      if (composed.written.length === 0) return;
-      await refuseTakenNames(composed.files);
-      await staged.flush();
-      if (signal.aborted) throw new TransientError('stopped before it was written');
-      batch = { id, files: composed.files.map(({ name }) => name) };
-      await journal.add(
-        sequence,
-        composed.written.map(({ item: { document }, write: last }) => ({ document, write: last })),
-        batch,
-      );
-    } catch (error) {
-      if (!(error instanceof UnknownOutcome)) await staged.discard(id, count);
-      throw error;
-    }
-    await staged.publish(batch).catch((cause: unknown) => {
-      const message = cause instanceof Error ? cause.message : String(cause);
-      throw new UnknownOutcome(`the files of a batch did not get their names: ${message}`, { cause });
+async function writeItems<Item extends BatchItem>(
+  deps: Deps,
+  form: BatchForm<Item>,
+  items: readonly Item[],
+  limits: Limits,
+): Promise<Outcome[]> {
+  const { signal } = limits;
+  if (signal.aborted) return items.map(() => stopped);
+  const outcomes = new Map<Item, Outcome>();
+  try {
+    await finishInterrupted(deps);
+    const known = await receiptsOf(
+      deps,
+      items.map(({ document }) => document),
+    );
+    const wanted = items.filter((item) => {
+      const isWritten = known.get(item.document)?.idempotencyKey === item.idempotencyKey;
+      // An earlier attempt has written it, and its answer was lost.
+      if (isWritten) outcomes.set(item, form.outcomeOf(item, 'before'));
+      return !isWritten;
     });
-    for (const { item } of composed.written) outcomes.set(item, form.outcomeOf(item, 'now'));
-  }
-
-  async function refuseTakenNames(files: readonly BatchFile[]): Promise<void> {
-    const taken = await Promise.all(files.map(async ({ name }) => ((await folder.stat(name)) ? [name] : [])));
-    const [name] = taken.flat();
-    if (name !== undefined)
-      throw new ConfigError(
-        `${name} exists in ${folder.place} already, and this flow did not write it: ` +
-          'give each flow its own settings.name, or its own directory.',
-      );
-  }
-
-  /** Never fails, because the write has happened already. */
-  async function mergeJournal(signal: AbortSignal): Promise<void> {
-    try {
-      if (!signal.aborted) await journal.merge(signal);
-    } catch (error) {
-      if (!signal.aborted)
-        log.warn('the journal could not be merged; the next write retries', { reason: String(error) });
+    if (wanted.length > 0) {
+      // Later than whatever was written of these items before, also by a process whose clock is ahead.
+      const stampMs = Math.max(deps.clock.nowMs(), ...[...known.values()].map((receipt) => receipt.stampMs + 1));
+      await writeBatch(deps, form, { items: wanted, stampMs, outcomes }, limits);
     }
+  } catch (error) {
+    const outcome = signal.aborted && !(error instanceof UnknownOutcome) ? stopped : outcomeOf(error);
+    for (const item of items) if (!outcomes.has(item)) outcomes.set(item, outcome);
   }
+  return items.map((item) => outcomes.get(item) ?? stopped);
+}
 
-  return { journal, staged, write, mergeJournal };
+/** Steps 2 to 6; adds the outcomes to `outcomes`. */
+async function writeBatch<Item extends BatchItem>(
+  deps: Deps,
+  form: BatchForm<Item>,
+  batch: { readonly items: readonly Item[]; readonly stampMs: number; readonly outcomes: Map<Item, Outcome> },
+  { signal, deadline }: Limits,
+): Promise<void> {
+  const { folder, ready } = deps;
+  const { items, stampMs, outcomes } = batch;
+  const keys = items.map(({ idempotencyKey }) => idempotencyKey).toSorted();
+  const id = `${String(stampMs).padStart(13, '0')}-${sha256(keys.join('\n')).slice(0, 12)}`;
+  const { written, refused, files } = await form.compose(items, { sequence: id, stampMs }, signal);
+  for (const [item, outcome] of refused) outcomes.set(item, outcome);
+  if (written.length === 0) return;
+  const paths = files.map((_, index) => joinPath(ready, `${id}.${index}`));
+  const receipts = written.map(({ item: { document, idempotencyKey }, contentHash, state }): Receipt => {
+    const { kind, key } = document;
+    return { kind, key, contentHash, state, idempotencyKey, stampMs };
+  });
+  const made = { files: files.map(({ name }) => name), receipts };
+  try {
+    for (const [index, { content }] of files.entries()) await folder.write(paths[index] ?? '', content);
+    deadline();
+    await putFile(folder, joinPath(ready, `${id}.json`), JSON.stringify(made));
+  } catch (error) {
+    await dropFiles(folder, paths, error);
+    throw error;
+  }
+  await finish(deps, id, made).catch((cause: unknown) => {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new UnknownOutcome(`the files of a batch did not get their names: ${message}`, { cause });
+  });
+  for (const { item } of written) outcomes.set(item, form.outcomeOf(item, 'now'));
+}
+
+/** Steps 4 to 6. */
+async function finish(deps: Deps, id: string, { files, receipts }: z.output<typeof readyForm>): Promise<void> {
+  const { folder, ready, receiptPath } = deps;
+  for (const [index, name] of files.entries()) await moveIfThere(folder, joinPath(ready, `${id}.${index}`), name);
+  const put = async (receipt: Receipt) => {
+    const held = await receiptOf(deps, receipt);
+    if (held === undefined || held.stampMs < receipt.stampMs)
+      await putFile(folder, receiptPath(receipt), JSON.stringify(receipt));
+  };
+  for (let from = 0; from < receipts.length; from += receiptsAtOnce)
+    await Promise.all(receipts.slice(from, from + receiptsAtOnce).map(put));
+  await folder.remove(joinPath(ready, `${id}.json`));
+}
+
+/** Step 1. */
+async function finishInterrupted(deps: Deps): Promise<void> {
+  const { folder, ready } = deps;
+  await deps.tidy();
+  for (const name of (await folder.list(ready)).toSorted()) {
+    const id = /^(\d{13}-[0-9a-f]{12})\.json$/.exec(name)?.[1];
+    const json = id === undefined ? undefined : await readJson(folder, joinPath(ready, name));
+    if (id !== undefined && json !== undefined) await finish(deps, id, readyForm.parse(json));
+  }
+}
+
+async function receiptsOf(deps: Deps, documents: readonly Keyed[]): Promise<Map<Keyed, Receipt>> {
+  const found = new Map<Keyed, Receipt>();
+  for (let from = 0; from < documents.length; from += receiptsAtOnce) {
+    const some = documents.slice(from, from + receiptsAtOnce);
+    const receipts = await Promise.all(some.map((document) => receiptOf(deps, document)));
+    for (const [index, receipt] of receipts.entries()) if (receipt) found.set(some[index] as Keyed, receipt);
+  }
+  return found;
+}
+
+async function receiptOf({ folder, receiptPath }: Deps, document: Keyed): Promise<Receipt | undefined> {
+  const json = await readJson(folder, receiptPath(document));
+  return json === undefined ? undefined : receiptForm.parse(json);
 }

@@ -148,94 +148,36 @@ export function placeOf({ operation: { document }, line }: Row): string {
   return `${document.kind} ${document.key}${typeof lot === 'string' ? `, lot ${lot}` : ''}`;
 }
 
-/** The columns of a kind when the settings choose none. */
+/** The columns of a kind when the settings choose none: `name` in the header, `from` where its value is. */
 export function fixedColumns(kind: DocumentKind, isBatch: boolean): { name: string; from: string }[] {
-  const columns = isBatch ? [...batchColumns, ...columnsOfKind[kind]] : columnsOfKind[kind];
-  return columns.map(([name, from]) => ({ name, from }));
+  const given = isBatch ? `${ofBatch} ${columnsOfKind[kind]}` : columnsOfKind[kind];
+  return given.split(/\s+/).map((column) => {
+    const [name = '', from = name] = column.split('=');
+    return { name, from };
+  });
 }
 
-const batchColumns = [
-  ['action', 'action'],
-  ['state', 'state'],
-  ['key', 'key'],
-  ['content_hash', 'content_hash'],
-] as const;
+const ofBatch = 'action state key content_hash';
+const ofEvent = 'event_id=event.id event_reference=event.reference_id event_name=event.name';
+const ofSupplier = 'supplier_id=supplier.id supplier_external_id=supplier.external_id supplier_name=supplier.name';
+const ofAward = `lot=line.lot share=line.share quantity=line.quantity unit_price=line.unit_price
+    currency cost=line.cost historic_cost=line.historic_cost savings=line.savings
+    requisition=line.requisition.reference_id requisition_line=line.requisition.line`;
 
-const event = [
-  ['event_id', 'event.id'],
-  ['event_reference', 'event.reference_id'],
-  ['event_name', 'event.name'],
-] as const;
-
-const supplier = [
-  ['supplier_id', 'supplier.id'],
-  ['supplier_external_id', 'supplier.external_id'],
-  ['supplier_name', 'supplier.name'],
-] as const;
-
-const columnsOfKind: Record<DocumentKind, readonly (readonly [string, string])[]> = {
-  supplier: [
-    ['supplier_id', 'id'],
-    ['supplier_external_id', 'external_id'],
-    ['supplier_name', 'name'],
-    ['archived', 'archived'],
-    ['contact_name', 'contacts[1].name'],
-    ['contact_email', 'contacts[1].email'],
-  ],
-  'sourcing-event': [
-    ...event,
-    ['type', 'event.type'],
-    ['category', 'event.category'],
-    ['status', 'status'],
-    ['currency', 'currency'],
-    ['created', 'created'],
-    ['published', 'published'],
-    ['closed', 'closed'],
-    ['lot_count', 'lot_count'],
-  ],
-  quotation: [
-    ...event,
-    ...supplier,
-    ['lot', 'line.lot'],
-    ['quantity', 'line.quantity'],
-    ['unit_price', 'line.unit_price'],
-    ['currency', 'currency'],
-    ['bid', 'bid.value'],
-    ['volume', 'bid.volume'],
-  ],
-  award: [
-    ...event,
-    ...supplier,
-    ['lot', 'line.lot'],
-    ['share', 'line.share'],
-    ['quantity', 'line.quantity'],
-    ['unit_price', 'line.unit_price'],
-    ['currency', 'currency'],
-    ['cost', 'line.cost'],
-    ['historic_cost', 'line.historic_cost'],
-    ['savings', 'line.savings'],
-    ['requisition', 'line.requisition.reference_id'],
-    ['requisition_line', 'line.requisition.line'],
-  ],
-  'rfi-answers': [
-    ...event,
-    ...supplier,
-    ['question', 'line.question.identifier'],
-    ['question_id', 'line.question.id'],
-    ['question_text', 'line.question.text'],
-    ['value', 'line.answer'],
-    ['currency', 'line.currency'],
-    ['comment', 'line.comment'],
-    ['files', 'line.files'],
-  ],
-  file: [
-    ...event,
-    ...supplier,
-    ['question', 'question.identifier'],
-    ['question_id', 'question.id'],
-    ['file_name', 'file.name'],
-    ['file', 'file.path'],
-    ['bytes', 'file.bytes'],
-    ['sha256', 'file.sha256'],
-  ],
+/** Each column as `<name>=<path>`, or only the path where that is its name. */
+const columnsOfKind: Record<DocumentKind, string> = {
+  supplier: `supplier_id=id supplier_external_id=external_id supplier_name=name archived
+    contact_name=contacts[1].name contact_email=contacts[1].email`,
+  'sourcing-event': `${ofEvent} type=event.type category=event.category status currency created published closed
+    lot_count`,
+  quotation: `${ofEvent} ${ofSupplier} lot=line.lot quantity=line.quantity unit_price=line.unit_price currency
+    bid=bid.value volume=bid.volume`,
+  award: `${ofEvent} ${ofSupplier} ${ofAward}`,
+  'event-awards': `${ofEvent} supplier_id=line.supplier.id supplier_external_id=line.supplier.external_id
+    supplier_name=line.supplier.name ${ofAward}`,
+  'rfi-answers': `${ofEvent} ${ofSupplier} question=line.question.identifier question_id=line.question.id
+    question_text=line.question.text value=line.answer currency=line.currency comment=line.comment files=line.files`,
+  job: 'type status created created_entity reference_id error=errors[1].message error_path=errors[1].path',
+  file: `${ofEvent} ${ofSupplier} question=question.identifier question_id=question.id file_name=file.name
+    file=file.path bytes=file.bytes sha256=file.sha256`,
 };

@@ -22,9 +22,8 @@ import {
   type RecordOf,
   type RequisitionPlaces,
   type RequisitionRecord,
-  type SupplierRecord,
 } from 'sourcing-bridge/connector';
-import type { LineEntry, Position } from './lines.ts';
+import type { FileEntry } from './csv-entries.ts';
 import type { DropSettings, FileSettings, RequisitionDropSettings, SupplierDropSettings } from './settings.ts';
 
 export type Made<Stream extends ReadStream> = { readonly record: RecordOf<Stream> } | { readonly fault: RecordFault };
@@ -33,149 +32,119 @@ export type Made<Stream extends ReadStream> = { readonly record: RecordOf<Stream
 export interface ReadEntry<Stream extends ReadStream> {
   /** Where it begins. */
   readonly line: number;
-  /** Where the next one begins. */
-  readonly next: Position;
   readonly made: Made<Stream>;
 }
+
+type CsvRow = Readonly<Record<string, string>>;
 
 /** What a stream reads of its files. */
 export interface DropRead<Stream extends ReadStream> {
   readonly stream: Stream;
   readonly settings: DropSettings;
   readonly keyOf: (record: RecordOf<Stream>) => string;
-  /** The record of a line of JSON; numbers in it are the texts that stand there. Undefined: the files are CSV. */
-  readonly ofJson: ((value: unknown) => Made<Stream>) | undefined;
   /** The columns that a header must have. */
   readonly columns: readonly string[];
-  /** The record of rows: of one, or of all that have the same text in this column. */
-  readonly ofRows: (rows: readonly CsvRow[]) => Made<Stream>;
-  readonly groupedBy?: string;
+  /** The column by which rows are one record. */
+  readonly groupedBy: string | undefined;
+  /** The record of a line of JSON (numbers in it are the texts that stand there), of a row, or of a list of grouped rows. */
+  readonly recordOf: (given: unknown) => Made<Stream>;
 }
 
-type CsvRow = Readonly<Record<string, string>>;
-
 export function supplierDrops(settings: SupplierDropSettings): DropRead<'supplier'> {
-  const { record } = settings;
+  const { format, record } = settings;
   const named = namedPlaces(record);
-  const others = (members: [string, unknown][]) =>
-    Object.fromEntries(
-      members.filter(
-        ([name, value]) => name !== '' && !named.includes(name) && (typeof value !== 'object' || value === null),
-      ),
-    );
-  const compileJson = () =>
-    compileSupplierPlaces<unknown>(record, compileJsonPath, (value) =>
-      others(Object.entries(typeof value === 'object' && value !== null ? value : {})),
-    );
-  const ofRow = compileSupplierPlaces<CsvRow>(record, columnAt, (row) => others(Object.entries(row)));
+  const others = (row: unknown) => {
+    const members = Object.entries(typeof row === 'object' && row !== null ? row : {});
+    const isOther = ([name, value]: [string, unknown]) =>
+      name !== '' && !named.includes(name) && (typeof value !== 'object' || value === null);
+    return Object.fromEntries(members.filter(isOther));
+  };
+  const compile = compileSupplierPlaces<unknown>(record, format === 'csv' ? columnAt : compileJsonPath, others);
   return {
     stream: 'supplier',
     settings,
-    keyOf: ({ external_id }: SupplierRecord) => external_id,
-    ofJson: jsonOf(settings, compileJson),
+    keyOf: ({ external_id }) => external_id,
     columns: named,
-    ofRows: ([row = {}]) => ofRow(row, ''),
+    groupedBy: undefined,
+    recordOf: (given) => compile(given, ''),
   };
 }
 
 export function requisitionDrops(settings: RequisitionDropSettings, csv: FileSettings['csv']): DropRead<'requisition'> {
-  const { record } = settings;
-  const { at, ...parts } = record.items;
-  const places: RequisitionPlaces = { ...record, items: { ...parts, at: at ?? itemsOfGroup } };
-  const base = {
-    stream: 'requisition' as const,
+  const { at = itemsOfGroup, ...parts } = settings.record.items;
+  const places: RequisitionPlaces = { ...settings.record, items: { ...parts, at } };
+  const drop = {
+    stream: 'requisition',
     settings,
     keyOf: ({ reference_id }: RequisitionRecord) => reference_id,
-    ofJson: jsonOf(settings, () => compileRequisitionPlaces<unknown>(places, compileJsonPath, compileJsonPath)),
-  };
-  const head = namedRequisitionPlaces(places).filter((column) => column !== itemsOfGroup);
-  const valueAt = compileCells(places, csv);
-  if (at !== undefined) {
-    const ofRow = compileRequisitionPlaces<CsvRow>(places, valueAt);
-    return { ...base, columns: head, ofRows: ([row = {}]) => ofRow(row, '') };
-  }
-  // A part that has its own name may be missing, but for what every item has.
-  const inItem = Object.entries(parts).flatMap(([part, column]) =>
-    part === column && part !== 'line' && part !== 'name' ? [] : [column],
-  );
-  return {
-    ...base,
-    columns: [...head, ...inItem],
-    ofRows: compileGroup(places, valueAt),
-    groupedBy: record.reference_id,
-  };
-}
-
-/** In a CSV the places are columns, and no paths. */
-function jsonOf<Read>({ format }: DropSettings, compile: () => (value: unknown, where: string) => Read) {
-  if (format !== 'jsonl') return undefined;
-  const read = compile();
-  return (value: unknown) => read(value, '');
+  } as const;
+  if (settings.format === 'csv') return { ...drop, ...groupedRows(places, csv) };
+  const compiled = compileRequisitionPlaces<unknown>(places, compileJsonPath, compileJsonPath);
+  return { ...drop, columns: [], groupedBy: undefined, recordOf: (given) => compiled(given, '') };
 }
 
 /** What no header has: the items of a group of rows, and whether one of them is open. */
-const itemsOfGroup = '\u0000items';
-const openOfGroup = '\u0000open';
+const [itemsOfGroup, openOfGroup] = ['\u0000items', '\u0000open'];
 
-interface RowGroup {
-  readonly number: string;
-  /** The rows that are open; all of them, where none is. Throws DataError for a row that does not say. */
-  readonly kept: () => { readonly isOpen: boolean; readonly rows: readonly CsvRow[] };
-}
-
-/** A row that is not open is no item; without any that is, the requisition is not open. */
-function compileGroup(
+/** Each row is an item: the rows with one number are a requisition. */
+function groupedRows(
   places: RequisitionPlaces,
-  valueAt: (column: string) => (row: CsvRow) => unknown,
-): (rows: readonly CsvRow[]) => Made<'requisition'> {
-  const isOpen = compileOpen<CsvRow>(places, valueAt);
-  const valueInGroup = (column: string) => {
-    const valueIn = valueAt(column);
-    return (group: RowGroup) => {
-      if (column === places.reference_id) return group.number;
-      const { isOpen: open, rows } = group.kept();
-      if (column === itemsOfGroup) return rows;
-      return column === openOfGroup ? String(open) : valueIn(rows[0] ?? {});
-    };
-  };
-  const ofGroup = compileRequisitionPlaces<RowGroup>(
-    { ...places, open: openOfGroup },
-    valueInGroup,
-    valueAt as (column: string) => (row: unknown) => unknown,
+  csv: FileSettings['csv'],
+): Pick<DropRead<'requisition'>, 'columns' | 'groupedBy' | 'recordOf'> {
+  const compiled = compileRequisitionPlaces<unknown>({ ...places, open: openOfGroup }, columnAt, columnAt);
+  const isOpen = compileOpen<CsvRow>(places, columnAt);
+  const plain = compilePlain(places, csv);
+  const { at: _itemsOfGroup, ...parts } = places.items;
+  const inItem = Object.entries(parts).flatMap(([part, column]) =>
+    // A part that has its own name may be missing, but for what every item has.
+    part === column && part !== 'line' && part !== 'name' ? [] : [column],
   );
-  return (rows) => {
-    let kept: ReturnType<RowGroup['kept']> | undefined;
-    const group: RowGroup = {
-      number: rows[0]?.[places.reference_id] ?? '',
-      kept: () => {
-        if (kept) return kept;
-        const open = rows.filter(isOpen);
-        kept = open.length > 0 ? { isOpen: true, rows: open } : { isOpen: false, rows };
-        return kept;
-      },
-    };
-    return ofGroup(group, '');
+  return {
+    columns: [...namedRequisitionPlaces(places).filter((column) => column !== itemsOfGroup), ...inItem],
+    groupedBy: places.reference_id,
+    recordOf: (given) => {
+      const all = given as readonly CsvRow[];
+      try {
+        // A row that is not open is no item; without any that is, the requisition is not open.
+        const open = all.filter(isOpen);
+        const rows = (open.length > 0 ? open : all).map(plain);
+        return compiled({ ...rows[0], [itemsOfGroup]: rows, [openOfGroup]: String(open.length > 0) }, '');
+      } catch (error) {
+        if (!(error instanceof DataError)) throw error;
+        return faultOf(error.message, all[0]?.[places.reference_id]?.trim());
+      }
+    },
   };
 }
 
-function columnAt(column: string): (row: CsvRow) => unknown {
-  return (row) => row[column];
+function columnAt(column: string): (row: unknown) => unknown {
+  return (row) => (row as Readonly<Record<string, unknown>> | undefined)?.[column];
 }
 
-/** Compiles columns; amounts and days are written as the settings of the CSV say. */
-function compileCells(
+/** Amounts and days in the form that the service has, from the one that the settings of the CSV say. */
+function compilePlain(
   { needed_by: day, items }: RequisitionPlaces,
   { decimal_separator: separator, dates }: FileSettings['csv'],
-): (column: string) => (row: CsvRow) => unknown {
-  const days = [day, items.needed_by];
-  const amounts = [items.quantity, items.target_price];
-  return (column) => {
-    if (separator === ',' && amounts.includes(column))
-      return (row) => (/^\s*-?\d+,\d+\s*$/.test(row[column] ?? '') ? row[column]?.replace(',', '.') : row[column]);
-    if (dates === undefined || !days.includes(column)) return columnAt(column);
-    const read = compileDate(dates);
-    return (row) => read((row[column] ?? '').trim());
+): (row: CsvRow) => CsvRow {
+  const amounts = separator === ',' ? [items.quantity, items.target_price] : [];
+  const days = dates === undefined ? [] : [day, items.needed_by];
+  const dayOf = dates === undefined ? (text: string) => text : compileDate(dates);
+  return (row) => {
+    const changed = Object.entries(row).map(([column, text]) => {
+      if (amounts.includes(column)) return [column, amountOf(column, text.trim())];
+      return [column, days.includes(column) ? dayOf(text.trim()) : text];
+    });
+    return Object.fromEntries(changed) as CsvRow;
   };
+}
+
+/** In a file with decimal commas a point may mark thousands: 1.000 is one, or a thousand. Throws DataError for it. */
+function amountOf(column: string, text: string): string {
+  if (text.includes('.'))
+    throw new DataError(
+      `${column} is ${JSON.stringify(text.slice(0, 60))}: with csv.decimal_separator "," an amount has no point, as it may be a thousand`,
+    );
+  return text.replace(/^(-?\d+),(\d+)$/, '$1.$2');
 }
 
 /** Reads a day or a time, in UTC, in the form `DD.MM.YYYY`. Throws DataError for another text. */
@@ -198,86 +167,99 @@ function compileDate(form: string): (text: string) => string {
   };
 }
 
-/** The records of lines of JSON. */
-export async function* jsonRecords<Stream extends ReadStream>(
-  ofJson: NonNullable<DropRead<Stream>['ofJson']>,
-  entries: AsyncIterable<LineEntry>,
+/** The records in the lines of a file whose header, if it has one, fits the settings. */
+export async function* recordsIn<Stream extends ReadStream>(
+  source: DropRead<Stream>,
+  lines: AsyncGenerator<FileEntry>,
 ): AsyncGenerator<ReadEntry<Stream>> {
-  for await (const { line, next, text, fault } of entries) {
-    if (fault !== undefined) yield { line, next, made: faultOf(`it ${fault}`) };
-    else {
-      const value = parseWithDigits(text);
-      yield { line, next, made: value === undefined ? faultOf('it is not JSON') : ofJson(value) };
-    }
+  const { settings, groupedBy, recordOf } = source;
+  if (settings.format === 'csv' && groupedBy !== undefined) return yield* groupsIn(groupedBy, recordOf, rowsIn(lines));
+  for await (const { line, value, why } of settings.format === 'csv' ? rowsIn(lines) : jsonIn(lines))
+    yield { line, made: why === undefined ? recordOf(value) : faultOf(why) };
+}
+
+/** What stands in a line, or why it cannot be read. */
+interface Read<Value> {
+  readonly line: number;
+  readonly value: Value;
+  readonly why: string | undefined;
+}
+
+async function* jsonIn(lines: AsyncIterable<FileEntry>): AsyncGenerator<Read<unknown>> {
+  for await (const { line, text, fault } of lines) {
+    const value = fault === undefined ? parseWithDigits(text) : undefined;
+    yield { line, value, why: value === undefined ? `it ${fault ?? 'is not JSON'}` : undefined };
   }
 }
 
-/** The records of the rows below a header. Where the header does not fit the settings, every row is a fault that says so. */
-export async function* rowRecords<Stream extends ReadStream>(
-  { ofRows, groupedBy, columns: wanted }: DropRead<Stream>,
-  header: LineEntry | undefined,
-  entries: AsyncIterable<LineEntry>,
+/** The rows below the header. */
+async function* rowsIn(lines: AsyncGenerator<FileEntry>): AsyncGenerator<Read<CsvRow>> {
+  const header = await lines.next();
+  const columns = columnsOf(header.done === true ? undefined : header.value);
+  for await (const { line, cells = [], fault } of lines) {
+    const value = Object.fromEntries(columns.map((column, index) => [column, cells[index] ?? '']));
+    const isWhole = cells.length === columns.length;
+    const counts = isWhole ? undefined : `it has ${cells.length} cells, and the header has ${columns.length}`;
+    yield { line, value, why: fault === undefined ? counts : `it ${fault}` };
+  }
+}
+
+/** The rows of one number that stand together; `spoiledBy`: the line beside them that cannot be read. */
+interface RowGroup {
+  readonly line: number;
+  readonly number: string;
+  readonly rows: CsvRow[];
+  spoiledBy: number | undefined;
+}
+
+/** One more than a requisition may have: so many make it a fault, and no more are kept in memory. */
+const rowsMax = 10_001;
+
+async function* groupsIn<Stream extends ReadStream>(
+  groupedBy: string,
+  recordOf: DropRead<Stream>['recordOf'],
+  rows: AsyncIterable<Read<CsvRow>>,
 ): AsyncGenerator<ReadEntry<Stream>> {
-  const columns = (header?.cells ?? []).map((name) => name.trim());
-  const spoiled = faultOfHeader(header, wanted);
-  let group:
-    | { line: number; next: Position; number: string; rows: CsvRow[]; spoiledBy: number | undefined }
-    | undefined;
-  let faultAt: number | undefined;
-  const finished = (): ReadEntry<Stream>[] => {
-    if (!group) return [];
-    const { line, next, number, rows, spoiledBy } = group;
-    group = undefined;
-    if (spoiledBy === undefined) return [{ line, next, made: ofRows(rows) }];
+  const finished = ({ line, number, rows: own, spoiledBy }: RowGroup): ReadEntry<Stream> => {
     const why = `line ${spoiledBy} beside it cannot be read, and may be a line of it`;
-    return [{ line, next, made: faultOf(why, number) }];
+    return { line, made: spoiledBy === undefined ? recordOf(own) : faultOf(why, number) };
   };
-  for await (const { line, next, cells, fault } of entries) {
-    const why = spoiled ?? faultOfRow(cells, fault, columns.length);
-    const row = Object.fromEntries(columns.map((column, index) => [column, cells?.[index] ?? '']));
-    const number = groupedBy === undefined ? '' : (row[groupedBy] ?? '').trim();
-    const isLost = why !== undefined || (groupedBy !== undefined && number === '');
-    if (group && (isLost || number !== group.number || groupedBy === undefined)) {
-      if (isLost && groupedBy !== undefined) group.spoiledBy ??= line;
-      yield* finished();
+  let group: RowGroup | undefined;
+  let faultAt: number | undefined;
+  for await (const { line, value, why: fault } of rows) {
+    const number = value[groupedBy]?.trim() ?? '';
+    const why = fault ?? (number === '' ? 'it has no number' : undefined);
+    if (group && (why !== undefined || number !== group.number)) {
+      if (why !== undefined) group.spoiledBy = line;
+      yield finished(group);
+      group = undefined;
     }
-    if (isLost) {
-      yield { line, next, made: faultOf(why ?? 'it has no number') };
-      faultAt = line;
-      continue;
+    if (why !== undefined) yield { line, made: faultOf(why) };
+    else {
+      group ??= { line, number, rows: [], spoiledBy: faultAt };
+      if (group.rows.length < rowsMax) group.rows.push(value);
     }
-    if (!group) group = { line, next, number, rows: [], spoiledBy: groupedBy === undefined ? undefined : faultAt };
-    group.next = next;
-    // A requisition has fewer items: so many make it a fault, and no more are kept in memory.
-    if (group.rows.length <= rowsMax) group.rows.push(row);
-    faultAt = undefined;
+    faultAt = why === undefined ? undefined : line;
   }
-  yield* finished();
+  if (group) yield finished(group);
 }
-
-/** One more than a requisition may have. */
-const rowsMax = 10_000;
 
 /** The reader names the place. */
 export function faultOf(why: string, key?: string): { readonly fault: RecordFault } {
-  return { fault: { where: '', key, why } };
-}
-
-function faultOfRow(
-  cells: readonly string[] | undefined,
-  fault: string | undefined,
-  columns: number,
-): string | undefined {
-  if (fault !== undefined || cells === undefined) return `it ${fault ?? 'cannot be read'}`;
-  return cells.length === columns ? undefined : `it has ${cells.length} cells, and the header has ${columns}`;
+  return { fault: { where: '', key: key === '' ? undefined : key, why } };
 }
 
 /** What is wrong with the header; undefined when it has each column that is wanted, once. */
-export function faultOfHeader(header: LineEntry | undefined, wanted: readonly string[]): string | undefined {
-  if (header?.fault !== undefined) return `the header ${header.fault}`;
-  const columns = (header?.cells ?? []).map((name) => name.trim());
+export function faultOfHeader(header: FileEntry | undefined, wanted: readonly string[]): string | undefined {
+  if (header === undefined) return 'it has no header';
+  if (header.fault !== undefined) return `the header ${header.fault}`;
+  const columns = columnsOf(header);
   const missing = wanted.find((name) => !columns.includes(name));
   if (missing !== undefined) return `the header has no column "${missing}"`;
   const repeated = columns.find((name, index) => columns.indexOf(name) !== index);
   return repeated === undefined ? undefined : `the header has the column "${repeated}" twice`;
+}
+
+function columnsOf(header: FileEntry | undefined): readonly string[] {
+  return (header?.cells ?? []).map((name) => name.trim());
 }

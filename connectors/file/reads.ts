@@ -8,36 +8,26 @@ import {
   type ReadPage,
   type ReadStream,
   type RecordFault,
-  type RecordOf,
   TransientError,
 } from 'sourcing-bridge/connector';
-import {
-  type DropRead,
-  faultOf,
-  faultOfHeader,
-  jsonRecords,
-  type Made,
-  type ReadEntry,
-  rowRecords,
-} from './dropped-records.ts';
+import { entriesIn, type FileEntry } from './csv-entries.ts';
+import { type DropRead, faultOf, faultOfHeader, type ReadEntry, recordsIn } from './dropped-records.ts';
 import { joinPath } from './folder.ts';
-import { type LineEntry, type Position, readEntries } from './lines.ts';
 import type { FileSettings } from './settings.ts';
 import {
   type Checkpoint,
   checkpointOf,
-  countWaiting,
   type Dropped,
   droppedName,
   filesToRead,
   listTaken,
+  listWaiting,
+  type Refused,
   takeFiles,
   takenPath,
 } from './taken-files.ts';
 
-const start: Position = { offset: 0, line: 1 };
-
-export interface ReadDeps extends Omit<Dropped, 'settings'> {
+export interface ReadDeps extends Omit<Dropped, 'settings' | 'faultOf'> {
   readonly csv: FileSettings['csv'];
   readonly log: ConnectorLog;
 }
@@ -49,53 +39,44 @@ interface Newest {
   readonly fault?: string;
 }
 
-/** The reader of a stream. Throws ConnectorErrors. */
+/** The reader of a stream. Throws ConnectorErrors; after everything that can be read, also for files that cannot. */
 export function createReader<Stream extends ReadStream>(deps: ReadDeps, source: DropRead<Stream>) {
   const { folder, log } = deps;
   const { settings } = source;
-  const dropped: Dropped = { ...deps, settings };
   const keyOf = ({ made }: ReadEntry<Stream>) => ('record' in made ? source.keyOf(made.record) : made.fault.key);
 
   return async function* read(checkpoint: string | undefined, signal: AbortSignal): AsyncGenerator<ReadPage<Stream>> {
     const stored = checkpointOf(checkpoint);
-    const { names, seen } = await folder.during(signal, () => takeFiles(dropped, stored));
+    const dropped = { ...deps, settings, faultOf: (path: string) => faultOfFile(deps, source, path, signal) };
+    const { names, seen, refused } = await folder.during(signal, () => takeFiles(dropped, stored));
     let at: Checkpoint = { ...stored, seen };
     const files = filesToRead(names, stored, settings);
-    if (stored.at && stored.file !== undefined && !names.includes(stored.file))
+    if (stored.done !== undefined && stored.file !== undefined && !names.includes(stored.file))
       log.warn('a file was removed before it was read to its end', { file: stored.file });
     const newest = await newestEntries(files, signal);
     for (const name of files) {
-      const from = name === stored.file && stored.at ? stored.at : start;
-      for await (const { entries, next } of pagesOf(name, from, signal)) {
+      const skipped = name === stored.file ? (stored.done ?? 0) : 0;
+      for await (const { entries, done } of pagesOf(name, skipped, signal)) {
         if (signal.aborted) throw new TransientError('stopped');
-        at = { file: name, seen, ...(next ? { at: next } : {}) };
-        yield {
-          ...pageOf(
-            entries.flatMap((entry) => counting(newest, name, entry)),
-            name,
-          ),
-          checkpoint: JSON.stringify(at),
-        };
+        at = { file: name, seen, ...(done === undefined ? {} : { done }) };
+        const counted = entries.flatMap((entry) => counting(newest, name, entry));
+        yield { ...pageOf(counted, name), checkpoint: JSON.stringify(at) };
       }
     }
     if (files.length === 0) yield { records: [], checkpoint: JSON.stringify(at) };
+    if (refused.length > 0) throw refusedFiles(joinPath(folder.place, settings.folder), refused);
   };
 
-  /**
-   * Where the newest entry of each number is: an older one that is read after it was read must not come back. Each file
-   * is read from its beginning, also where the read goes on in its middle: rows that do not stand together are seen so.
-   */
+  /** Where the newest entry of each number is: an older one that is read after it was read must not come back. */
   async function newestEntries(files: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Newest>> {
     const newest = new Map<string, Newest>();
     for (const file of files)
-      for await (const entry of entriesOf(deps, source, file, start, signal)) {
+      for await (const entry of entriesOf(deps, source, file, signal)) {
         const key = keyOf(entry);
         if (key === undefined) continue;
-        const place = placeOf(file, entry);
-        const before = newest.get(key);
-        const isScattered = source.groupedBy !== undefined && before?.file === file;
+        const isScattered = source.groupedBy !== undefined && newest.get(key)?.file === file;
         const fault = 'its rows do not stand together in the file: sort them by number';
-        newest.set(key, { place, file, ...(isScattered ? { fault } : {}) });
+        newest.set(key, { place: placeOf(file, entry), file, ...(isScattered ? { fault } : {}) });
       }
     return newest;
   }
@@ -109,24 +90,32 @@ export function createReader<Stream extends ReadStream>(deps: ReadDeps, source: 
     return [fault === undefined ? entry : { ...entry, made: faultOf(fault, key) }];
   }
 
-  /** The entries of a file in pages; `next` is missing behind the last page. */
+  /** The entries of a file behind the skipped ones, in pages; `done` is missing behind the last page. */
   async function* pagesOf(
     file: string,
-    from: Position,
+    skipped: number,
     signal: AbortSignal,
-  ): AsyncGenerator<{ entries: ReadEntry<Stream>[]; next: Position | undefined }> {
+  ): AsyncGenerator<{ entries: ReadEntry<Stream>[]; done: number | undefined }> {
     let entries: ReadEntry<Stream>[] = [];
-    let next: Position | undefined;
-    for await (const entry of entriesOf(deps, source, file, from, signal)) {
+    let count = 0;
+    for await (const entry of entriesOf(deps, source, file, signal)) {
       if (entries.length === settings.page) {
-        yield { entries, next };
+        yield { entries, done: count };
         entries = [];
       }
-      entries.push(entry);
-      next = entry.next;
+      count += 1;
+      if (count > skipped) entries.push(entry);
     }
-    yield { entries, next: undefined };
+    yield { entries, done: undefined };
   }
+}
+
+function refusedFiles(place: string, refused: readonly Refused[]): TransientError {
+  const named = refused.slice(0, 3).map(({ name, why }) => `${name}: ${why}`);
+  const more = refused.length > named.length ? `; and ${refused.length - named.length} more` : '';
+  return new TransientError(
+    `${place} has files that are refused as a whole: ${named.join('; ')}${more}. Correct or remove them; all others were read.`,
+  );
 }
 
 /**
@@ -141,31 +130,26 @@ export async function* openNumbers(
 ): AsyncGenerator<readonly string[]> {
   const { folder } = deps;
   const { settings } = source;
-  const taken = await folder.during(signal, () => listTaken({ folder, settings }));
-  const file = taken.at(-1);
+  const file = (await folder.during(signal, () => listTaken({ folder, settings }))).at(-1);
   if (file === undefined)
     throw new TransientError(
       `${joinPath(folder.place, settings.folder)} has had no file like ${settings.files}, or it was removed from ${settings.taken}: which requisitions are open is not known.`,
     );
-  const spoiled =
-    settings.format === 'csv' ? faultOfHeader(await headerOf(deps, source, file, signal), source.columns) : undefined;
-  if (spoiled !== undefined) throw notKnown(file, 1, spoiled);
   // As for a read, the newest entry of a number counts.
   const open = new Set<string>();
-  for await (const { line, made } of entriesOf(deps, source, file, start, signal)) {
-    if ('fault' in made && made.fault.key === undefined) throw notKnown(file, line, made.fault.why);
-    if ('record' in made && !made.record.open && source.groupedBy === undefined) open.delete(made.record.reference_id);
-    if ('fault' in made) open.add(made.fault.key ?? '');
-    else if (made.record.open) open.add(made.record.reference_id);
+  for await (const { line, made } of entriesOf(deps, source, file, signal)) {
+    if ('fault' in made) {
+      const { key, why } = made.fault;
+      if (key === undefined)
+        throw new TransientError(
+          `${droppedName(file)}, line ${line}: ${why}. So which requisitions are open is not known: drop a corrected file.`,
+        );
+      open.add(key);
+    } else if (made.record.open) open.add(made.record.reference_id);
+    else if (source.groupedBy === undefined) open.delete(made.record.reference_id);
   }
   const numbers = [...open];
   for (let from = 0; from < numbers.length; from += settings.page) yield numbers.slice(from, from + settings.page);
-}
-
-function notKnown(file: string, line: number, why: string): TransientError {
-  return new TransientError(
-    `${droppedName(file)}, line ${line}: ${why}. So which requisitions are open is not known: drop a corrected file.`,
-  );
 }
 
 /** Says what waits and what was taken. */
@@ -175,9 +159,9 @@ export async function checkRead<Stream extends ReadStream>(
 ): Promise<CheckResult> {
   const name = `read ${stream}s`;
   try {
-    const waiting = await countWaiting({ folder, settings });
+    const waiting = await listWaiting({ folder, settings });
     const taken = await listTaken({ folder, settings });
-    const message = `${joinPath(folder.place, settings.folder)}: ${waiting} files like ${settings.files} wait, ${taken.length} were taken.`;
+    const message = `${joinPath(folder.place, settings.folder)}: ${waiting.length} files like ${settings.files} wait, ${taken.length} were taken.`;
     return { name, ok: true, message };
   } catch (error) {
     return { name, ok: false, message: error instanceof Error ? error.message : String(error) };
@@ -188,52 +172,52 @@ function placeOf<Stream extends ReadStream>(file: string, { line }: ReadEntry<St
   return `${file} ${line}`;
 }
 
-function pageOf<Stream extends ReadStream>(
-  entries: readonly ReadEntry<Stream>[],
-  file: string,
-): { records: RecordOf<Stream>[]; faults: RecordFault[] } {
-  const named = (line: number, made: Made<Stream>) =>
-    'fault' in made ? [{ ...made.fault, where: `${droppedName(file)}, line ${line}` }] : [];
-  return {
-    records: entries.flatMap(({ made }) => ('record' in made ? [made.record] : [])),
-    faults: entries.flatMap(({ line, made }) => named(line, made)),
-  };
+function pageOf<Stream extends ReadStream>(entries: readonly ReadEntry<Stream>[], file: string) {
+  const faults = entries.flatMap(({ line, made }): RecordFault[] =>
+    'fault' in made ? [{ ...made.fault, where: `${droppedName(file)}, line ${line}` }] : [],
+  );
+  return { records: entries.flatMap(({ made }) => ('record' in made ? [made.record] : [])), faults };
 }
 
-/** The entries of a taken file from a position on; at its beginning, a header is left out. */
+/** The entries of a taken file; a file that cannot be read as a whole is one fault. */
 async function* entriesOf<Stream extends ReadStream>(
   deps: ReadDeps,
   source: DropRead<Stream>,
   file: string,
-  from: Position,
   signal: AbortSignal,
 ): AsyncGenerator<ReadEntry<Stream>> {
-  const lines = (begin: Position) => linesOf(deps, source, file, begin, signal);
-  if (source.ofJson) return yield* jsonRecords(source.ofJson, lines(from));
-  const header = await headerOf(deps, source, file, signal);
-  return yield* rowRecords(source, header, lines(header && from.offset === 0 ? header.next : from));
+  const path = takenPath(source.settings, file);
+  const why = await faultOfFile(deps, source, path, signal);
+  if (why !== undefined) return yield { line: 1, made: faultOf(why) };
+  yield* recordsIn(source, linesOf(deps, source, path, signal));
 }
 
-async function headerOf<Stream extends ReadStream>(
+/** Why a file cannot be read as a whole: its header does not fit the settings, or it is no regular file. */
+async function faultOfFile<Stream extends ReadStream>(
   deps: ReadDeps,
   source: DropRead<Stream>,
-  file: string,
+  path: string,
   signal: AbortSignal,
-): Promise<LineEntry | undefined> {
-  for await (const entry of linesOf(deps, source, file, start, signal)) return entry;
-  return undefined;
+): Promise<string | undefined> {
+  const info = await deps.folder.during(signal, () => deps.folder.stat(path));
+  // Somebody has removed it just now.
+  if (!info) return undefined;
+  if (info.type !== 'file') return 'it is not a regular file';
+  if (source.settings.format === 'jsonl') return undefined;
+  const lines = linesOf(deps, source, path, signal);
+  const header = await lines.next();
+  await lines.return(undefined);
+  return faultOfHeader(header.done === true ? undefined : header.value, source.columns);
 }
 
 function linesOf<Stream extends ReadStream>(
   { folder, csv }: ReadDeps,
   { settings }: DropRead<Stream>,
-  file: string,
-  from: Position,
+  path: string,
   signal: AbortSignal,
-): AsyncGenerator<LineEntry> {
-  const path = takenPath(settings, file);
+): AsyncGenerator<FileEntry> {
   const readPiece = (range: { from: number; to: number }) => folder.during(signal, () => folder.read(path, range));
-  return readEntries(readPiece, from, {
+  return entriesIn(readPiece, {
     encoding: csv.encoding,
     delimiter: settings.format === 'csv' ? csv.delimiter : undefined,
     endsAnyhow: settings.marker !== undefined,

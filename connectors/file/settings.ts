@@ -10,7 +10,11 @@ import {
   z,
 } from 'sourcing-bridge/connector';
 import { pathFault } from './columns.ts';
-import { batchPlaceholders, documentPlaceholders, newsPlaceholders, templateFault } from './names.ts';
+import { templateFault } from './names.ts';
+
+const fingerprint = z
+  .string('is missing: without it, another server could pose as this one')
+  .regex(/^SHA256:[A-Za-z0-9+/]{43}=?$/, 'must have the form that ssh-keygen -lf shows: SHA256:…');
 
 const sftp = z
   .strictObject({
@@ -25,25 +29,15 @@ const sftp = z
       .describe('The path of the key; a relative path starts at the data directory'),
     passphrase: secret().optional().describe('The passphrase of the private key'),
     fingerprint: z
-      .union([z.string(), z.array(z.string()).min(1)])
-      .transform((given) => (typeof given === 'string' ? [given] : given))
-      .pipe(
-        z.array(
-          z.string().regex(/^SHA256:[A-Za-z0-9+/]{43}=?$/, 'must have the form that ssh-keygen -lf shows: SHA256:…'),
-        ),
-      )
-      .optional()
+      .union([fingerprint.transform((given) => [given]), z.array(fingerprint).min(1)])
       .describe("The fingerprint of the server's key; several while the key is being changed"),
-    known_hosts_file: z.string().min(1).optional().describe('A file like ~/.ssh/known_hosts, instead of fingerprint'),
   })
   .superRefine((given, context) => {
-    const { password, private_key_file, passphrase, fingerprint, known_hosts_file } = given;
+    const { password, private_key_file, passphrase } = given;
     const fault = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
     if (!password && private_key_file === undefined) fault('password', 'set a password, or a private_key_file');
     if (passphrase && private_key_file === undefined)
       fault('passphrase', 'belongs to a private_key_file, and none is set');
-    if ((fingerprint === undefined) === (known_hosts_file === undefined))
-      fault('fingerprint', 'set fingerprint or known_hosts_file: without one, another server could pose as this one');
   });
 
 const column = z
@@ -152,23 +146,11 @@ const supplierDropSettings = dropSettings
 
 export type SupplierDropSettings = z.output<typeof supplierDropSettings>;
 
-const acknowledgeSettings = z
-  .strictObject({
-    folder: subFolder
-      .default('requisition-news')
-      .describe('The subfolder of `directory` into which the files are written'),
-    name: z
-      .string()
-      .default('news_{time}_{sequence}')
-      .describe('The template of file names: {date}, {time} and {sequence}; must have {sequence}'),
-    format: z.enum(['csv', 'jsonl']).default('csv'),
-  })
-  .superRefine(({ name }, context) => {
-    const reason = templateFault(name, { placeholders: newsPlaceholders, needs: 'sequence' });
-    if (reason !== undefined) context.addIssue({ code: 'custom', path: ['name'], message: reason });
-  });
-
-export type AcknowledgeSettings = z.output<typeof acknowledgeSettings>;
+const acknowledgeSettings = z.strictObject({
+  folder: subFolder
+    .default('requisition-news')
+    .describe('The subfolder of `directory` into which the files are written'),
+});
 
 const { items } = requisitionPlaces.shape;
 
@@ -180,7 +162,7 @@ const requisitionDropSettings = dropSettings
           .extend({
             at: items.shape.at
               .optional()
-              .describe('Where the list of items is, also as JSON text; csv without it: each row is an item'),
+              .describe('Where the list of items is; only with jsonl: in a CSV each row is an item'),
           })
           .prefault({}),
       })
@@ -191,13 +173,14 @@ const requisitionDropSettings = dropSettings
   })
   .superRefine(({ format, record, folder, taken, acknowledge }, context) => {
     const { at, ...parts } = record.items;
-    if (format === 'jsonl' && at === undefined)
+    if ((format === 'csv') !== (at === undefined))
       context.addIssue({
         code: 'custom',
         path: ['record', 'items', 'at'],
-        message: 'is missing: only in a CSV each row can be an item',
+        message:
+          at === undefined ? 'is missing: where the list of items is' : 'only with jsonl: in a CSV each row is an item',
       });
-    else if (format === 'jsonl' && at !== undefined)
+    else if (at !== undefined)
       checkPaths([...namedRequisitionPlaces({ ...record, items: { ...parts, at } }), ...Object.values(parts)], context);
     const dropped = folder === '' ? taken : `${folder}/${taken}`;
     if (acknowledge && [folder, dropped].includes(acknowledge.folder))
@@ -209,6 +192,9 @@ const requisitionDropSettings = dropSettings
   });
 
 export type RequisitionDropSettings = z.output<typeof requisitionDropSettings>;
+
+/** The default template. */
+const batchName = '{kind}_{time}_{sequence}';
 
 export const settingsSchema = z
   .strictObject({
@@ -225,26 +211,21 @@ export const settingsSchema = z
       .describe(
         'document: files that stay and are replaced. batch: new files with each write, which the reader may remove',
       ),
-    format: z.enum(['csv', 'jsonl']).default('csv').describe('The format of batches'),
+    format: z
+      .enum(['csv', 'jsonl'])
+      .default('csv')
+      .describe('The format of batches, and of the files of `acknowledge`'),
     name: z
       .string()
-      .optional()
-      .describe(
-        'The template of file names, for example {kind}_{event.reference_id}_{key} or {kind}_{time}_{sequence}',
-      ),
-    file_folder: z
-      .string()
-      .optional()
-      .describe(
-        'The folder for the bytes of files under their own names, for example attachments/{event.id}; default: file_<id>.bin',
-      ),
+      .default(batchName)
+      .describe('The template of the names of batches: {kind}, {date}, {time} and {sequence}; must have {sequence}'),
     manifest: z
       .enum(['json', 'ok', 'done', 'none'])
       .default('json')
       .describe('The last file of a batch: <name>.manifest.json, or <name>.ok or .done with checksums'),
     journal: subFolder
       .default('.sourcing-bridge')
-      .describe('The folder in which the connector records what it has written'),
+      .describe('The folder in which the connector remembers what it has written in batches'),
     file_mode: mode
       .optional()
       .describe(
@@ -255,10 +236,6 @@ export const settingsSchema = z
       .describe("Of folders that the connector makes; default: '0700', with sftp the server's choice"),
     batch_size: z.int().min(1).max(1_000).default(200).describe('The largest number of documents in one batch'),
     columns: z.array(column).min(1).optional().describe('Default: all columns that the documents have'),
-    bid_sheet: z
-      .enum(['columns', 'table'])
-      .default('columns')
-      .describe('table: a separate file with a row for each value; columns: in each line as "sheet: <name>"'),
     csv,
     read: z
       .strictObject({ supplier: supplierDropSettings.optional(), requisition: requisitionDropSettings.optional() })
@@ -267,33 +244,17 @@ export const settingsSchema = z
   })
   .superRefine((given, context) => {
     const fault = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
-    const { layout, name, file_folder, columns, format } = given;
-    if (name !== undefined) {
-      const reason = templateFault(name, {
-        placeholders: layout === 'batch' ? batchPlaceholders : documentPlaceholders,
-        needs: layout === 'batch' ? 'sequence' : 'key',
-      });
-      if (reason !== undefined) fault('name', `with layout: ${layout}, ${reason}`);
-    }
-    if (file_folder !== undefined) {
-      for (const part of file_folder.split('/')) {
-        const reason = templateFault(part, { placeholders: documentPlaceholders });
-        if (reason !== undefined) fault('file_folder', reason);
-      }
-    }
+    const { layout, name, columns, format } = given;
+    const wrongName = templateFault(name);
+    if (wrongName !== undefined) fault('name', wrongName);
+    if (name !== batchName && layout === 'document')
+      fault('name', 'is only for layout: batch: the files of a document are called <kind>_<key>, always');
     const names = (columns ?? []).map((column) => column.name);
     const repeated = names.find((column, index) => names.indexOf(column) !== index);
     if (repeated !== undefined) fault('columns', `"${repeated}" is there twice`);
-    if (
-      columns &&
-      layout === 'batch' &&
-      format === 'csv' &&
-      !columns.some(({ from }) => from === 'action' || from === 'state')
-    )
+    const showsState = columns?.some(({ from }) => from === 'action' || from === 'state') ?? true;
+    if (layout === 'batch' && format === 'csv' && !showsState)
       fault('columns', 'need one from action or state: without it a reader does not learn of withdrawals');
-    const decimalsClash = given.csv.decimal_separator === given.csv.delimiter && given.csv.quotes === 'needed';
-    if (decimalsClash && given.csv.decimal_separator === ',' && given.format === 'csv' && layout === 'batch')
-      fault('csv', 'a comma as decimal separator and as delimiter: choose another delimiter, or quotes: always');
     const { supplier, requisition } = given.read;
     if (supplier && supplier.folder === requisition?.folder && supplier.files === requisition.files)
       fault('read', 'suppliers and requisitions need other names of files, or another folder: each file is taken once');

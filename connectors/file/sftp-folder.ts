@@ -1,124 +1,118 @@
 /**
- * A folder on an SFTP server. The guarantees of a folder need extensions of OpenSSH beyond version 3 of the protocol: a
- * rename over another file, links and a flush. Without them the connector does what the server allows, and `check`
- * names what is missing.
+ * A folder on an SFTP server, by the library ssh2-sftp-client. OpenSSH's extensions replace a file in one step and flush
+ * it; without them the connector does what the server allows, and `check` names what is missing.
  */
-import { randomBytes } from 'node:crypto';
-import { type CheckResult, ConnectorError } from 'sourcing-bridge/connector';
-import { type Content, type Folder, joinPath, NoSuchFile } from './folder.ts';
-import type { SftpConnection } from './sftp-connection.ts';
-import { createSftpNames, type SftpNames } from './sftp-names.ts';
-import { createSftpRequests, readRange, type SftpRequests, writeContent } from './sftp-requests.ts';
-import { connectorErrorOf, unlessMissing } from './sftp-status.ts';
-
-/** The server's clock decides about leftovers, and may be wrong by hours. */
-const leftoverMs = 24 * 3_600_000;
-
-/** The rights of what the connector makes; undefined: the server decides. */
-export interface SftpModes {
-  readonly file?: number | undefined;
-  readonly folder?: number | undefined;
-}
+import { type CheckResult, ConnectorError, DataError, UnknownOutcome } from 'sourcing-bridge/connector';
+import type { SFTPWrapper, Stats } from 'ssh2';
+import type SftpClient from 'ssh2-sftp-client';
+import { createFolder, type FileInfo, type Folder, joinPath, type Modes } from './folder.ts';
+import { createSftpConnection, isUnsupported } from './sftp-connection.ts';
+import type { SftpLogin } from './sftp-login.ts';
 
 /** The folder `root` of the login; `place` is its name in messages. */
-export function createSftpFolder(
-  connection: SftpConnection,
-  root: string,
-  place: string,
-  modes: SftpModes = {},
-): Folder {
+export function createSftpFolder(login: SftpLogin, root: string, place: string, modes: Modes): Folder {
+  const { run, during, close } = createSftpConnection(login, place);
   const at = (path: string) => joinPath(root, path);
-  const requests = createSftpRequests(connection, place);
-  const names = createSftpNames(requests, at, modes.folder);
-  const write = (path: string, content: Content, signal?: AbortSignal) =>
-    names.inFolderOf(path, () =>
-      requests.withHandle(at(path), 'wx', (send) => writeContent(send, content, signal), modes.file),
-    );
+  const unknownIfLost = (message: string) => new UnknownOutcome(message);
+  let replacesAtOnce = false;
 
-  async function withConnectorErrors<T>(path: string, work: () => Promise<T>): Promise<T> {
+  async function infoOf(path: string): Promise<FileInfo> {
+    // The library takes a failure of the server for a missing file.
+    const found = await run(({ sftp }) => promised<Stats>((done) => sftp.lstat(at(path), done)));
+    const type = found.isFile() ? 'file' : found.isDirectory() ? 'folder' : 'other';
+    return { bytes: found.size, modifiedMs: found.mtime * 1_000, type };
+  }
+
+  async function read(path: string, range?: { from: number; to: number }): Promise<Uint8Array> {
+    const { type, bytes } = await infoOf(path);
+    if (type !== 'file') throw new DataError(`${path} in ${place} is no regular file: it is not read`);
+    if (bytes <= (range?.from ?? 0)) return new Uint8Array(0);
+    const readStreamOptions = range ? { start: range.from, end: range.to - 1 } : {};
+    const options = { readStreamOptions } as SftpClient.TransferOptions;
+    return (await run(({ client }) => client.get(at(path), undefined, options))) as Buffer;
+  }
+
+  /** Replaces `to` in one step; returns false, and does nothing, when the server cannot. */
+  async function replaceAtOnce(from: string, to: string): Promise<boolean> {
     try {
-      return await work();
+      await run(({ client }) => client.posixRename(at(from), at(to)), unknownIfLost);
+      return true;
     } catch (error) {
-      if (error instanceof ConnectorError || error instanceof NoSuchFile) throw error;
-      names.forgetFolders();
-      throw connectorErrorOf(error, path, place);
+      if (isUnsupported(error)) return false;
+      throw error;
     }
   }
 
-  return {
-    place,
-    leftoverMs,
-    read: (path, range) => withConnectorErrors(path, () => readFile(requests, at(path), range)),
-    stat: (path) =>
-      withConnectorErrors(path, async () => {
-        const found = await names.stat(path);
-        return found && { bytes: found.size, modifiedMs: found.mtime * 1_000 };
-      }),
-    list: (path) => withConnectorErrors(path, () => listNames(requests, at(path))),
-    write: (path, content, signal) => withConnectorErrors(path, () => write(path, content, signal)),
-    move: (from, to) => withConnectorErrors(to, () => names.move(from, to)),
-    moveIfFree: (from, to) => withConnectorErrors(to, () => names.moveIfFree(from, to)),
-    // The protocol has no request that flushes names.
-    flush: async () => undefined,
-    remove: (path) => withConnectorErrors(path, () => names.remove(path)),
-    check: async () => {
-      const results: CheckResult[] = [];
-      try {
-        await connection.session();
-        const message = `${place} accepts the login, and its key is the one of the settings.`;
-        results.push({ name: 'server', ok: true, message });
-        results.push(...(await withConnectorErrors('', () => checkWriting(place, names, write))));
-      } catch (error) {
-        const message = error instanceof Error ? error.message : String(error);
-        results.push({ name: results.length === 0 ? 'server' : 'folder', ok: false, message });
-      }
-      return results;
-    },
-    during: requests.during,
-    close: () => connection.close(),
-  };
-}
-
-function readFile(requests: SftpRequests, file: string, range?: { from: number; to: number }) {
-  const { from, to } = range ?? { from: 0, to: Number.MAX_SAFE_INTEGER };
-  return unlessMissing(
-    requests.withHandle(file, 'r', (send) => readRange(send, from, to)),
-    undefined,
-  );
-}
-
-async function listNames(requests: SftpRequests, folder: string): Promise<string[]> {
-  const listed = await unlessMissing(
-    requests.send<{ filename: string }[]>((sftp, done) => sftp.readdir(folder, done)),
-    [],
-  );
-  return listed.map(({ filename }) => filename);
-}
-
-/** Writes two files and renames one over the other; removes both. */
-async function checkWriting(
-  place: string,
-  names: SftpNames,
-  write: (path: string, content: Content) => Promise<void>,
-): Promise<CheckResult[]> {
-  const name = `.check_${randomBytes(8).toString('hex')}`;
-  const [from, to] = [`${name}.tmp`, `${name}.renamed.tmp`];
-  try {
-    await write(from, Buffer.from('x'));
-    await write(to, Buffer.from('y'));
-    const replaces = await names.replaceAtOnce(from, to);
-    if (!replaces) await names.move(from, to);
-    return [
-      { name: 'folder', ok: true, message: `${place} can be written.` },
-      {
-        name: 'rename',
-        ok: true,
-        message: replaces
-          ? 'The server replaces a file in one step.'
-          : 'The server cannot replace a file in one step: while a file is replaced, a reader does not find it for a moment.',
-      },
-    ];
-  } finally {
-    for (const file of [from, to]) await names.remove(file).catch(() => undefined);
+  async function replace(from: string, to: string): Promise<void> {
+    const rename = () => run(({ client }) => client.rename(at(from), at(to)), unknownIfLost);
+    const isThere = (path: string) =>
+      infoOf(path).then(
+        () => true,
+        () => false,
+      );
+    replacesAtOnce = await replaceAtOnce(from, to);
+    if (replacesAtOnce) return;
+    try {
+      await rename();
+    } catch (error) {
+      if (error instanceof ConnectorError || !(await isThere(from)) || !(await isThere(to))) throw error;
+      // Between these two steps no file has the name.
+      await run(({ client }) => client.delete(at(to)));
+      await rename();
+    }
   }
+
+  return createFolder({
+    place,
+    read,
+    stat: infoOf,
+    list: async (path) => (await run(({ client }) => client.list(at(path) || '.'))).map(({ name }) => name),
+    create: (path, content) => run(({ sftp }) => createFile(sftp, at(path), content, modes.file)),
+    replace,
+    makeFolder: (path) =>
+      run(({ sftp }) =>
+        promised<void>((done) => sftp.mkdir(at(path), modes.folder === undefined ? {} : { mode: modes.folder }, done)),
+      ),
+    remove: async (path) => {
+      await run(({ client }) => client.delete(at(path)));
+    },
+    checkLogin: async () => {
+      await run(async () => undefined);
+      return {
+        name: 'server',
+        ok: true,
+        message: `${place} accepts the login, and its key is the one of the settings.`,
+      };
+    },
+    checkReplace: () => replaceResult(replacesAtOnce),
+    during,
+    close,
+  });
+}
+
+function replaceResult(isAtOnce: boolean): CheckResult {
+  const message = isAtOnce
+    ? 'The server replaces a file in one step.'
+    : 'The server cannot replace a file in one step: while a file is replaced, a reader does not find it for a moment.';
+  return { name: 'rename', ok: true, message };
+}
+
+/** The library's own upload cannot flush, and makes files that everybody may write. */
+async function createFile(sftp: SFTPWrapper, path: string, content: Uint8Array, mode: number | undefined) {
+  const bytes = Buffer.from(content);
+  const handle = await promised<Buffer>((done) => sftp.open(path, 'wx', mode === undefined ? {} : { mode }, done));
+  try {
+    await promised((done) => sftp.write(handle, bytes, 0, bytes.length, 0, (error) => done(error)));
+    await promised((done) => sftp.ext_openssh_fsync(handle, (error) => done(error))).catch((error: unknown) => {
+      if (!isUnsupported(error)) throw error;
+    });
+  } finally {
+    await promised((done) => sftp.close(handle, (error) => done(error)));
+  }
+}
+
+function promised<T = unknown>(send: (done: (error?: Error | null, value?: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    send((error, value) => (error ? reject(error) : resolve(value as T)));
+  });
 }

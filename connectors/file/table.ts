@@ -14,55 +14,31 @@ export interface Entry {
   readonly file?: WrittenFile | undefined;
 }
 
-export interface Table {
-  /** The end of its file name: empty for the main table. */
-  readonly suffix: '' | '_bid_sheet';
-  /** Its columns for this document; `isOfWrite`: the value is that of a write, and not of the document. */
-  columns(entry: Entry): readonly { readonly name: string; readonly isOfWrite: boolean }[];
-  /** Throws DataError for a document that it cannot hold. */
-  check(entry: Entry): void;
-  /** The parts of the file, one per document, and the number of its rows. Throws DataError as `check` does. */
-  render(entries: readonly Entry[]): { readonly parts: Iterable<Uint8Array>; readonly rows: () => number };
+/** The file, and the number of its rows. */
+interface RenderedTable {
+  readonly content: Uint8Array;
+  readonly rows: number;
 }
 
 interface Column {
   readonly name: string;
   readonly type: CellType;
   readonly required: boolean;
-  readonly isOfWrite?: boolean;
   readonly valueOf: (row: Row) => string | undefined;
 }
 
-type Options = Pick<FileSettings, 'csv' | 'columns' | 'bid_sheet' | 'layout'>;
+type Options = Pick<FileSettings, 'csv' | 'columns' | 'layout'>;
 
-/** The tables of documents of one kind: the lines, and the bid sheet if the settings want it as a table. */
-export function tablesOf(kind: DocumentKind, options: Options): Table[] {
-  const given = options.columns ?? fixedColumns(kind, options.layout === 'batch');
-  const columns = given.map((column) => columnOf(kind, column));
-  const isSheetSeparate = options.bid_sheet === 'table';
-  const columnsOf = (entries: readonly Entry[]) =>
-    options.columns ? columns : [...columns, ...foundColumns(kind, entries, isSheetSeparate)];
-  const main = tableOf('', columnsOf, rowsOfEntry, options);
-  if (!isSheetSeparate || (kind !== 'award' && kind !== 'quotation')) return [main];
-  const bidSheetColumns = sheetColumns(kind);
-  return [main, tableOf('_bid_sheet', () => bidSheetColumns, sheetRowsOf, options)];
-}
-
-function tableOf(
-  suffix: Table['suffix'],
-  columnsOf: (entries: readonly Entry[]) => readonly Column[],
-  rowsFor: (entry: Entry, options: Options) => Row[],
-  options: Options,
-): Table {
-  return {
-    suffix,
-    columns: (entry) => columnsOf([entry]).map(({ name, isOfWrite = false }) => ({ name, isOfWrite })),
-    check: (entry) => {
-      const columns = columnsOf([entry]);
-      if (options.csv.header) headerOf(columns, options.csv);
-      for (const row of rowsFor(entry, options)) cellsOf(columns, row, options.csv);
-    },
-    render: (entries) => render(columnsOf(entries), entries, rowsFor, options),
+/** Makes tables of documents of one kind. The function throws DataError for a document that a table cannot hold. */
+export function createTable(kind: DocumentKind, options: Options): (entries: readonly Entry[]) => RenderedTable {
+  const { csv, layout } = options;
+  const given = options.columns ?? fixedColumns(kind, layout === 'batch');
+  const chosen = given.map((column) => columnOf(kind, column));
+  return (entries) => {
+    const columns = options.columns ? chosen : [...chosen, ...foundColumns(kind, entries)];
+    const rows = entries.flatMap((entry) => rowsOfEntry(entry, layout).map((row) => cellsOf(columns, row, csv)));
+    const header = csv.header ? [headerOf(columns, csv)] : [];
+    return { content: csvOf([...header, ...rows], csv), rows: rows.length };
   };
 }
 
@@ -71,17 +47,14 @@ type GivenColumn = { readonly name: string } & Partial<NonNullable<Options['colu
 function columnOf(kind: DocumentKind, { name, from, value, as, required = false }: GivenColumn): Column {
   if (from === undefined) return { name, type: as ?? 'text', required, valueOf: () => value };
   const { type, read } = cellSource(kind, from);
-  return { name, type: as ?? type, required, isOfWrite: ofWrite.includes(from), valueOf: read };
+  return { name, type: as ?? type, required, valueOf: read };
 }
-
-/** Paths whose values are those of a write. */
-const ofWrite = ['action', 'content_hash'];
 
 /**
  * The columns of bid sheets, mapped fields and attributes that any of the documents has, in the order of their first
  * use.
  */
-function foundColumns(kind: DocumentKind, entries: readonly Entry[], isSheetSeparate: boolean): Column[] {
+function foundColumns(kind: DocumentKind, entries: readonly Entry[]): Column[] {
   const [sheet, fields, attributes] = [new Set<string>(), new Set<string>(), new Set<string>()];
   for (const { operation } of entries) {
     const { document } = operation;
@@ -89,7 +62,7 @@ function foundColumns(kind: DocumentKind, entries: readonly Entry[], isSheetSepa
     if (!('lines' in document)) for (const name of Object.keys(document.fields ?? {})) fields.add(name);
     else
       for (const line of document.lines) {
-        if (!isSheetSeparate && 'values' in line) for (const { column } of line.values) sheet.add(column);
+        if ('values' in line) for (const { column } of line.values) sheet.add(column);
         for (const name of Object.keys({ ...document.fields, ...line.fields })) fields.add(name);
       }
   }
@@ -110,78 +83,26 @@ function foundColumns(kind: DocumentKind, entries: readonly Entry[], isSheetSepa
   ];
 }
 
-function rowsOfEntry({ operation, state, file }: Entry, { layout }: Options): Row[] {
+function rowsOfEntry({ operation, state, file }: Entry, layout: Options['layout']): Row[] {
   const rows = rowsOf(operation, state, file);
   // In the layout `document` the JSON shows a document without lines; in a batch it needs a row of its own.
   return layout === 'document' ? rows.filter(({ line }) => line !== undefined) : rows;
 }
 
-/** One row per value of the bid sheet; the value takes the place of the bid. */
-function sheetRowsOf({ operation, state }: Entry): Row[] {
-  const { document } = operation;
-  if (document.kind !== 'award' && document.kind !== 'quotation') return [];
-  return document.lines.flatMap((line) =>
-    line.values.map((value): Row => ({ operation, document: { ...document, state }, line, bid: value })),
-  );
-}
-
-function sheetColumns(kind: DocumentKind): Column[] {
-  const heads = [
-    ['key', 'key'],
-    ['event_id', 'event.id'],
-    ['event_reference', 'event.reference_id'],
-    ['supplier_id', 'supplier.id'],
-    ['supplier_external_id', 'supplier.external_id'],
-    ['lot', 'line.lot'],
-  ] as const;
-  return [
-    ...heads.map(([name, from]) => columnOf(kind, { name, from })),
-    ...['column', 'value', 'currency'].map(
-      (name): Column => ({
-        name,
-        type: 'text',
-        required: false,
-        valueOf: ({ bid }) => bid?.[name] as string | undefined,
-      }),
-    ),
-  ];
-}
-
-function render(
-  columns: readonly Column[],
-  entries: readonly Entry[],
-  rowsFor: (entry: Entry, options: Options) => Row[],
-  options: Options,
-): ReturnType<Table['render']> {
-  const { csv } = options;
-  let rows = 0;
-  function* lines(): Iterable<string[][]> {
-    if (csv.header) yield [headerOf(columns, csv)];
-    for (const entry of entries) {
-      const cells = rowsFor(entry, options).map((row) => cellsOf(columns, row, csv));
-      rows += cells.length;
-      yield cells;
-    }
-  }
-  return { parts: csvOf(lines(), csv), rows: () => rows };
-}
-
-/** The bytes of a CSV with these rows, some at a time. Each cell is `encodable`. */
-export function* csvOf(rows: Iterable<string[][]>, csv: Csv): Iterable<Uint8Array> {
-  const encode = encoderOf(csv.encoding);
-  if (csv.encoding === 'utf-8-bom') yield Buffer.from([0xef, 0xbb, 0xbf]);
-  for (const some of rows) {
-    if (some.length === 0) continue;
-    const text = stringify(some, {
-      delimiter: csv.delimiter,
-      record_delimiter: csv.line_ends === 'crlf' ? 'windows' : 'unix',
-      quoted: csv.quotes === 'always',
-      quoted_empty: csv.quotes === 'always',
-      // The library quotes only the chosen line end, but a reader may accept any.
-      quoted_match: /[\r\n]/,
-    });
-    yield encode(text);
-  }
+/** The bytes of a CSV with these rows. Each cell is `encodable`. */
+export function csvOf(rows: readonly (readonly string[])[], csv: Csv): Uint8Array {
+  const text = stringify(rows as string[][], {
+    delimiter: csv.delimiter,
+    record_delimiter: csv.line_ends === 'crlf' ? 'windows' : 'unix',
+    quoted: csv.quotes === 'always',
+    quoted_empty: csv.quotes === 'always',
+    // The library quotes only the chosen line end, but a reader may accept any.
+    quoted_match: /[\r\n]/,
+    bom: csv.encoding === 'utf-8-bom',
+  });
+  return encode(text, csv.encoding, (character) => {
+    throw new DataError(`"${character}" does not exist in ${csv.encoding}`);
+  });
 }
 
 type Csv = Options['csv'];
@@ -233,44 +154,37 @@ export function encodable(text: string, csv: Csv, where: () => string): string {
   const harmless = csv.formulas === 'quote' && formula.test(text) && !isNumber ? `'${text}` : text;
   if (!harmless.isWellFormed())
     throw new DataError(`${where()}: the text has half a character (a lone surrogate), which cannot be encoded.`);
-  const missing = missingCharacter(harmless, csv.encoding);
-  if (missing !== undefined) {
-    const code = missing.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
+  encode(harmless, csv.encoding, (character) => {
+    const code = character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
     throw new DataError(
-      `${where()}: the character "${missing}" (U+${code}) does not exist in ${csv.encoding}. Change the text, or settings.csv.encoding.`,
+      `${where()}: the character "${character}" (U+${code}) does not exist in ${csv.encoding}. Change the text, or settings.csv.encoding.`,
     );
-  }
+  });
   return harmless;
 }
 
-/** The characters that windows-1252 has from 0x80 to 0x9f; five codes are unused. */
-const windowsOnly: ReadonlyMap<string, number> = new Map(
-  Array.from('€\u0000‚ƒ„…†‡ˆ‰Š‹Œ\u0000Ž\u0000\u0000‘’“”•–—˜™š›œ\u0000žŸ').flatMap(
-    (character, index): [string, number][] => (character === '\u0000' ? [] : [[character, 0x80 + index]]),
-  ),
-);
+/** Of each one-byte encoding, the byte of each character that it has. */
+const bytesOfCharacters: Readonly<Record<'windows-1252' | 'iso-8859-1', ReadonlyMap<string, number>>> = {
+  'windows-1252': bytesBy((byte) => new TextDecoder('windows-1252').decode(byte)),
+  // Not by the decoder, whose iso-8859-1 is windows-1252.
+  'iso-8859-1': bytesBy((byte) => Buffer.from(byte).toString('latin1')),
+};
 
-/** The first character that the encoding does not have. */
-function missingCharacter(text: string, encoding: Csv['encoding']): string | undefined {
-  if (encoding === 'utf-8' || encoding === 'utf-8-bom') return undefined;
-  for (const character of text) {
-    const code = character.codePointAt(0) ?? 0;
-    if (code < 0x80 || (code >= 0xa0 && code <= 0xff)) continue;
-    if (encoding === 'iso-8859-1' ? code > 0xff : !windowsOnly.has(character)) return character;
-  }
-  return undefined;
+function bytesBy(decode: (byte: Uint8Array) => string): ReadonlyMap<string, number> {
+  const bytes = Array.from({ length: 256 }, (_, byte) => [decode(Uint8Array.of(byte)), byte] as const);
+  // The decoder makes control characters of the bytes that windows-1252 does not use.
+  return new Map(bytes.filter(([character, byte]) => byte < 0x80 || !/[\u0080-\u009f]/.test(character)));
 }
 
-function encoderOf(encoding: Csv['encoding']): (text: string) => Uint8Array {
-  if (encoding === 'utf-8' || encoding === 'utf-8-bom') return (text) => Buffer.from(text, 'utf8');
-  if (encoding === 'iso-8859-1') return (text) => Buffer.from(text, 'latin1');
-  return (text) => {
-    const bytes = Buffer.from(text, 'latin1');
-    // Every character is one UTF-16 unit here: `encodable` has refused all others.
-    for (let index = 0; index < text.length; index += 1) {
-      const byte = windowsOnly.get(text.charAt(index));
-      if (byte !== undefined) bytes[index] = byte;
-    }
-    return bytes;
-  };
+/** The bytes of a text; a character that the encoding does not have is given to `missing`, which throws. */
+function encode(text: string, encoding: Csv['encoding'], missing: (character: string) => never): Uint8Array {
+  if (encoding === 'utf-8' || encoding === 'utf-8-bom') return Buffer.from(text, 'utf8');
+  const bytes = bytesOfCharacters[encoding];
+  return Uint8Array.from(text, (character) => bytes.get(character) ?? missing(character));
+}
+
+/** `withdrawn` after a cancel; otherwise `awarded` for an award and `current` for any other kind. */
+export function stateOf({ document, action }: Pick<Operation, 'document' | 'action'>): string {
+  if (action === 'cancel') return 'withdrawn';
+  return document.kind === 'award' ? 'awarded' : 'current';
 }

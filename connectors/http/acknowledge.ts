@@ -4,8 +4,9 @@
  * news, by which the ERP recognises it.
  */
 import { type Acknowledgement, type Http, type HttpRequest, type Outcome, PathError } from 'sourcing-bridge/connector';
+import { compileHead } from './requests.ts';
 import type { AcknowledgeSettings } from './settings.ts';
-import { jsonTemplate, newsRoots, noCall, type Scope, textTemplate, urlTemplate } from './templates.ts';
+import { at, jsonTemplate, newsRoots, type Scope } from './templates.ts';
 
 /** The body `news`, as a template. */
 const wholeNews = {
@@ -17,36 +18,22 @@ const wholeNews = {
   idempotency_key: '{idempotency_key}',
 };
 
-/** Compiles the request. Throws PathError for a wrong template. */
+/** Compiles the request. Throws PlacedFault for a wrong template. */
 function compileNews(settings: AcknowledgeSettings, idempotencyHeader: string | undefined) {
   const { method, body } = settings;
-  const path = urlTemplate(newsRoots, settings.path);
-  const headers = Object.entries(settings.headers).map(
-    ([name, text]) => [name.toLowerCase(), textTemplate(newsRoots, text)] as const,
-  );
-  const json = templateOf(body);
+  const head = compileHead(newsRoots, settings);
+  const template = body === 'news' ? wholeNews : body;
+  const json =
+    template === 'none'
+      ? undefined
+      : at('body', () => at('json', () => jsonTemplate(newsRoots, 'json' in template ? template.json : template)));
   return (news: Acknowledgement, signal: AbortSignal): HttpRequest => {
     const { idempotencyKey, ...document } = news;
-    const scope: Scope = { document, call: { ...noCall, idempotency_key: idempotencyKey } };
-    const made = headers.flatMap(([name, template]) => {
-      const text = template(scope);
-      return text === undefined ? [] : [[name, text] as const];
-    });
-    const key = idempotencyHeader === undefined ? [] : [[idempotencyHeader.toLowerCase(), idempotencyKey] as const];
-    return {
-      method,
-      path: path(scope),
-      headers: Object.fromEntries([...key, ...made]),
-      ...(json ? { json: json(scope) ?? null } : {}),
-      safe: false,
-      signal,
-    };
+    const scope: Scope = { document, call: { idempotency_key: idempotencyKey } };
+    const key = idempotencyHeader === undefined ? {} : { [idempotencyHeader.toLowerCase()]: idempotencyKey };
+    const headers = { ...key, ...head.headers(scope) };
+    return { method, path: head.path(scope), headers, ...(json && { json: json(scope) ?? null }), safe: false, signal };
   };
-}
-
-function templateOf(body: AcknowledgeSettings['body']) {
-  if (body === 'none') return undefined;
-  return jsonTemplate(newsRoots, body === 'news' ? wholeNews : body.json);
 }
 
 /** Tells one piece of news. Throws ConnectorErrors: DataError for a requisition that the ERP does not have (404). */
@@ -58,39 +45,24 @@ export function compileAcknowledge(settings: AcknowledgeSettings, idempotencyHea
   };
 }
 
-/** What is wrong with the settings: each check throws PathError. */
-export function acknowledgeFaults(settings: AcknowledgeSettings, idempotencyHeader: string | undefined) {
+/** Throws PathError for what is wrong with the settings. */
+export function checkAcknowledge(settings: AcknowledgeSettings, idempotencyHeader: string | undefined): void {
   const { method, path, headers, body } = settings;
+  compileNews(settings, idempotencyHeader);
   const inBody = body === 'none' ? '' : JSON.stringify(body === 'news' ? wholeNews : body.json);
   const names = (name: string, texts: readonly string[]) =>
     texts.some((text) => new RegExp(`\\{\\s*${name}[\\s}]`).test(text));
-  return [
-    { path: ['path'], run: () => urlTemplate(newsRoots, path) },
-    ...Object.entries(headers).map(([name, text]) => ({
-      path: ['headers', name],
-      run: () => textTemplate(newsRoots, text),
-    })),
-    ...(typeof body === 'object' ? [{ path: ['body', 'json'], run: () => jsonTemplate(newsRoots, body.json) }] : []),
-    {
-      path: ['path'],
-      run: () => {
-        if (method !== 'POST' && !names('requisition', [path]))
-          throw new PathError(
-            `must name the requisition, as {requisition}: a ${method} to one path would replace the news of another`,
-          );
-        if (!names('requisition', [path, inBody]))
-          throw new PathError('or the body must name the requisition, as {requisition}');
-      },
-    },
-    {
-      path: [],
-      run: () => {
-        if (method === 'POST' && idempotencyHeader === undefined)
-          if (!names('idempotency_key', [path, inBody, ...Object.values(headers)]))
-            throw new PathError(
-              'needs {idempotency_key} in its path, headers or body, or idempotency_header: a call that was cut off is made again, and the ERP has to see that it is the same',
-            );
-      },
-    },
-  ];
+  at('path', () => {
+    if (method !== 'POST' && !names('requisition', [path]))
+      throw new PathError(
+        `must name the requisition, as {requisition}: a ${method} to one path would replace the news of another`,
+      );
+    if (!names('requisition', [path, inBody]))
+      throw new PathError('or the body must name the requisition, as {requisition}');
+  });
+  if (method !== 'POST' || idempotencyHeader !== undefined) return;
+  if (!names('idempotency_key', [path, inBody, ...Object.values(headers)]))
+    throw new PathError(
+      'needs {idempotency_key} in its path, headers or body, or idempotency_header: a call that was cut off is made again, and the ERP has to see that it is the same',
+    );
 }

@@ -5,10 +5,12 @@ import {
   ConflictError,
   type ConnectorError,
   compileJsonPath,
+  composed,
   DataError,
   errorOfStatus,
   type HttpRequest,
   type HttpResponse,
+  type HttpSettings,
   LockedError,
   type Operation,
   PathError,
@@ -17,23 +19,29 @@ import {
   TransientError,
   UnknownOutcome,
 } from 'sourcing-bridge/connector';
-import type { AnswerRule, ReferenceForm, Settings } from './settings.ts';
+import type { AnswerRule, Conditions, ReferenceForm, Settings } from './settings.ts';
+import { at, type Captured } from './templates.ts';
 
-export interface Answers {
-  /** For `createHttp`: what an answer means where its status does not say it. */
-  errorOf(response: HttpResponse, request: HttpRequest): ConnectorError | 'fine' | undefined;
-  isLoginRefused(response: HttpResponse): boolean;
+/** A request with rules of its own, which come before those of the settings. */
+export interface RuledRequest extends HttpRequest {
+  readonly rules?: ReturnType<typeof compileRules>;
+}
+
+/** Compiles what answers mean; the first rule that matches counts. Throws PlacedFault. */
+export function compileRules(rules: readonly AnswerRule[]) {
+  return rules.map((rule, index) => at(index, () => ({ means: rule.means, matches: compileRule(rule) })));
 }
 
 /** Compiles the rules of the settings. `nowMs` is the clock that `Retry-After` dates are compared with. */
 export function compileAnswers(
   { answers: rules, message, expect }: Pick<Settings, 'answers' | 'message' | 'expect'>,
   nowMs: () => number,
-): Answers {
-  const compiled = rules.map((rule) => ({ means: rule.means, matches: compileRule(rule) }));
+): Required<Pick<HttpSettings, 'errorOf' | 'isLoginRefused'>> {
+  const compiled = compileRules(rules);
   const readMessage = message === undefined ? undefined : compileJsonPath(message);
   // The body is parsed only when a rule needs it.
-  const ruleOf = (response: HttpResponse) => compiled.find(({ matches }) => matches(response));
+  const ruleOf = (response: HttpResponse, request?: RuledRequest) =>
+    [...(request?.rules ?? []), ...compiled].find(({ matches }) => matches(response));
 
   /** The response with the ERP's own message as its text, where it has one. */
   function withMessage(response: HttpResponse): HttpResponse {
@@ -45,7 +53,7 @@ export function compileAnswers(
   return {
     isLoginRefused: (response) => response.status === 401 || ruleOf(response)?.means === 'login-expired',
     errorOf: (response, request) => {
-      const means = ruleOf(response)?.means;
+      const means = ruleOf(response, request)?.means;
       if (means === 'done') return 'fine';
       if (means === undefined && response.status >= 200 && response.status < 300)
         return expect === 'json' && isPage(response) ? pageError(response, request) : undefined;
@@ -70,6 +78,18 @@ function pageError(response: HttpResponse, request: HttpRequest): ConnectorError
   return error;
 }
 
+const errors = {
+  data: DataError,
+  conflict: ConflictError,
+  transient: TransientError,
+  'rate-limited': RateLimited,
+  locked: LockedError,
+  auth: AuthError,
+  'login-expired': AuthError,
+  config: ConfigError,
+  unknown: UnknownOutcome,
+};
+
 function errorOf(
   means: Exclude<AnswerRule['means'], 'done'>,
   response: HttpResponse,
@@ -79,33 +99,15 @@ function errorOf(
   // The error of a 429 has the text and the Retry-After time that all of these errors need.
   const limited = errorOfStatus({ ...response, status: 429 }, request, nowMs);
   const text = limited?.message.replace('answered 429', `answered ${response.status}`) ?? '';
-  switch (means) {
-    case 'data':
-      return new DataError(text);
-    case 'conflict':
-      return new ConflictError(text);
-    case 'transient':
-      return new TransientError(text);
-    case 'rate-limited':
-      return new RateLimited(text, { retryAfterMs: limited instanceof RateLimited ? limited.retryAfterMs : undefined });
-    case 'locked':
-      return new LockedError(text);
-    case 'auth':
-    case 'login-expired':
-      return new AuthError(text);
-    case 'config':
-      return new ConfigError(text);
-    case 'unknown':
-      return new UnknownOutcome(text);
-  }
+  return new errors[means](text, limited instanceof RateLimited ? { retryAfterMs: limited.retryAfterMs } : {});
 }
 
 function compileRule({ status, body }: AnswerRule): (response: HttpResponse) => boolean {
   const statuses = status === undefined ? undefined : [status].flat().map(compileStatus);
-  const members = Object.entries(body).map(([path, expected]) => ({
-    read: compileJsonPath(path),
-    matches: compileExpected(expected),
-  }));
+  if (status === undefined && Object.keys(body).length === 0) throw new PathError('must have a status, a body or both');
+  const members = Object.entries(body).map(([path, expected]) =>
+    at('body', () => at(path, () => ({ read: compileJsonPath(path), matches: compileExpected(expected) }))),
+  );
   return (response) =>
     (statuses === undefined || statuses.some((matches) => matches(response.status))) &&
     members.every(({ read, matches }) => matches(read(response.jsonIfAny())));
@@ -118,10 +120,11 @@ function compileStatus(form: number | string): (status: number) => boolean {
   return (status) => status >= Number(first) && status <= Number(last);
 }
 
-function compileExpected(expected: AnswerRule['body'][string]): (value: unknown) => boolean {
+/** Compiles the condition that a value has to meet. Throws PathError for a wrong pattern. */
+export function compileExpected(expected: Conditions[string]): (value: unknown) => boolean {
   if (typeof expected === 'object' && expected !== null && !Array.isArray(expected)) {
     if ('exists' in expected) return (value) => (value !== undefined && value !== null) === expected.exists;
-    const pattern = patternOf(expected.matches);
+    const pattern = at('matches', () => patternOf(expected.matches));
     return (value) => isSingle(value) && pattern.test(String(value));
   }
   const values = [expected].flat();
@@ -129,7 +132,7 @@ function compileExpected(expected: AnswerRule['body'][string]): (value: unknown)
 }
 
 /** Throws PathError for a text that is not a regular expression. */
-export function patternOf(text: string): RegExp {
+function patternOf(text: string): RegExp {
   try {
     return new RegExp(text, 'u');
   } catch {
@@ -141,7 +144,7 @@ export function patternOf(text: string): RegExp {
 export function isSameText(value: unknown, expected: unknown): boolean {
   return (
     value === expected ||
-    (isSingle(value) && value !== null && isSingle(expected) && String(value) === String(expected))
+    (isSingle(value) && value !== null && isSingle(expected) && composed(String(value)) === composed(String(expected)))
   );
 }
 
@@ -149,33 +152,41 @@ function isSingle(value: unknown): value is string | number | boolean | null {
   return value === null || ['string', 'number', 'boolean'].includes(typeof value);
 }
 
+/** What is known of a write that has ended: the answer to its last request, unless that was not sent. */
+export interface Written {
+  readonly response: HttpResponse | undefined;
+  readonly captured: Captured;
+}
+
 /**
- * Compiles how the object's reference is read from the answer to a write. The function throws UnknownOutcome when the
- * answer to a create has no reference: `lookup` then finds it.
+ * Compiles how the object's reference is read after a write. The function throws UnknownOutcome when a create leaves it
+ * unknown: `lookup` then finds it.
  */
-export function compileReference(form: ReferenceForm): (response: HttpResponse, operation: Operation) => string {
+export function compileReference(form: ReferenceForm): (written: Written, operation: Operation) => string {
   const read = compileReferenceRead(form);
-  return (response, { action, document, reference }) => {
-    const answered = action === 'cancel' ? undefined : read(response, document.key);
+  return (written, { action, document, reference }) => {
+    const answered = action === 'cancel' ? undefined : read(written, document.key);
     if (answered !== undefined) return answered;
     if (reference !== undefined && reference !== '') return reference;
     if (action === 'cancel') return document.key;
+    const { status } = written.response ?? {};
     // 202 says that the ERP carries the request out later.
-    throw new UnknownOutcome(`the ERP answered ${response.status} without the object's reference`, {
-      answered: response.status !== 202,
+    throw new UnknownOutcome(`the ERP answered ${status ?? ''} without the object's reference`, {
+      answered: status !== 202,
     });
   };
 }
 
-function compileReferenceRead(form: ReferenceForm): (response: HttpResponse, key: string) => string | undefined {
-  if (form === 'key') return (_response, key) => key;
-  if (form === 'location') return ({ headers }) => lastSegment(headers['location']);
+function compileReferenceRead(form: ReferenceForm): (written: Written, key: string) => string | undefined {
+  if (form === 'key') return (_written, key) => key;
+  if (form === 'location') return ({ response }) => lastSegment(response?.headers['location']);
+  if ('captured' in form) return ({ captured }) => captured[form.captured];
   if ('header' in form) {
     const name = form.header.toLowerCase();
-    return ({ headers }) => headers[name] || undefined;
+    return ({ response }) => response?.headers[name] || undefined;
   }
-  const read = compileJsonPath(form.body);
-  return (response) => referenceText(read(response.jsonIfAny()));
+  const read = at('reference', () => at('body', () => compileJsonPath(form.body)));
+  return ({ response }) => referenceText(read(response?.jsonIfAny()));
 }
 
 /** The last part of a URL's path: 4711 for `https://erp.example.com/orders/4711?x=1`. */

@@ -197,8 +197,10 @@ function editStored(kind: string, key: string, n: number): EditedField[] | undef
   const title = 'Other "title"';
   if (note !== undefined) erp.editStored(kind, key, { ...document, note });
   else if (kind === 'supplier') erp.editStored(kind, key, { ...document, name: title });
+  else if (kind === 'job') erp.editStored(kind, key, { ...document, type: title });
   else erp.editStored(kind, key, { ...document, event: { ...(document['event'] as object), name: title } });
-  return note === undefined ? [{ name: kind === 'supplier' ? 'name' : 'event.name', held: title }] : [];
+  const edited = kind === 'supplier' ? 'name' : kind === 'job' ? 'type' : 'event.name';
+  return note === undefined ? [{ name: edited, held: title }] : [];
 }
 
 function heldOrder({ number, title, vendor, currency, items }: Order) {
@@ -210,5 +212,6 @@ function heldOrder({ number, title, vendor, currency, items }: Order) {
 function withTitle(document: Document, title: string): Document {
   if (document.kind === 'supplier') return { ...document, name: title };
   if (document.kind === 'file') return { ...document, question: { ...document.question, text: title } };
+  if (document.kind === 'job') return { ...document, type: title };
   return { ...document, event: { ...document.event, name: title } };
 }

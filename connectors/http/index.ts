@@ -5,16 +5,14 @@
  *
  * Either the document's own URL or the lookup prevents a second object: settings with neither are refused.
  */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import {
   type Acknowledgement,
   basicAuth,
   bearerAuth,
   type CheckResult,
+  type Clock,
   ConfigError,
   type ConnectorContext,
-  ConnectorError,
   clientCredentials,
   createHttp,
   DataError,
@@ -30,9 +28,10 @@ import {
   lookupEach,
   type Operation,
   type Outcome,
-  type PlannedOperation,
   readBackEach,
   readFrom,
+  readSettingsFile,
+  requestTurns,
   stopped,
   type TakenDocument,
   writeEach,
@@ -40,9 +39,8 @@ import {
 import { compileAcknowledge } from './acknowledge.ts';
 import { compileAnswers, compileReference } from './answers.ts';
 import { faultsOf } from './check-settings.ts';
-import { isByKey, kindOf } from './kinds.ts';
+import { isByKey, kindOf, stepsOf } from './kinds.ts';
 import { compileFindHeld } from './lookup.ts';
-import { type MadeAhead, madeAhead } from './made-ahead.ts';
 import { compileReadBack } from './read-back.ts';
 import {
   checkOpenList,
@@ -53,8 +51,8 @@ import {
   requisitionList,
   supplierList,
 } from './reads.ts';
-import { compileRequest } from './requests.ts';
-import { type Settings, settingsSchema } from './settings.ts';
+import { type ActionSettings, type Settings, settingsSchema } from './settings.ts';
+import { type CompiledSteps, compileSteps, describeSteps, type Walk, walkSteps } from './steps.ts';
 
 const settings = settingsSchema.superRefine((given, context) => {
   for (const { path, message } of faultsOf(given)) context.addIssue({ code: 'custom', path: [...path], message });
@@ -81,21 +79,20 @@ export default defineConnector({
     listsOpen: true,
   },
   capabilitiesWith: (given) => ({
+    ...sizesOf(given),
     requestsAtOnce: given.concurrency,
-    // The last request may take three time limits: it is sent, logs in again, and is sent again.
-    timeoutMs: startWithinMs + Math.ceil(given.timeout_seconds * 3_000) + 10_000,
     lateEffectMs: Math.ceil((given.settle_seconds + given.visible_seconds) * 1_000),
     visibleAfterMs: Math.ceil(given.visible_seconds * 1_000),
     idempotency: idempotencyOf(given),
     reads: (['supplier', 'requisition'] as const).filter((stream) => given.read[stream] !== undefined),
     readsBack: documentKinds.filter((kind) => kindOf(given, kind).read_back !== undefined),
+    leavesParts: documentKinds.filter((kind) => Array.isArray(given.documents[kind]?.create)),
     acknowledges: given.read.requisition?.acknowledge !== undefined,
     listsOpen: given.read.requisition?.open_list !== undefined,
   }),
   urlOf: (reference, { object_url }) => object_url?.replaceAll('{reference}', () => encodeURIComponent(reference)),
   async open(given, context) {
     const { clock } = context;
-    const answers = compileAnswers(given, () => clock.nowMs());
     const http = createHttp({
       baseUrl: given.base_url,
       auth: authOf(given, context),
@@ -103,8 +100,8 @@ export default defineConnector({
       connections: given.concurrency,
       timeoutMs: Math.ceil(given.timeout_seconds * 1_000),
       ...(await certificatesOf(given, context)),
-      errorOf: (response, request) => answers.errorOf(response, request),
-      isLoginRefused: (response) => answers.isLoginRefused(response),
+      ...compileAnswers(given, () => clock.nowMs()),
+      turn: turnOf(given, context),
       clock,
     });
     const kinds = new Map(documentKinds.map((kind) => [kind, compileKind(given, kind)]));
@@ -114,17 +111,18 @@ export default defineConnector({
     const openList = openListOf(given.read.requisition);
     const acknowledge = given.read.requisition?.acknowledge;
     const tell = acknowledge && compileAcknowledge(acknowledge, given.idempotency_header);
-    const readDeps = { http, baseUrl: given.base_url, clock };
+    const readDeps = { http, clock };
     /** Sends each, and starts none so late that it had no full time limit. */
     const sendEach = <Item>(
       items: readonly Item[],
       send: (item: Item) => Promise<Outcome>,
       signal: AbortSignal,
+      atOnce = given.concurrency,
     ): Promise<Outcome[]> => {
       const startedMs = clock.nowMs();
       const inTime = (item: Item) =>
         clock.nowMs() - startedMs > startWithinMs ? Promise.resolve(stopped) : send(item);
-      return writeEach(items, inTime, { signal, atOnce: given.concurrency });
+      return writeEach(items, inTime, { signal, atOnce });
     };
     return {
       check: async () => [
@@ -133,15 +131,19 @@ export default defineConnector({
         ...(requisition ? [await checkRead(readDeps, requisition)] : []),
         ...(openList ? [await checkOpenList(readDeps, openList)] : []),
       ],
-      plan: async (operations) => operations.map((operation) => planOf(kindOfDocument(operation.document), operation)),
+      plan: async (operations) =>
+        operations.map((operation) => {
+          const { action, document } = operation;
+          const steps = describeSteps(stepsFor(kindOfDocument(document), operation), operation);
+          return { key: document.key, action, steps };
+        }),
       write: (operations, signal) => {
-        const ahead = madeAhead(operations, (operation) =>
-          // The bytes of a file are asked for only when they are sent.
-          operation.file ? undefined : requestOf(kindOfDocument(operation.document), operation).make(operation, signal),
-        );
-        const send = (operation: Operation) =>
-          writeOne(http, kindOfDocument(operation.document), { operation, ahead, signal });
-        return sendEach(operations, send, signal);
+        const deps = { http, clock, signal, visibleMs: given.visible_seconds * 1_000 };
+        const send = (operation: Operation) => writeOne(deps, kindOfDocument(operation.document), operation);
+        // Two documents may need the same bidder, or the same state of an event: neither must come between the steps of
+        // the other.
+        const hasList = operations.some(({ document }) => kindOfDocument(document).hasList);
+        return sendEach(operations, send, signal, hasList ? 1 : given.concurrency);
       },
       lookup: async (documents, signal) => {
         const find = async (document: Document) => kindOfDocument(document).findHeld(http, document, signal);
@@ -174,17 +176,41 @@ function idempotencyOf(given: Settings): 'key' | 'external-id' | 'lookup' {
   return given.idempotency_header === undefined ? 'lookup' : 'key';
 }
 
+/** How much a `write` takes, and how long it may take. */
+function sizesOf(given: Settings): { batchMax: number; timeoutMs: number } {
+  const { per_second: perSecond = Infinity, per_minute: perMinute = Infinity } = given.limits;
+  const turnMs = Math.max(1_000 / perSecond, 60_000 / perMinute);
+  const lists = Object.values(given.documents).flatMap(({ create, amend, cancel }) =>
+    [create, amend, cancel].filter(Array.isArray).map(stepsOf),
+  );
+  const requests = Math.max(1, ...lists.map((steps) => steps.length + steps.filter(({ find }) => find).length));
+  // Documents with steps are written one after another. A request of an ERP rarely takes more than a second.
+  const documentMs = lists.length === 0 ? turnMs : requests * Math.max(turnMs, 1_000);
+  return {
+    batchMax: Math.max(1, Math.min(batchMax, Math.floor(startWithinMs / documentMs))),
+    // The last request may take three time limits: it is sent, logs in again, and is sent again.
+    timeoutMs:
+      startWithinMs +
+      Math.ceil((requests + 2) * given.timeout_seconds * 1_000 + (requests - 1) * given.visible_seconds * 1_000) +
+      10_000,
+  };
+}
+
+function turnOf({ base_url: target, limits }: Settings, { clock }: ConnectorContext) {
+  const { per_second: perSecond, per_minute: perMinute } = limits;
+  if (perSecond === undefined && perMinute === undefined) return undefined;
+  return requestTurns(target.replace(/(?<!\/)\/+$/, ''), { perSecond, perMinute }, clock);
+}
+
 type CompiledKind = ReturnType<typeof compileKind>;
 
 function compileKind(given: Settings, kind: DocumentKind) {
   const requests = kindOf(given, kind);
-  const { idempotency_header: header } = given;
-  const compile = (action: 'create' | 'amend' | 'cancel') => {
-    const request = requests[action];
-    return request && compileRequest(kind, request, header);
-  };
+  const { create, amend, cancel } = requests;
+  const compile = (action: ActionSettings | undefined) => compileSteps(kind, action, given.idempotency_header);
   return {
-    requests: { create: compile('create'), amend: compile('amend'), cancel: compile('cancel') },
+    steps: { create: compile(create), amend: compile(amend), cancel: compile(cancel) },
+    hasList: [create, amend, cancel].some(Array.isArray),
     referenceOf: compileReference(requests.reference),
     findHeld: compileFindHeld(kind, requests),
     readBack: compileReadBack(kind, requests),
@@ -192,58 +218,34 @@ function compileKind(given: Settings, kind: DocumentKind) {
   };
 }
 
-function requestOf({ requests }: CompiledKind, { action, document }: Operation) {
-  const request = requests[action];
-  if (!request) throw new ConfigError(`documents.${document.kind} has no ${action}`);
-  return request;
+function stepsFor({ steps }: CompiledKind, { action, document }: Operation): CompiledSteps {
+  if (steps[action].length === 0) throw new ConfigError(`documents.${document.kind} has no ${action}`);
+  return steps[action];
 }
 
 const statuses = { create: 'created', amend: 'updated', cancel: 'cancelled' } as const;
 /** A cancellation answers them when there is nothing at its URL. */
 const goneStatuses = [404, 410];
 
-interface Write {
-  readonly operation: Operation;
-  readonly ahead: MadeAhead<Operation, HttpRequest | Promise<HttpRequest>>;
-  readonly signal: AbortSignal;
-}
-
-async function writeOne(http: Http, kind: CompiledKind, { operation, ahead, signal }: Write): Promise<Outcome> {
+async function writeOne(
+  deps: Omit<Walk, 'operation' | 'send'>,
+  kind: CompiledKind,
+  operation: Operation,
+): Promise<Outcome> {
   const { action, document } = operation;
-  const request = await (ahead.take(operation) ?? requestOf(kind, operation).make(operation, signal));
-  const answered = http.request(action === 'cancel' ? { ...request, accept: goneStatuses } : request);
-  ahead.makeNext();
-  const response = await answered;
-  if (action === 'cancel' && goneStatuses.includes(response.status)) {
-    // The object is gone, or it has another path: the lookup tells which.
-    const held = kind.hasLookup ? await kind.findHeld(http, document, signal) : [];
-    if (held.length > 0)
-      throw new DataError(
-        `the ERP answered ${response.status} to ${request.method} ${request.path}, but still holds ${held[0]?.reference}`,
-      );
-  }
-  return { status: statuses[action], reference: kind.referenceOf(response, operation) };
-}
-
-function planOf(kind: CompiledKind, operation: Operation): PlannedOperation {
-  const { action, document } = operation;
-  return { key: document.key, action, steps: stepsOf(kind, operation) };
-}
-
-function stepsOf(kind: CompiledKind, operation: Operation): string[] {
-  try {
-    const { line, content } = requestOf(kind, operation).describe(operation);
-    const members = typeof content === 'object' && content !== null ? Object.entries(content) : [];
-    return [line, ...members.map(([name, value]) => `${name}: ${shown(value)}`)];
-  } catch (error) {
-    if (error instanceof ConnectorError) return [`It cannot be sent: ${error.message}`];
-    throw error;
-  }
-}
-
-function shown(value: unknown): string {
-  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+  const { http, signal } = deps;
+  let gone: string | undefined;
+  const send = async (request: HttpRequest) => {
+    if (action !== 'cancel') return http.request(request);
+    const response = await http.request({ ...request, accept: goneStatuses });
+    if (goneStatuses.includes(response.status)) gone = `${response.status} to ${request.method} ${request.path}`;
+    return response;
+  };
+  const written = await walkSteps(stepsFor(kind, operation), { ...deps, operation, send });
+  // The object is gone, or it has another path: the lookup tells which.
+  const [held] = gone !== undefined && kind.hasLookup ? await kind.findHeld(http, document, signal) : [];
+  if (held) throw new DataError(`the ERP answered ${gone}, but still holds ${held.reference}`);
+  return { status: statuses[action], reference: kind.referenceOf(written, operation) };
 }
 
 async function checkBase(http: Http, { base_url, check_path }: Settings): Promise<CheckResult> {
@@ -251,12 +253,8 @@ async function checkBase(http: Http, { base_url, check_path }: Settings): Promis
   try {
     // Even a 404 shows that the server is reachable and accepts the login.
     const accept = Array.from({ length: 100 }, (_, index) => 400 + index).filter((status) => !refusals.has(status));
-    const { status } = await http.request({
-      method: 'GET',
-      path: check_path,
-      accept,
-      signal: AbortSignal.timeout(checkMs),
-    });
+    const signal = AbortSignal.timeout(checkMs);
+    const { status } = await http.request({ method: 'GET', path: check_path, accept, signal });
     const message = `${base_url}${check_path} answers ${status}: it is reachable and does not refuse the login.`;
     return { name, ok: true, message };
   } catch (error) {
@@ -267,56 +265,35 @@ async function checkBase(http: Http, { base_url, check_path }: Settings): Promis
 const refusals: ReadonlySet<number> = new Set([401, 403, 407, 429]);
 const checkMs = 10_000;
 
-function authOf(given: Settings, { clock }: ConnectorContext): HttpAuth[] {
-  const { auth, signature } = given;
-  const all: HttpAuth[] = [];
-  switch (auth.type) {
-    case 'none':
-      break;
-    case 'basic':
-      all.push(basicAuth(auth.user, auth.password));
-      break;
-    case 'bearer':
-      all.push(bearerAuth(auth.token));
-      break;
-    case 'header':
-      all.push(headerAuth(auth.name, auth.value, auth.prefix));
-      break;
-    case 'oauth':
-      all.push(
-        clientCredentials(
-          {
-            tokenUrl: auth.token_url,
-            clientId: auth.client_id,
-            clientSecret: auth.client_secret,
-            scope: auth.scope,
-            inBody: auth.in_body,
-            fields: auth.fields,
-          },
-          clock,
-        ),
-      );
-      break;
-  }
-  if (signature) {
-    const { timestamp_header: timestampHeader, ...rest } = signature;
-    all.push(hmacAuth({ ...rest, timestampHeader }, clock));
-  }
-  return all;
+function authOf({ auth, signature }: Settings, { clock }: ConnectorContext): HttpAuth[] {
+  const signed = signature && hmacAuth({ ...signature, timestampHeader: signature.timestamp_header }, clock);
+  return [...loginOf(auth, clock), ...(signed ? [signed] : [])];
 }
 
-async function certificatesOf({ ca_file, client_certificate }: Settings, { dataDir }: ConnectorContext) {
-  const read = async (setting: string, file: string) =>
-    readFile(resolve(dataDir, file), 'utf8').catch((cause: unknown) => {
-      throw new ConfigError(`${setting}: the file ${file} cannot be read: ${String(cause)}`, { cause });
-    });
+function loginOf(auth: Settings['auth'], clock: Clock): HttpAuth[] {
+  switch (auth.type) {
+    case 'none':
+      return [];
+    case 'basic':
+      return [basicAuth(auth.user, auth.password)];
+    case 'bearer':
+      return [bearerAuth(auth.token)];
+    case 'header':
+      return [headerAuth(auth.name, auth.value, auth.prefix)];
+    case 'oauth': {
+      const { token_url: tokenUrl, client_id: clientId, client_secret: clientSecret, scope, fields } = auth;
+      return [clientCredentials({ tokenUrl, clientId, clientSecret, scope, inBody: auth.in_body, fields }, clock)];
+    }
+  }
+}
+
+async function certificatesOf({ ca_file, client_certificate: client }: Settings, { dataDir }: ConnectorContext) {
+  const read = async (setting: string, file: string | undefined) => readSettingsFile(file, { setting, dataDir });
+  const caPem = await read('ca_file', ca_file);
+  const certPem = await read('client_certificate.certificate_file', client?.certificate_file);
+  const keyPem = await read('client_certificate.key_file', client?.key_file);
   return {
-    ...(ca_file === undefined ? {} : { caPem: await read('ca_file', ca_file) }),
-    ...(client_certificate && {
-      clientCertificate: {
-        certPem: await read('client_certificate.certificate_file', client_certificate.certificate_file),
-        keyPem: await read('client_certificate.key_file', client_certificate.key_file),
-      },
-    }),
+    ...(caPem === undefined ? {} : { caPem }),
+    ...(certPem === undefined || keyPem === undefined ? {} : { clientCertificate: { certPem, keyPem } }),
   };
 }

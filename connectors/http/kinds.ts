@@ -1,6 +1,6 @@
 /** The requests for the documents of a kind: those of the settings, with defaults. */
 import { type DocumentKind, documentDecimals, documentNames } from 'sourcing-bridge/connector';
-import type { KindSettings, RequestSettings, Settings } from './settings.ts';
+import type { ActionSettings, KindSettings, RequestSettings, Settings, StepSettings } from './settings.ts';
 
 const ownUrl = { path: '/{kind}/{key}', headers: {} };
 const replace: RequestSettings = { ...ownUrl, method: 'PUT' };
@@ -19,19 +19,22 @@ const defaultKind: KindSettings = {
     content_hash: { body: 'content_hash' },
   },
   // The answer to the lookup is the document, as it was sent.
-  read_back: {
-    decimals: [...documentDecimals],
-    names: [...documentNames],
-    changed: {},
-  },
+  read_back: { decimals: [...documentDecimals], names: [...documentNames], changed: {} },
   reference: 'key',
 };
 
-/** The settings of a kind. An `amend` that is left out is `create`, if that is a PUT. */
+/** The settings of a kind. An `amend` that is left out is `create`, if that is a PUT or a list of steps. */
 export function kindOf(settings: Pick<Settings, 'documents'>, kind: DocumentKind): KindSettings {
   const given = settings.documents[kind];
   if (!given) return defaultKind;
-  return given.amend || given.create?.method !== 'PUT' ? given : { ...given, amend: given.create };
+  const { create } = given;
+  const servesBoth = Array.isArray(create) || create?.method === 'PUT';
+  return given.amend || !servesBoth ? given : { ...given, amend: create };
+}
+
+/** The steps of an action: a request that is not in a list is its only one, and has no name. */
+export function stepsOf(given: ActionSettings | undefined): readonly StepSettings[] {
+  return given === undefined ? [] : [given].flat();
 }
 
 /**
@@ -39,5 +42,6 @@ export function kindOf(settings: Pick<Settings, 'documents'>, kind: DocumentKind
  * one object, so no lookup is needed first.
  */
 export function isByKey({ create, amend }: KindSettings): boolean {
-  return create?.method === 'PUT' && amend?.method === 'PUT' && create.path === amend.path;
+  if (!create || !amend || Array.isArray(create) || Array.isArray(amend)) return false;
+  return create.method === 'PUT' && amend.method === 'PUT' && create.path === amend.path;
 }

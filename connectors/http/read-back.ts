@@ -15,7 +15,7 @@ import {
 } from 'sourcing-bridge/connector';
 import { compileFindEntries } from './lookup.ts';
 import type { KindSettings } from './settings.ts';
-import { jsonTemplate, noCall, rootsOf } from './templates.ts';
+import { jsonTemplate, rootsOf } from './templates.ts';
 
 /** What the ERP holds of one document. Throws when it cannot tell. */
 export type ReadOne = (http: Http, delivery: TakenDocument, signal: AbortSignal) => Promise<ReadBack>;
@@ -62,21 +62,23 @@ export function compileReadBack(kind: DocumentKind, settings: KindSettings): Rea
 
 /** The values as JSON has them, each number as its digits. */
 function compileExpected(kind: DocumentKind, { read_back: given, create }: KindSettings) {
-  const template = given?.fields ?? bodyOf(create?.body);
-  if (template === undefined) throw new PathError('needs fields: create sends no JSON whose values could be compared');
+  const template = given?.fields ?? bodyOf(create);
+  if (template === undefined)
+    throw new PathError('needs fields: create is no single request with JSON whose values could be compared');
   const valueOf = jsonTemplate(rootsOf(kind), template);
-  return (document: Document) => withDigits(valueOf({ document, call: noCall }));
+  return (document: Document) => withDigits(valueOf({ document }));
 }
 
-type Body = NonNullable<KindSettings['create']>['body'];
-
-function bodyOf(body: Body): unknown {
-  if (body === undefined || body === 'document') return '{document}';
+/** The JSON that create sends, as a template; undefined where it sends none, or has several steps. */
+function bodyOf(create: KindSettings['create']): unknown {
+  if (!create || Array.isArray(create)) return undefined;
+  const { body = 'document' } = create;
+  if (body === 'document') return '{document}';
   return typeof body === 'object' && 'json' in body ? body.json : undefined;
 }
 
 function isWholeDocument({ read_back: given, create }: KindSettings): boolean {
-  return given?.fields === undefined && bodyOf(create?.body) === '{document}';
+  return given?.fields === undefined && bodyOf(create) === '{document}';
 }
 
 function hasKey(held: unknown, key: string): boolean {

@@ -1,17 +1,16 @@
 /**
  * Reads suppliers or requisitions from a list of the ERP, page by page, as the settings describe. With `{since}` in the
  * path a read asks only for what has changed since some time before the last one began: by the ERP's clock or by this
- * one, whichever is earlier. Every later page is asked for below the base URL only: no answer can send the login elsewhere.
+ * one, whichever is earlier.
  */
 import { createHash } from 'node:crypto';
 import {
   type CheckResult,
   type Clock,
   compileJsonPath,
-  compileOpen,
+  compileMayBeOpen,
   compileRequisitionPlaces,
   compileSupplierPlaces,
-  DataError,
   type Http,
   type HttpResponse,
   namedPlaces,
@@ -24,16 +23,22 @@ import {
   z,
 } from 'sourcing-bridge/connector';
 import { exactNumbers, referenceText } from './answers.ts';
-import { compilePages } from './pages.ts';
-import type { ListSettings, OpenListSettings, ReadSettings } from './settings.ts';
+import { type Asked, compileCount, compilePages, hiddenEntries, shortfallOf } from './pages.ts';
+import type { ListSettings, OpenListSettings, PageSettings, ReadSettings } from './settings.ts';
 
-const walkForm = z.object({ beganMs: z.number(), path: z.string(), pages: z.number() });
+const walkForm = z.object({
+  beganMs: z.number(),
+  path: z.string(),
+  pages: z.number(),
+  seen: z.number().default(0),
+  total: z.number().optional(),
+});
 const checkpointForm = z.object({
   /** Which list it belongs to. */
   of: z.string(),
   /** What has changed since then is read; without it, everything. */
   sinceMs: z.number().optional(),
-  /** A read that has not come to its end: when it began, its next page, and how many it has had. */
+  /** A read that has not come to its end: when it began, its next page, and how many pages and entries it has had. */
   walk: walkForm.optional(),
 });
 type Checkpoint = z.output<typeof checkpointForm>;
@@ -44,7 +49,6 @@ const checkMs = 10_000;
 
 interface ReadDeps {
   readonly http: Http;
-  readonly baseUrl: string;
   readonly clock: Clock;
 }
 
@@ -85,36 +89,41 @@ export function openListOf(settings: ReadSettings['requisition']): OpenList | un
 }
 
 /** The reader of a list. Throws ConnectorErrors. */
-export function createReader<Stream extends ReadStream>({ http, baseUrl, clock }: ReadDeps, source: ListRead<Stream>) {
+export function createReader<Stream extends ReadStream>({ http, clock }: ReadDeps, source: ListRead<Stream>) {
   const { settings, stream } = source;
   const of = createHash('sha256')
     .update(JSON.stringify([settings.path, settings.next]))
     .digest('hex');
   const toPage = compilePage(source);
+  const setting = `settings.read.${stream}`;
+  const count = compileCount(settings);
 
   async function* read(checkpoint: string | undefined, signal: AbortSignal): AsyncGenerator<ReadPage<Stream>> {
     let at = checkpointOf(checkpoint, of);
     let isStored = at.walk !== undefined;
-    const nextOf = compilePages(settings, baseUrl, `settings.read.${stream}`);
+    const nextOf = compilePages(settings, setting);
     for (;;) {
       const nowMs = clock.nowMs();
-      const walk = at.walk ?? { beganMs: nowMs, path: pathSince(settings, at.sinceMs), pages: 0 };
+      const walk = at.walk ?? { beganMs: nowMs, path: pathSince(settings, at.sinceMs), pages: 0, seen: 0 };
       const accept = isStored ? goneStatuses : [];
       const response = await http.request({ method: 'GET', path: walk.path, accept, signal });
       if (isStored && goneStatuses.includes(response.status)) {
         isStored = false;
-        at = { of, ...(at.sinceMs === undefined ? {} : { sinceMs: at.sinceMs }) };
+        at = beginningOf(at);
         continue;
       }
       isStored = false;
       const beganMs = walk.pages === 0 ? Math.min(walk.beganMs, clockOf(response) ?? nowMs) : walk.beganMs;
       const { entries, page, answer } = toPage(response);
-      const next = nextOf({ path: walk.path, pages: walk.pages + 1, entries: entries.length, answer, response });
-      at =
-        next === undefined
-          ? { of, ...(settings.since ? { sinceMs: beganMs - settings.since.overlap_seconds * 1_000 } : {}) }
-          : { ...at, walk: { beganMs, path: next, pages: walk.pages + 1 } };
+      const asked = { path: walk.path, pages: walk.pages + 1, entries, answer, response };
+      const next = nextOf(asked);
+      const counted = count(walk, asked);
+      const missing = next === undefined ? shortfallOf(counted, asked.pages, settings.path, setting) : undefined;
+      if (missing) at = beginningOf(at);
+      else if (next !== undefined) at = { ...at, walk: { beganMs, path: next, pages: asked.pages, ...counted } };
+      else at = { of, ...(settings.since ? { sinceMs: beganMs - settings.since.overlap_seconds * 1_000 } : {}) };
       yield { ...page, checkpoint: JSON.stringify(at) };
+      if (missing) throw missing;
       if (next === undefined) return;
     }
   }
@@ -122,27 +131,31 @@ export function createReader<Stream extends ReadStream>({ http, baseUrl, clock }
   return read;
 }
 
+const openListSetting = 'settings.read.requisition.open_list';
+
 /**
  * The numbers of all requisitions that are open, page by page. An entry that cannot be read counts as open, under its
  * number. Throws ConnectorErrors, also for an entry without a number: what is open is not known then.
  */
 export async function* openNumbers(
-  { http, baseUrl }: Pick<ReadDeps, 'http' | 'baseUrl'>,
+  { http }: Pick<ReadDeps, 'http'>,
   { settings, numberPath }: OpenList,
   signal: AbortSignal,
 ): AsyncGenerator<readonly string[]> {
-  const setting = 'settings.read.requisition.open_list';
+  const setting = openListSetting;
   const toEntries = compileEntries(settings);
-  const nextOf = compilePages(settings, baseUrl, setting);
+  const nextOf = compilePages(settings, setting);
+  const count = compileCount(settings);
   const numberAt = compileJsonPath(numberPath);
-  const isOpen = compileOpen<unknown>(settings, compileJsonPath);
+  const mayBeOpen = compileMayBeOpen<unknown>(settings, compileJsonPath);
   let pages = 0;
+  let counted = { seen: 0 };
   for (let path: string | undefined = settings.path; path !== undefined; ) {
     const response = await http.request({ method: 'GET', path, signal });
     const { answer, entries } = toEntries(response);
     pages += 1;
     yield entries.flatMap((entry, index) => {
-      if (!mayBeOpen(isOpen, entry)) return [];
+      if (!mayBeOpen(entry)) return [];
       const number = referenceText(numberAt(entry))?.trim() ?? '';
       if (number === '')
         throw new TransientError(
@@ -150,16 +163,11 @@ export async function* openNumbers(
         );
       return [number];
     });
-    path = nextOf({ path, pages, entries: entries.length, answer, response });
-  }
-}
-
-function mayBeOpen(isOpen: (entry: unknown) => boolean, entry: unknown): boolean {
-  try {
-    return isOpen(entry);
-  } catch (error) {
-    if (error instanceof DataError) return true;
-    throw error;
+    const asked: Asked = { path, pages, entries, answer, response };
+    path = nextOf(asked);
+    counted = count(counted, asked);
+    const missing = path === undefined ? shortfallOf(counted, pages, settings.path, setting) : undefined;
+    if (missing) throw missing;
   }
 }
 
@@ -169,29 +177,50 @@ export async function checkRead<Stream extends ReadStream>(
   source: ListRead<Stream>,
 ): Promise<CheckResult> {
   const { settings, stream } = source;
-  const name = `read ${settings.path}`;
-  try {
+  return checked(`read ${settings.path}`, async () => {
     const path = pathSince(settings, clock.nowMs());
     const response = await http.request({ method: 'GET', path, signal: AbortSignal.timeout(checkMs) });
-    const { entries, page } = compilePage(source)(response);
+    const { entries, page, answer } = compilePage(source)(response);
     const [fault] = page.faults;
-    if (fault) return { name, ok: false, message: `${fault.where}: ${fault.why}.` };
-    return { name, ok: true, message: `${settings.path} answers with a list of ${entries.length} ${stream}s.` };
+    if (fault) return { ok: false, message: `${fault.where}: ${fault.why}.` };
+    const pages = pagesFound({ path, pages: 1, entries, answer, response }, settings, `settings.read.${stream}`);
+    return {
+      ok: pages.ok,
+      message: `${settings.path} answers with a list of ${entries.length} ${stream}s${pages.text}.`,
+    };
+  });
+}
+
+/** Asks for the first page of the list of open requisitions. Never rejects. */
+export async function checkOpenList({ http }: ReadDeps, { settings }: OpenList): Promise<CheckResult> {
+  const { path } = settings;
+  return checked(`list ${path}`, async () => {
+    const response = await http.request({ method: 'GET', path, signal: AbortSignal.timeout(checkMs) });
+    const { entries, answer } = compileEntries(settings)(response);
+    const pages = pagesFound({ path, pages: 1, entries, answer, response }, settings, openListSetting);
+    return { ok: pages.ok, message: `${path} answers with a list of ${entries.length} requisitions${pages.text}.` };
+  });
+}
+
+async function checked(name: string, run: () => Promise<Omit<CheckResult, 'name'>>): Promise<CheckResult> {
+  try {
+    return { name, ...(await run()) };
   } catch (error) {
     return { name, ok: false, message: error instanceof Error ? error.message : String(error) };
   }
 }
 
-/** Asks for the first page of the list of open requisitions. Never rejects. */
-export async function checkOpenList(deps: ReadDeps, list: OpenList): Promise<CheckResult> {
-  const name = `list ${list.settings.path}`;
-  try {
-    const first = await openNumbers(deps, list, AbortSignal.timeout(checkMs)).next();
-    const count = first.done === true ? 0 : first.value.length;
-    return { name, ok: true, message: `${list.settings.path} answers with a list of ${count} open requisitions.` };
-  } catch (error) {
-    return { name, ok: false, message: error instanceof Error ? error.message : String(error) };
-  }
+/** Says of a first page without a next one whether the answer says that there is more. */
+function pagesFound(asked: Asked, settings: PageSettings, setting: string): { ok: boolean; text: string } {
+  if (compilePages(settings, setting)(asked) !== undefined) return { ok: true, text: '' };
+  const hidden = hiddenEntries(settings, asked);
+  if (hidden === undefined) return { ok: true, text: settings.next === undefined ? '' : ': 1 page, no next found' };
+  return { ok: false, text: `: 1 page, no next found, ${hidden}. Set ${setting}.next to where the next page is named` };
+}
+
+/** The beginning of the read that is at this checkpoint. */
+function beginningOf({ of, sinceMs }: Checkpoint): Checkpoint {
+  return { of, ...(sinceMs === undefined ? {} : { sinceMs }) };
 }
 
 function checkpointOf(stored: string | undefined, of: string): Checkpoint {

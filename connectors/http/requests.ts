@@ -2,21 +2,13 @@
 import {
   DataError,
   type DocumentKind,
-  type DocumentOf,
   fileBytes,
   type HttpRequest,
   type Operation,
+  type Roots,
 } from 'sourcing-bridge/connector';
-import type { LookupSettings, RequestSettings } from './settings.ts';
-import {
-  type JsonTemplate,
-  jsonTemplate,
-  noCall,
-  rootsOf,
-  type Scope,
-  textTemplate,
-  urlTemplate,
-} from './templates.ts';
+import type { RequestSettings, SearchSettings } from './settings.ts';
+import { at, type JsonTemplate, jsonTemplate, rootsOf, type Scope, textTemplate, urlTemplate } from './templates.ts';
 
 interface Content {
   readonly body?: string | Uint8Array;
@@ -26,82 +18,71 @@ interface Content {
 
 export interface CompiledRequest {
   /** `method path`, and the readable part of the content. */
-  describe(operation: Operation): { line: string; content: unknown };
-  /** Throws DataError when the request cannot be made from this document. A promise where the body has several parts. */
-  make(operation: Operation, signal: AbortSignal): HttpRequest | Promise<HttpRequest>;
+  describe(scope: Scope): { line: string; content: unknown };
+  /** Throws DataError when the request cannot be made from this document. */
+  make(scope: Scope, operation: Operation, signal: AbortSignal): Promise<HttpRequest>;
 }
 
-/** Compiles a request of the settings. Throws PathError for a wrong template. */
+/** Compiles a request of the settings, for the roots of `kind`. Throws PlacedFault for a wrong template. */
 export function compileRequest(
   kind: DocumentKind,
   settings: RequestSettings,
-  idempotencyHeader: string | undefined,
+  { roots = rootsOf(kind), idempotencyHeader }: { roots?: Roots; idempotencyHeader?: string | undefined } = {},
 ): CompiledRequest {
-  const roots = rootsOf(kind);
   const { method } = settings;
-  const path = urlTemplate(roots, settings.path);
-  const headers = Object.entries(settings.headers).map(([name, text]) => [name, textTemplate(roots, text)] as const);
-  const content = compileBody(kind, method, settings.body);
-
-  function headersOf(scope: Scope): Record<string, string> {
-    const made: Record<string, string> = {};
-    if (idempotencyHeader !== undefined) made[idempotencyHeader] = scope.call.idempotency_key ?? '';
-    for (const [name, template] of headers) {
-      const text = template(scope);
-      if (text !== undefined) made[name.toLowerCase()] = text;
-    }
-    return made;
-  }
-
-  function requestOf(scope: Scope, { body, type }: Content, signal: AbortSignal): HttpRequest {
-    const own = headersOf(scope);
-    if (type !== undefined) own['content-type'] ??= type;
-    return { method, path: path(scope), headers: own, body, safe: false, signal };
-  }
+  const head = compileHead(roots, settings);
+  const content = at('body', () => compileBody(kind, roots, settings));
 
   return {
-    describe: (operation) => {
-      const scope = scopeOf(operation);
-      return { line: `${method} ${path(scope)}`, content: content.shown(scope) };
-    },
-    make: (operation, signal) => {
-      const scope = scopeOf(operation);
-      const made = content.make(scope, operation, signal);
-      if (made instanceof Promise) return made.then((each) => requestOf(scope, each, signal));
-      return requestOf(scope, made, signal);
+    describe: (scope) => ({ line: `${method} ${head.path(scope)}`, content: content.shown(scope) }),
+    make: async (scope, operation, signal) => {
+      const { body, type } = await content.make(scope, operation, signal);
+      const key = idempotencyHeader === undefined ? {} : { [idempotencyHeader]: scope.call?.idempotency_key ?? '' };
+      const headers: Record<string, string> = { ...key, ...head.headers(scope) };
+      if (type !== undefined) headers['content-type'] ??= type;
+      return { method, path: head.path(scope), headers, body, safe: false, signal };
     },
   };
 }
 
-/** Compiles the request that asks what the ERP holds for a document. Throws PathError for a wrong template. */
-export function compileLookup(
-  kind: DocumentKind,
-  settings: LookupSettings,
-): (document: DocumentOf<DocumentKind>, signal: AbortSignal) => HttpRequest {
-  const roots = rootsOf(kind);
-  const { method } = settings;
-  const path = urlTemplate(roots, settings.path);
-  const headers = Object.entries(settings.headers).map(([name, text]) => [name, textTemplate(roots, text)] as const);
-  const json = settings.body && jsonTemplate(roots, settings.body.json);
-  return (document, signal) => {
-    const scope: Scope = { document, call: noCall };
-    const made = headers.flatMap(([name, template]) => {
-      const text = template(scope);
-      return text === undefined ? [] : [[name, text] as const];
-    });
-    return {
-      method,
-      path: path(scope),
-      headers: Object.fromEntries(made),
-      ...(json ? { json: json(scope) } : {}),
-      accept: settings.absent,
-      safe: true,
-      signal,
-    };
+/** Compiles path and headers of a request. A header without a value is left out. Throws PlacedFault. */
+export function compileHead(roots: Roots, { path, headers }: Pick<RequestSettings, 'path' | 'headers'>) {
+  const texts = Object.entries(headers).map(
+    ([name, text]) => [name.toLowerCase(), at('headers', () => at(name, () => textTemplate(roots, text)))] as const,
+  );
+  return {
+    path: at('path', () => urlTemplate(roots, path)),
+    headers: (scope: Scope): Record<string, string> => {
+      const made: Record<string, string> = {};
+      for (const [name, template] of texts) {
+        const text = template(scope);
+        if (text !== undefined) made[name] = text;
+      }
+      return made;
+    },
   };
 }
 
-function scopeOf({ action, document, contentHash, idempotencyKey, reference, file }: Operation): Scope {
+/** Compiles a request that asks what the ERP holds. Throws PlacedFault for a wrong template. */
+export function compileQuestion(
+  roots: Roots,
+  { method, path, headers, body, absent }: SearchSettings,
+): (scope: Scope, signal: AbortSignal) => HttpRequest {
+  const head = compileHead(roots, { path, headers });
+  const json = body && at('body', () => at('json', () => jsonTemplate(roots, body.json)));
+  return (scope, signal) => ({
+    method,
+    path: head.path(scope),
+    headers: head.headers(scope),
+    ...(json ? { json: json(scope) } : {}),
+    accept: absent,
+    safe: true,
+    signal,
+  });
+}
+
+/** What fills the templates of an operation's request. */
+export function scopeOf({ action, document, contentHash, idempotencyKey, reference, file }: Operation): Scope {
   return {
     document,
     call: {
@@ -122,16 +103,13 @@ interface CompiledBody {
 
 const noBody: CompiledBody = { shown: () => undefined, make: () => ({}) };
 
-function compileBody(
-  kind: DocumentKind,
-  method: string,
-  settings: RequestSettings['body'] = method === 'DELETE' ? 'none' : 'document',
-): CompiledBody {
+function compileBody(kind: DocumentKind, roots: Roots, { method, body }: RequestSettings): CompiledBody {
+  const settings = body ?? (method === 'DELETE' ? 'none' : 'document');
   if (settings === 'none') return noBody;
   if (settings === 'document')
     return kind === 'file'
-      ? multipart(kind, { document: '{document}', file: { file: true } })
-      : asJson(jsonTemplate(rootsOf(kind), '{document}'));
+      ? multipart(roots, { document: '{document}', file: { file: true } })
+      : asJson(jsonTemplate(roots, '{document}'));
   if (settings === 'file')
     return {
       shown: () => undefined,
@@ -140,8 +118,8 @@ function compileBody(
         type: 'application/octet-stream',
       }),
     };
-  if ('json' in settings) return asJson(jsonTemplate(rootsOf(kind), settings.json));
-  return multipart(kind, settings.multipart);
+  if ('json' in settings) return asJson(at('json', () => jsonTemplate(roots, settings.json)));
+  return at('multipart', () => multipart(roots, settings.multipart));
 }
 
 function asJson(template: JsonTemplate): CompiledBody {
@@ -152,11 +130,10 @@ function asJson(template: JsonTemplate): CompiledBody {
   };
 }
 
-function multipart(kind: DocumentKind, parts: Readonly<Record<string, unknown>>): CompiledBody {
-  const roots = rootsOf(kind);
+function multipart(roots: Roots, parts: Readonly<Record<string, unknown>>): CompiledBody {
   const compiled = Object.entries(parts).map(([name, part]) => {
     if (isFilePart(part)) return { name, template: undefined };
-    return { name, template: jsonTemplate(roots, part) };
+    return { name, template: at(name, () => jsonTemplate(roots, part)) };
   });
   const texts = (scope: Scope) =>
     compiled.flatMap(({ name, template }) => {

@@ -237,10 +237,11 @@ async function contentOf(request: IncomingMessage, body: Buffer<ArrayBuffer>): P
 }
 
 function titleOf(document: Readonly<Record<string, unknown>>): string {
-  const { event, name, question } = document as {
+  const { event, name, question, type } = document as {
     event?: { name: string };
     name?: string;
     question?: { text?: string };
+    type?: string;
   };
-  return question?.text ?? event?.name ?? name ?? '';
+  return question?.text ?? event?.name ?? name ?? type ?? '';
 }

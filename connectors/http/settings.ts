@@ -2,7 +2,11 @@
 import { documentKinds, requisitionPlaces, secret, supplierPlaces, z } from 'sourcing-bridge/connector';
 
 const seconds = z.number().positive().max(3_600);
+const waitSeconds = z.number().min(0).max(86_400);
 const statusForm = z.union([z.int().min(100).max(599), z.string().regex(/^(?:[1-5]xx|[1-5]\d\d(?:-[1-5]\d\d)?)$/)]);
+const optionalText = z.string().optional();
+const texts = z.array(z.string()).default([]);
+const headers = z.record(z.string(), z.string()).default({});
 const single = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 
 const auth = z.discriminatedUnion('type', [
@@ -35,10 +39,7 @@ const signature = z.strictObject({
   algorithm: z.enum(['sha256', 'sha512']).default('sha256'),
   encoding: z.enum(['hex', 'base64']).default('hex'),
   prefix: z.string().default(''),
-  timestamp_header: z
-    .string()
-    .optional()
-    .describe('When set, <seconds since 1970>.<body> is signed and this header has the seconds'),
+  timestamp_header: optionalText.describe('When set, <seconds since 1970>.<body> is signed, and it has the seconds'),
 });
 
 const body = z.union([
@@ -50,40 +51,37 @@ const body = z.union([
 const request = z.strictObject({
   method: z.enum(['POST', 'PUT', 'PATCH', 'DELETE']),
   path: z.string(),
-  headers: z.record(z.string(), z.string()).default({}),
+  headers,
   body: body.optional().describe('document: the whole document with its content_hash; file: the bytes of a file'),
 });
 
+const contentHashForm = z.union([z.strictObject({ body: z.string() }), z.strictObject({ header: z.string() })]);
 const referenceForm = z.union([
   z.enum(['key', 'location']),
-  z.strictObject({ body: z.string() }),
-  z.strictObject({ header: z.string() }),
+  ...contentHashForm.options,
+  z.strictObject({ captured: z.string() }),
 ]);
 
-const contentHashForm = z.union([z.strictObject({ body: z.string() }), z.strictObject({ header: z.string() })]);
-
-const lookup = z.strictObject({
+/** A request that asks what the ERP holds. */
+const search = z.strictObject({
   method: z.enum(['GET', 'HEAD', 'POST']).default('GET'),
   path: z.string(),
-  headers: z.record(z.string(), z.string()).default({}),
+  headers,
   body: z.strictObject({ json: z.unknown() }).optional(),
   absent: z.array(z.int()).default([404, 410]).describe('Statuses that say that the ERP holds nothing'),
-  list: z
-    .string()
-    .optional()
-    .describe('The path of the list of found objects in the answer; without it the answer is the found object'),
+  list: optionalText.describe('The path of the found objects in the answer; without it the answer is the found object'),
   where: z
-    .record(z.string(), z.string())
+    .record(z.string(), z.union([z.string(), z.array(z.string()).min(1)]))
     .default({})
-    .describe('Which found objects are the document: paths into them, and the value that each must have'),
+    .describe('Which found objects are meant: paths into them, each with a value or a list of values'),
   ignore_others: z
     .boolean()
     .default(false)
     .describe('The answer also has other objects, and always all of them at once'),
-  reference: z
-    .string()
-    .optional()
-    .describe('The path of the reference in a found object; default: as `reference` of the kind'),
+});
+
+const lookup = search.extend({
+  reference: optionalText.describe('The path of the reference in a found object; default: `reference` of the kind'),
   content_hash: contentHashForm.optional(),
   withdrawn: z
     .strictObject({ path: z.string(), is: z.array(single).min(1) })
@@ -96,31 +94,24 @@ const readBack = z.strictObject({
     .unknown()
     .optional()
     .describe('What the found object must have, as a template of JSON; default: the JSON that create sends'),
-  at: z.string().optional().describe('The path of these values in a found object; default: the object itself'),
-  decimals: z
-    .array(z.string())
-    .default([])
-    .describe('Members that are decimals, for example price: 1.50 and 1.5 are the same'),
-  names: z
-    .array(z.string())
-    .default([])
-    .describe('Members by which the entries of lists are known, for example lot; others are known by their place'),
+  at: optionalText.describe('The path of these values in a found object; default: the object itself'),
+  decimals: texts.describe('Members that are decimals, for example price: 1.50 and 1.5 are the same'),
+  names: texts.describe('Members by which entries of lists are known, for example lot; others by their place'),
   changed: z
     .strictObject({ by: z.string().optional(), at: z.string().optional() })
     .default({})
     .describe('The paths in a found object of who has changed it last, and when'),
 });
 
-const kindSettings = z.strictObject({
-  create: request.optional(),
-  amend: request.optional().describe('Default: as create, if that is a PUT'),
-  cancel: request.optional(),
-  lookup: lookup.optional(),
-  read_back: readBack
-    .optional()
-    .describe('How bridge reconcile compares what the lookup finds with what was delivered; without it: not compared'),
-  reference: referenceForm.default('key').describe('Where the answer to create has the reference'),
-});
+const conditions = z.record(
+  z.string(),
+  z.union([
+    single,
+    z.array(single).min(1),
+    z.strictObject({ matches: z.string() }),
+    z.strictObject({ exists: z.boolean() }),
+  ]),
+);
 
 const meanings = [
   'done',
@@ -137,19 +128,39 @@ const meanings = [
 
 const answerRule = z.strictObject({
   status: z.union([statusForm, z.array(statusForm).min(1)]).optional(),
-  body: z
-    .record(
-      z.string(),
-      z.union([
-        single,
-        z.array(single).min(1),
-        z.strictObject({ matches: z.string() }),
-        z.strictObject({ exists: z.boolean() }),
-      ]),
-    )
-    .default({})
-    .describe('Paths into the answer, and the value that each must have'),
+  body: conditions.default({}).describe('Paths into the answer, and the value that each must have'),
   means: z.enum(meanings),
+});
+
+const captureName = z.string().regex(/^[A-Za-z_]\w{0,99}$/, 'must be a name of letters, digits and _');
+const capture = z.record(captureName, z.string());
+
+const step = request.extend({
+  name: z.string().min(1).max(100).describe('For people: a dead letter names the step'),
+  when: conditions
+    .default({})
+    .describe('The step is left out unless these paths into the document, or captured.<name>, have these values'),
+  find: search
+    .extend({ capture: capture.optional().describe('Paths into the found object; default: `capture` of the step') })
+    .optional()
+    .describe('Asks whether the step has been done for this version of the document; then it is left out'),
+  capture: capture
+    .default({})
+    .describe('Values of the answer for later steps: a name, as in {captured.name}, and its path'),
+  answers: z.array(answerRule).default([]).describe('As `answers` of the connector, and before them'),
+});
+
+const requests = z.union([request, z.array(step).min(1).max(10)]);
+
+const kindSettings = z.strictObject({
+  create: requests.optional().describe('A request, or a list of steps: up to ten requests in their order'),
+  amend: requests.optional().describe('Default: as create, if that is a PUT or a list of steps'),
+  cancel: requests.optional(),
+  lookup: lookup.optional(),
+  read_back: readBack
+    .optional()
+    .describe('How bridge reconcile compares what the lookup finds with what was delivered; without it: not compared'),
+  reference: referenceForm.default('key').describe('Where the answer to create has the reference'),
 });
 
 const parameter = z.string().regex(/^[A-Za-z0-9_.$[\]-]{1,100}$/, 'must be the name of a query parameter');
@@ -171,29 +182,34 @@ const listSettings = z.strictObject({
     })
     .optional()
     .describe('With {since} in the path; without both, each read returns everything'),
-  list: z.string().optional().describe('The path of the list in the answer; default: the answer is the list'),
+  list: optionalText.describe('The path of the list in the answer; default: the answer is the list'),
   next: z
     .union([
       z.literal('link'),
       z.strictObject({ url: z.string() }),
       z.strictObject({ cursor: z.string(), parameter }),
-      z.strictObject({ page: parameter, first: z.int().min(0).default(1), size: z.int().min(1).optional() }),
-      z.strictObject({ offset: parameter, size: z.int().min(1).optional() }),
+      z.strictObject({ last: z.string(), parameter }),
+      z.strictObject({ page: parameter, first: z.int().min(0).default(1) }),
+      z.strictObject({ offset: parameter }),
     ])
     .optional()
     .describe(
-      'How the next page is asked for: link for the header Link, the path of a URL or a cursor in the answer, a page number or an offset; default: there is one page',
+      "How the next page is asked for: link for the header Link, the path of a URL or a cursor in the answer, the path of the id in the page's last entry (last), a page number or an offset; default: there is one page",
     ),
+  has_more: optionalText.describe('The path in the answer of true or false: whether there is a next page'),
+  total: optionalText.describe('The path of the number of all entries: a read that ends with fewer of them fails'),
   pages_max: z.int().min(1).max(1_000_000).default(10_000).describe('A read with more pages fails'),
 });
 
 export type ListSettings = z.output<typeof listSettings>;
+/** How a list has its entries and its pages. */
+export type PageSettings = Pick<ListSettings, 'path' | 'list' | 'next' | 'has_more' | 'total' | 'pages_max'>;
 
 const openListSettings = listSettings.omit({ since: true }).extend({
   path: listSettings.shape.path.describe(
     'The list of all requisitions that are open, for example /requisitions?open=1',
   ),
-  reference_id: z.string().optional().describe("The path of the number in an entry; default: the record's"),
+  reference_id: optionalText.describe("The path of the number in an entry; default: the record's"),
   open: requisitionPlaces.shape.open.describe(
     'Which entries are open, as `record.open`, for a list that has others, too; default: all of them',
   ),
@@ -204,7 +220,7 @@ export type OpenListSettings = z.output<typeof openListSettings>;
 const acknowledgeSettings = z.strictObject({
   method: z.enum(['PUT', 'PATCH', 'POST']),
   path: z.string().describe('For example /requisitions/{requisition}/sourcing'),
-  headers: z.record(z.string(), z.string()).default({}),
+  headers,
   body: z
     .union([z.enum(['news', 'none']), z.strictObject({ json: z.unknown() })])
     .default('news')
@@ -234,16 +250,10 @@ export const settingsSchema = z.strictObject({
   base_url: z.string().min(1).describe('For example https://erp.example.com/api; all paths are appended to it'),
   auth: auth.default({ type: 'none' }),
   signature: signature.optional().describe('An HMAC over the body, in addition to `auth`'),
-  ca_file: z
-    .string()
-    .optional()
-    .describe('PEM of certificate authorities that are trusted in addition to the usual ones'),
+  ca_file: optionalText.describe('PEM of certificate authorities that are trusted beside the usual ones'),
   client_certificate: z.strictObject({ certificate_file: z.string(), key_file: z.string() }).optional(),
-  headers: z.record(z.string(), z.string()).default({}).describe('Sent with each request; secrets belong under auth'),
-  idempotency_header: z
-    .string()
-    .optional()
-    .describe('For example Idempotency-Key: sent with each request that creates, amends or cancels'),
+  headers: headers.describe('Sent with each request; secrets belong under auth'),
+  idempotency_header: optionalText.describe('For example Idempotency-Key: sent with each request that writes'),
   object_url: z
     .string()
     .regex(
@@ -255,20 +265,21 @@ export const settingsSchema = z.strictObject({
       'Where a person sees an object: https://erp.example.com/orders/{reference}. Shown beside the reference by find, history, show, status and dead-letters',
     ),
   check_path: z.string().default('').describe('The path that `check` reads'),
+  limits: z
+    .strictObject({
+      per_second: z.int().min(1).max(1_000).optional(),
+      per_minute: z.int().min(1).max(60_000).optional(),
+    })
+    .default({})
+    .describe('How many requests this process sends to base_url at most, over all flows and intakes with this setting'),
   concurrency: z.int().min(1).max(64).default(4).describe('The largest number of requests at once'),
   timeout_seconds: seconds.default(30).describe('The time limit of one request'),
-  settle_seconds: z
-    .number()
-    .min(0)
-    .max(86_400)
+  settle_seconds: waitSeconds
     .default(30)
     .describe(
       'How long the ERP may still work on a request that was cut off: no answer came, or that of a gateway. Many servers stop a request after 30 s. A request that the ERP has answered does not wait for this',
     ),
-  visible_seconds: z
-    .number()
-    .min(0)
-    .max(86_400)
+  visible_seconds: waitSeconds
     .default(5)
     .describe(
       'How long a written object may be missing from lookup. Most ERPs show it at once; 5 s also cover a copy of the database that lags',
@@ -282,13 +293,18 @@ export const settingsSchema = z.strictObject({
     .enum(['json', 'anything'])
     .default('json')
     .describe('The body of an answer that means done: json for JSON or no body, so that an HTML page does not count'),
-  message: z.string().optional().describe("The path of the ERP's own error message in an answer"),
+  message: optionalText.describe("The path of the ERP's own error message in an answer"),
   read: readSettings.default({}).describe('What an intake reads'),
 });
 
 export type Settings = z.output<typeof settingsSchema>;
 export type KindSettings = z.output<typeof kindSettings>;
 export type RequestSettings = z.output<typeof request>;
+/** A step; a request that is not in a list has no more than a request. */
+export type StepSettings = RequestSettings & Partial<z.output<typeof step>>;
+export type ActionSettings = z.output<typeof requests>;
+export type SearchSettings = z.output<typeof search>;
+export type Conditions = z.output<typeof conditions>;
 export type LookupSettings = z.output<typeof lookup>;
 export type ReferenceForm = z.output<typeof referenceForm>;
 export type ContentHashForm = z.output<typeof contentHashForm>;

@@ -21,36 +21,25 @@ import {
 export interface Scope {
   /** The document, or the news of a requisition. */
   readonly document: object;
-  /** Values of the request; none has the name of a document's member. */
-  readonly call: Readonly<Record<CallValue, string | undefined>>;
+  /** Values of the request, where it belongs to a write; none has the name of a document's member. */
+  readonly call?: Readonly<Partial<Record<CallValue, string | undefined>>>;
+  /** What earlier steps have captured, by name. */
+  readonly captured?: Captured;
   /** Within `each`: the current line of the document, and the current entry of any list. */
   readonly line?: unknown;
   readonly item?: unknown;
 }
 
-type CallValue = keyof typeof callValues;
+export type Captured = Readonly<Record<string, string>>;
 
-/** The values of a request that are not in its document. */
-export const callValues = {
-  action: 'create, amend or cancel',
-  content_hash: 'SHA-256 of the document',
-  idempotency_key: 'the same for every attempt',
-  reference: "the ERP's reference",
-  file_name: "a file's name",
-} as const;
+/** The ERP's `reference` is of the object that a write changes, `file_name` of a file. */
+const callValues = ['action', 'content_hash', 'idempotency_key', 'reference', 'file_name'] as const;
+type CallValue = (typeof callValues)[number];
 
-/** The values of `call` for a lookup, which belongs to no write. */
-export const noCall: Scope['call'] = {
-  action: undefined,
-  content_hash: undefined,
-  idempotency_key: undefined,
-  reference: undefined,
-  file_name: undefined,
-};
-
-/** What the paths in the templates of a kind's requests may begin with. */
-export function rootsOf(kind: DocumentKind): Roots {
-  return { ...callRoots, document: documentShape(kind) };
+/** What the paths in the templates of a kind's requests may begin with; `captured` are the names that steps capture. */
+export function rootsOf(kind: DocumentKind, captured: readonly string[] = []): Roots {
+  const properties = Object.fromEntries(captured.map((name) => [name, {}]));
+  return { ...callRoots, ...(captured.length > 0 && { captured: { properties } }), document: documentShape(kind) };
 }
 
 /** What the paths in the templates of `acknowledge` may begin with. */
@@ -67,26 +56,66 @@ export const newsRoots: Roots = {
   },
 };
 
-const callRoots: Readonly<Record<string, Shape>> = Object.fromEntries(
-  Object.keys(callValues).map((name) => [name, {}]),
-);
+const callRoots: Readonly<Record<string, Shape>> = Object.fromEntries(callValues.map((name) => [name, {}]));
 
 /** Undefined when a path in it finds no value. */
 export type TextTemplate = (scope: Scope) => string | undefined;
 export type JsonTemplate = (scope: Scope) => unknown;
 
 /** Compiles a text with paths in braces; `{{` and `}}` are literal braces. Throws PathError. */
-export function textTemplate(roots: Roots, template: string, encode = (text: string) => text): TextTemplate {
-  const parts = templateParts(template).map((part) => (typeof part === 'string' ? part : singleOf(roots, part.path)));
+export function textTemplate(roots: Roots, template: string): TextTemplate {
+  const fill = filledTemplate(roots, template);
   return (scope) => {
+    const filled = fill(scope);
+    return typeof filled === 'string' ? filled : undefined;
+  };
+}
+
+/**
+ * As `textTemplate`, for a text that would mean something else without one of its values. The compiled template throws
+ * DataError, which says what the document lacks and that `what` needs it.
+ */
+export function wholeTextTemplate(
+  roots: Roots,
+  template: string,
+  what: string,
+  encode?: (text: string) => string,
+): (scope: Scope) => string {
+  const fill = filledTemplate(roots, template, encode);
+  return (scope) => {
+    const filled = fill(scope);
+    if (typeof filled === 'string') return filled;
+    throw new DataError(`${lackText(filled.path, scope.document)}, which ${what} needs`);
+  };
+}
+
+/** The filled text, or the first path that finds no value. */
+function filledTemplate(roots: Roots, template: string, encode = (text: string) => text) {
+  const parts = templateParts(template).map((part) =>
+    typeof part === 'string' ? part : { path: part.path, read: singleOf(roots, part.path) },
+  );
+  return (scope: Scope): string | { readonly path: string } => {
     let text = '';
     for (const part of parts) {
-      const read = typeof part === 'string' ? part : part(scope);
-      if (read === undefined) return undefined;
+      const read = typeof part === 'string' ? part : part.read(scope);
+      if (read === undefined) return part;
       text += typeof part === 'string' ? part : encode(read);
     }
     return text;
   };
+}
+
+type Lacking = Partial<Record<'kind' | 'key', string> & Record<'event' | 'supplier', { readonly name?: string }>>;
+
+/** Says what has no value at a path: `event "Steel 2027" has no tag "Ariba id"`. */
+function lackText(path: string, document: object): string {
+  const { kind = 'it', key = '', event, supplier } = document as Lacking;
+  const [, owner, inside = path] = /^(event|supplier)\.(.*)$/.exec(path) ?? [];
+  const { name } = (owner === 'event' ? event : supplier) ?? {};
+  const [who, what] =
+    owner === undefined || name === undefined ? [`${kind} ${key}`.trim(), path] : [`${owner} "${name}"`, inside];
+  const [, list, label] = /^(tag|field)s(?:\.|\["?)(.*?)(?:"?\])?$/.exec(what) ?? [];
+  return `${who} has no ${list === undefined ? what : `${list} "${label}"`}`;
 }
 
 /**
@@ -97,12 +126,7 @@ export function textTemplate(roots: Roots, template: string, encode = (text: str
 export function urlTemplate(roots: Roots, template: string): (scope: Scope) => string {
   if (/[#\s\\]/.test(template.replaceAll(/\{[^{}]*\}/g, ''))) throw new PathError('must not contain a blank, # or \\');
   if (!/^[/?]/.test(template)) throw new PathError('must begin with / (it is appended to base_url)');
-  const text = textTemplate(roots, template, urlPart);
-  return (scope) => {
-    const path = text(scope);
-    if (path === undefined) throw new DataError(`the path ${template} cannot be made: a part of it has no value`);
-    return path;
-  };
+  return wholeTextTemplate(roots, template, `the path ${template}`, urlPart);
 }
 
 function urlPart(text: string): string {
@@ -147,12 +171,11 @@ function eachTemplate(roots: Roots, { each, as }: { each: unknown; as: unknown }
   const inside = { ...roots, item: shape.items, ...(isLine ? { line: shape.items } : {}) };
   const entry = at('as', () => jsonTemplate(inside, as));
   return (scope) => {
-    const { document, call, line } = scope;
     const list = read(scope);
     if (!Array.isArray(list)) return undefined;
     const made: unknown[] = [];
     for (const item of list as unknown[]) {
-      const value = entry({ document, call, line: isLine ? item : line, item });
+      const value = entry({ ...scope, ...(isLine && { line: item }), item });
       if (value !== undefined) made.push(value);
     }
     return made;
@@ -206,7 +229,7 @@ function pathOf(roots: Roots, path: string, compile: typeof compilePath): ScopeP
   // The whole document, with the hash that `lookup` reads.
   if (path === 'document')
     return {
-      read: ({ document, call }) => ({ content_hash: call.content_hash, ...document }),
+      read: ({ document, call }) => ({ content_hash: call?.content_hash, ...document }),
       shape: roots.document,
     };
   const [ofEach] = /^(?:line|item)(?=$|[.[])/.exec(path) ?? [];
@@ -216,7 +239,8 @@ function pathOf(roots: Roots, path: string, compile: typeof compilePath): ScopeP
   if (root === 'document') return { read: ({ document }) => read(document), shape };
   if (root === 'line') return { read: ({ line }) => read(line), shape };
   if (root === 'item') return { read: ({ item }) => read(item), shape };
-  return { read: ({ call }) => call[root as CallValue], shape };
+  if (root === 'captured') return { read: ({ captured }) => read(captured), shape };
+  return { read: ({ call }) => call?.[root as CallValue], shape };
 }
 
 /** Puts the path before the message of a PathError. */
@@ -228,13 +252,18 @@ function naming<T>(path: string, run: () => T): T {
   }
 }
 
-/** Adds the place in the template to a PathError. */
-function at<T>(place: string | number, run: () => T): T {
+/** Adds the place in the settings to a PathError. */
+export function at<T>(place: string | number, run: () => T): T {
   try {
     return run();
   } catch (error) {
     throw error instanceof PathError ? new PlacedFault([place, ...placesOf(error)], error.message) : error;
   }
+}
+
+/** The value at a path of a single value, for conditions. Throws PathError. */
+export function valueTemplate(roots: Roots, path: string): (scope: Scope) => unknown {
+  return pathOf(roots, path, compileValuePath).read;
 }
 
 /** A PathError with its place in a JSON template: names of members and indexes. */

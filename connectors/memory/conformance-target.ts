@@ -118,7 +118,7 @@ function goneLine({ item, choices = [], ...line }: NonNullable<ErpObject['lines'
 }
 
 function heldDocument(kind: DocumentKind, object: ErpObject): unknown {
-  const { title, state, contacts, currency, dates, total, partner, lines = [] } = object;
+  const { title, state, contacts, currency, dates, total, partner, sheet, reference, made, lines = [] } = object;
   const head = { event: { name: title }, supplier: { external_id: partner?.number, name: partner?.name } };
   switch (kind) {
     case 'supplier':
@@ -134,6 +134,20 @@ function heldDocument(kind: DocumentKind, object: ErpObject): unknown {
         total_cost: total,
         lines: lines.map(({ item, quantity, price, amount }) => ({
           lot: item,
+          quantity,
+          unit_price: price,
+          cost: amount,
+        })),
+      };
+    case 'event-awards':
+      return {
+        event: head.event,
+        currency,
+        total_cost: total,
+        bid_sheet_csv: sheet,
+        lines: lines.map(({ item, partner: number, quantity, price, amount }) => ({
+          lot: item,
+          supplier: { external_id: number },
           quantity,
           unit_price: price,
           cost: amount,
@@ -162,6 +176,14 @@ function heldDocument(kind: DocumentKind, object: ErpObject): unknown {
       };
     case 'file':
       return { question: { text: title } };
+    case 'job':
+      return {
+        type: title,
+        status: state,
+        ...(made && { created_entity: made }),
+        ...(reference && { reference_id: reference }),
+        errors: lines.map(({ text, remark }) => ({ path: remark, message: text })),
+      };
   }
 }
 
@@ -169,5 +191,6 @@ function heldDocument(kind: DocumentKind, object: ErpObject): unknown {
 function withTitle(document: Document, title: string): Document {
   if (document.kind === 'supplier') return { ...document, name: title };
   if (document.kind === 'file') return { ...document, question: { ...document.question, text: title } };
+  if (document.kind === 'job') return { ...document, type: title };
   return { ...document, event: { ...document.event, name: title } };
 }

@@ -5,12 +5,11 @@
  */
 import {
   type AwardDocument,
+  type AwardLine,
   type Document,
   fieldsOf,
-  type QuotationDocument,
   type ReadField,
   type RequisitionRecord,
-  type RfiAnswersDocument,
   type SupplierRecord,
 } from 'sourcing-bridge/connector';
 
@@ -26,12 +25,19 @@ export interface ErpObject {
   readonly contacts?: readonly { readonly name: string; readonly email: string }[];
   readonly dates?: readonly { readonly from: string | undefined; readonly to: string | undefined }[];
   readonly lines?: readonly ErpLine[];
+  /** The bid sheet as a CSV. */
+  readonly sheet?: string | undefined;
+  /** Of a job: the reference of what it makes, and the id of what it has made. */
+  readonly reference?: string | undefined;
+  readonly made?: string | undefined;
   /** Base64. */
   readonly content?: string | undefined;
 }
 
 interface ErpLine {
   readonly item: string;
+  /** Of an object of several partners: the number of this line's. */
+  readonly partner?: string | undefined;
   readonly quantity?: string | undefined;
   readonly price?: string | undefined;
   readonly amount?: string | undefined;
@@ -59,15 +65,13 @@ export function toErpObject(document: Document, hash: string, bytes?: Uint8Array
     }
     case 'award': {
       const { event, currency, total_cost, lines } = document;
-      const erpLines = lines.map(({ lot, quantity, unit_price, cost, requisition }) => ({
-        item: lot,
-        quantity,
-        price: unit_price,
-        amount: cost,
-        ...(requisition && { requisition: { number: requisition.reference_id, line: requisition.line } }),
-      }));
       const partner = partnerOf(document);
-      return { key, hash, title: event.name, partner, currency, total: total_cost, lines: erpLines };
+      return { key, hash, title: event.name, partner, currency, total: total_cost, lines: lines.map(orderLine) };
+    }
+    case 'event-awards': {
+      const { event, currency, total_cost, lines, bid_sheet_csv: sheet } = document;
+      const erpLines = lines.map((line) => ({ ...orderLine(line), partner: partnerOf(line).number }));
+      return { key, hash, title: event.name, currency, total: total_cost, lines: erpLines, sheet };
     }
     case 'quotation': {
       const { event, currency, lines } = document;
@@ -92,6 +96,12 @@ export function toErpObject(document: Document, hash: string, bytes?: Uint8Array
       const content = bytes && Buffer.from(bytes).toString('base64');
       return { key, hash, title: document.question.text ?? document.question.id, content };
     }
+    case 'job': {
+      // Left out, a value would stay as it was.
+      const { type, status, created_entity: made = '', reference_id: reference = '', errors } = document;
+      const lines = errors.map(({ path, message }, index) => ({ item: `${index + 1}`, text: message, remark: path }));
+      return { key, hash, title: type, state: status, reference, made, lines };
+    }
   }
 }
 
@@ -106,8 +116,18 @@ export function compared(document: Document, held: unknown): { fields: ReadField
   return document.kind === 'file' ? { fields, notCompared: ['the bytes of the file'] } : { fields };
 }
 
+function orderLine({ lot, quantity, unit_price, cost, requisition }: AwardLine): ErpLine {
+  return {
+    item: lot,
+    quantity,
+    price: unit_price,
+    amount: cost,
+    ...(requisition && { requisition: { number: requisition.reference_id, line: requisition.line } }),
+  };
+}
+
 /** The ERP's number of the partner, if the sourcing service knows it, else the service's id. */
-function partnerOf({ supplier }: AwardDocument | QuotationDocument | RfiAnswersDocument) {
+function partnerOf({ supplier }: Pick<AwardDocument, 'supplier'>) {
   return { number: supplier.external_id ?? supplier.id, name: supplier.name };
 }
 

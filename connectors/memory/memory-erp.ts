@@ -37,8 +37,16 @@ interface Sourcing {
 
 export type MemoryErp = Awaited<ReturnType<typeof startMemoryErp>>;
 
-/** Listens on a free port of this machine as long as the process lives. */
-export async function startMemoryErp({ clientId, clientSecret }: { clientId: string; clientSecret: string }) {
+/** Listens on a free port of this machine, or on that one, as long as the process lives. */
+export async function startMemoryErp({
+  clientId,
+  clientSecret,
+  port = 0,
+}: {
+  clientId: string;
+  clientSecret: string;
+  port?: number;
+}) {
   const objects = new Map<string, Stored>();
   const tokens = new Set<string>();
   const changes: { sequence: number; list: RecordList; record: ErpRecord }[] = [];
@@ -146,7 +154,7 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
       });
   });
   // `unref`: the server does not keep the process alive, so no test has to close it.
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve).unref());
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve).unref());
 
   return {
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -176,4 +184,13 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
       changes.push({ sequence, list, record });
     },
   };
+}
+
+// Run by itself it is an ERP to try the connector with, until it is stopped.
+if (process.argv[1] === import.meta.filename) {
+  const { address } = await startMemoryErp({ clientId: 'bridge', clientSecret: 'secret', port: 8099 });
+  process.stdout.write(
+    `An ERP in memory: base_url ${address}, client_id bridge, client_secret secret. Stop it with Ctrl-C.\n`,
+  );
+  setInterval(() => undefined, 3_600_000);
 }

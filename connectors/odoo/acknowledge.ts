@@ -3,16 +3,8 @@
  * free for it, and `reference` is what `read` returns as its name. Each note ends with the key of its news: before a note
  * is written, the newest one of the bridge is read, so that a repetition writes none.
  */
-import {
-  type Acknowledgement,
-  ConflictError,
-  DataError,
-  type Outcome,
-  outcomeOf,
-  writeEach,
-  z,
-} from 'sourcing-bridge/connector';
-import { asConnectorError, type Odoo } from './odoo.ts';
+import { type Acknowledgement, ConflictError, DataError, type Outcome, writeEach, z } from 'sourcing-bridge/connector';
+import type { Odoo } from './odoo.ts';
 import { id, ids, oneLine, referenceTo, text } from './values.ts';
 
 const model = 'purchase.requisition';
@@ -45,9 +37,5 @@ export function createAcknowledge(odoo: Odoo) {
   }
 
   return (given: readonly Acknowledgement[], signal: AbortSignal): Promise<Outcome[]> =>
-    writeEach(
-      given,
-      (news) => acknowledge(news, signal).catch((error: unknown) => outcomeOf(asConnectorError(error))),
-      { signal },
-    );
+    writeEach(given, (news) => acknowledge(news, signal), { signal });
 }

@@ -1,5 +1,5 @@
 /** A supplier's answers as a text. Odoo shows a page in HTML of a user who is no administrator as its source only. */
-import type { DocumentOf } from 'sourcing-bridge/connector';
+import { type DocumentOf } from 'sourcing-bridge/connector';
 
 /** In UTF-8, one paragraph for each question. */
 export function answersText({ event, supplier, lines }: DocumentOf<'rfi-answers'>): Uint8Array {

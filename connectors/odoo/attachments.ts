@@ -5,23 +5,27 @@
  */
 import { createHash } from 'node:crypto';
 import {
+  asConnectorError,
   ConflictError,
   DataError,
   type DocumentOf,
+  decide,
+  dueOf,
   type Found,
   fileBytes,
+  type Kind,
+  newTask,
   type Operation,
+  type Task,
   UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
 import { answersText } from './answers-text.ts';
 import { externalId, markerOf } from './external-ids.ts';
 import { loadRecords, removeRecords } from './load.ts';
-import { asConnectorError } from './odoo.ts';
-import type { OrderDeps } from './orders.ts';
-import { decide, due, type Kind, newTask, type Task } from './task.ts';
+import type { OrderDeps } from './read-named.ts';
 import { anyOf, id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
-import { codeOf, partnerModel, type Vendor } from './vendors.ts';
+import { noVendor, partnerModel, type Vendor } from './vendors.ts';
 
 type AttachedKind = 'rfi-answers' | 'file';
 
@@ -39,12 +43,7 @@ interface AttachmentTask extends Task<AttachedKind> {
   held: HeldAttachment | undefined;
 }
 
-/** One implementation for both kinds. */
-export function createAttachments(deps: OrderDeps): Kind<'rfi-answers'> & Kind<'file'> {
-  return createAttachedKind(deps) as unknown as Kind<'rfi-answers'> & Kind<'file'>;
-}
-
-function createAttachedKind({ odoo, vendors }: OrderDeps): Kind<AttachedKind> {
+export function createAttachments({ odoo, vendors }: OrderDeps): Kind<AttachedKind> {
   async function find(documents: readonly DocumentOf<AttachedKind>[], signal: AbortSignal) {
     const markers = new Map(documents.map(({ kind, key }) => [key, markerOf(kind, key)]));
     const domain = anyOf([...markers.values()].map((marker) => ['description', '=like', `%${marker}%`]));
@@ -116,17 +115,17 @@ function createAttachedKind({ odoo, vendors }: OrderDeps): Kind<AttachedKind> {
   }
 
   async function send(tasks: readonly AttachmentTask[], signal: AbortSignal): Promise<void> {
-    const written = due(tasks).filter(({ action }) => action === 'create' || action === 'amend');
+    const written = dueOf(tasks).filter(({ action }) => action === 'create' || action === 'amend');
     await vendors.createMissing(written, signal);
     // One at a time: files may be large, and the bytes of only one are in memory.
-    for (const task of due(written)) {
+    for (const task of dueOf(written)) {
       try {
         await write(task, signal);
       } catch (error) {
         task.error = asConnectorError(error);
       }
     }
-    const cancelled = due(tasks).filter(({ action }) => action === 'cancel');
+    const cancelled = dueOf(tasks).filter(({ action }) => action === 'cancel');
     const gone = cancelled.flatMap((task) => {
       const attachment = idIn(task.reference, model);
       return attachment === undefined ? [] : [{ task, ids: [attachment] }];
@@ -139,19 +138,14 @@ function createAttachedKind({ odoo, vendors }: OrderDeps): Kind<AttachedKind> {
       const documents = operations.map(({ document }) => document);
       const found = await find(documents, signal);
       const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
-      const known = await vendors.find(
+      const vendorOf = await vendors.find(
         kept.flatMap(({ supplier }) => supplier ?? []),
         signal,
       );
-      const company = kept.some(({ supplier }) => !supplier) ? await ownContact(signal) : undefined;
+      const company = kept.some(({ supplier }) => !supplier) ? await ownContact(signal) : noVendor;
       const tasks = operations.map((operation) => {
         const { document, action } = operation;
-        const code = codeOf(document.supplier ?? {});
-        const own: AttachmentTask = {
-          ...newTask(operation),
-          vendor: { id: undefined, code, name: document.supplier?.name ?? '' },
-          held: undefined,
-        };
+        const own: AttachmentTask = { ...newTask(operation), vendor: noVendor, held: undefined };
         return decide(own, (task) => {
           const [held, ...more] = found.get(document.key) ?? [];
           if (more.length > 0)
@@ -166,9 +160,7 @@ function createAttachedKind({ odoo, vendors }: OrderDeps): Kind<AttachedKind> {
             task.steps.push(`Delete the attachment "${held.name}".`);
             return;
           }
-          const vendor = document.supplier ? known.get(code) : company;
-          if (vendor instanceof Error) throw vendor;
-          if (vendor) task.vendor = vendor;
+          task.vendor = document.supplier ? vendorOf(document.supplier) : company;
           planContent(task);
         });
       });

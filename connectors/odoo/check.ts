@@ -1,6 +1,6 @@
 /** Checks whether the flow can work with this Odoo: version, key, rights, modules, settings. Changes nothing. */
-import { type CheckResult, type Clock, z } from 'sourcing-bridge/connector';
-import { asConnectorError, MissingModule, type Odoo } from './odoo.ts';
+import { asConnectorError, type CheckResult, type Clock, createCheckList, z } from 'sourcing-bridge/connector';
+import { MissingModule, type Odoo } from './odoo.ts';
 import type { ReadReferenceData } from './reference-data.ts';
 import type { Settings } from './settings.ts';
 import { id, relation, text } from './values.ts';
@@ -41,16 +41,7 @@ export async function check(
   { odoo, settings, readReferenceData, clock }: CheckDeps,
   signal: AbortSignal,
 ): Promise<CheckResult[]> {
-  const results: CheckResult[] = [];
-  const attempt = async (name: string, run: () => Promise<string>): Promise<boolean> => {
-    try {
-      results.push({ name, ok: true, message: await run() });
-      return true;
-    } catch (error) {
-      results.push({ name, ok: false, message: asConnectorError(error).message });
-      return false;
-    }
-  };
+  const { results, attempt } = createCheckList();
   const count = (model: string, domain: readonly unknown[]) =>
     odoo.ask(model, 'search_count', { domain }, z.int(), signal);
   let companies: z.output<typeof companyRows> = [];
@@ -123,12 +114,7 @@ export async function check(
   });
   await attempt('company data', async () => {
     const { product, unit, warehouse } = settings;
-    const wanted = {
-      currencies: [],
-      products: product === undefined ? [] : [product],
-      warehouses: warehouse === undefined ? [] : [warehouse],
-    };
-    const data = await readReferenceData(wanted, signal);
+    const data = await readReferenceData(product === undefined ? [] : [product], signal);
     if (product !== undefined) data.product(product);
     if (unit !== undefined) data.unit(unit);
     if (warehouse !== undefined) data.receipts(warehouse);

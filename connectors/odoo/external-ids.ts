@@ -52,5 +52,10 @@ export function markerOf(...parts: readonly string[]): string {
   return `SB-${digits.replaceAll(/./g, (digit) => alphabet[Number.parseInt(digit, 32)] ?? '')}`;
 }
 
+/** All requests for quotation of an event have it in their source, by which they become alternatives of each other. */
+export function eventMarkerOf(event: string): string {
+  return markerOf('event', event);
+}
+
 /** Without the letters that look like digits. */
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';

@@ -3,9 +3,9 @@
  * its source text, by the reference that the bridge remembers, and, where both fail and it matters, by its external id.
  */
 import { TransientError, z } from 'sourcing-bridge/connector';
-import { externalId, markerOf, type Prefix, referenceArgs } from './external-ids.ts';
+import { eventMarkerOf, externalId, markerOf, type Prefix, referenceArgs } from './external-ids.ts';
 import { type Odoo, OdooRefusal } from './odoo.ts';
-import type { OrderShape } from './order-shapes.ts';
+import { awardOrder, bidOrder, type OrderShape } from './order-shapes.ts';
 import { anyOf, id, idIn, number, relation, text } from './values.ts';
 
 const rowForm = z.looseObject({
@@ -29,9 +29,13 @@ const rowForm = z.looseObject({
   invoice_count: number.optional(),
   receipt_status: text.optional(),
   purchase_group_id: relation.optional(),
+  requisition_id: relation.optional(),
 });
 
-export type HeldOrder = z.output<typeof rowForm>;
+export interface HeldOrder extends z.output<typeof rowForm> {
+  /** Whether it was made as a request for quotation; an award may have continued it. */
+  readonly isRequest: boolean;
+}
 
 const lineForm = z.looseObject({
   id,
@@ -65,54 +69,82 @@ function named<Form extends z.ZodType>(names: Readonly<Record<string, string>>, 
 const externalIdsForm = z.record(z.string(), z.string());
 const referenceForm = z.tuple([z.string(), id]);
 
-/** Added to the marker when the bridge cancels an order: else a user has cancelled it. */
+/** Added to the source when the bridge cancels an order: else a user has cancelled it. */
 export const withdrawnMark = ' (withdrawn)';
+/** The same, of a request for quotation whose event was awarded to others. */
+export const notAwardedMark = ' (not awarded)';
+/** Whether it is the order of an award. Before the mark stands a marker: an event may have such words in its name. */
+export const isAwarded = ({ source }: HeldOrder) => /SB-[0-9A-Z]{16} \(awarded/u.test(source);
+/** Whether its event was awarded, to its supplier or to others. */
+export const isDecided = ({ source }: HeldOrder) => /SB-[0-9A-Z]{16} \((not )?awarded/u.test(source);
 
 export interface Searched {
   readonly key: string;
-  readonly reference: string | undefined;
+  readonly event: string;
+  readonly reference?: string | undefined;
   /** Whether it matters that nothing is found: the order was written before, or that is not known. */
   readonly isExpected: boolean;
 }
 
-/** By document key; cancelled ones included. */
+export interface FoundOrders {
+  /** By document key; of an award the request for quotation of the same supplier, too. */
+  of(key: string): HeldOrder[];
+  /** All requests for quotation of an event, and the orders that awards have made of it. */
+  inEvent(event: string): HeldOrder[];
+  /** The order that an award has made of its own. */
+  awardOf(key: string): HeldOrder | undefined;
+}
+
+/** Cancelled ones included. */
 export async function findOrders(
   odoo: Odoo,
   shape: OrderShape,
   searched: readonly Searched[],
   fields: readonly string[],
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, HeldOrder[]>> {
-  const { model, sourceField } = shape;
-  const markers = new Map(searched.map(({ key }) => [key, markerOf(shape.prefix, key)]));
+): Promise<FoundOrders> {
+  const { model, sourceField, prefix, hasOrderLines } = shape;
+  const prefixes = shape === awardOrder ? [prefix, bidOrder.prefix] : [prefix];
+  const events = hasOrderLines ? [...new Set(searched.map(({ event }) => eventMarkerOf(event)))] : [];
+  // Of requests for quotation, the order that their award made of its own.
+  const keys = searched.map(({ key }) => markerOf(shape === bidOrder ? awardOrder.prefix : prefix, key));
   const references = searched.flatMap(({ reference }) => idIn(reference, model) ?? []);
   const conditions = [
-    ...[...markers.values()].map((marker) => [sourceField, '=like', `%${marker}%`]),
+    ...[...keys, ...events].map((marker) => [sourceField, '=like', `%${marker}%`]),
     ...(references.length === 0 ? [] : [['id', 'in', references]]),
   ];
   const rows = await readOrders(odoo, shape, anyOf(conditions), fields, signal);
+  const inEvent = (event: string) => rows.filter(({ source }) => source.includes(eventMarkerOf(event)));
   const found = new Map<string, HeldOrder[]>();
-  for (const { key, reference } of searched) {
-    const marker = markers.get(key) ?? '';
-    const marked = rows.filter(({ source }) => source.includes(marker));
-    const known = idIn(reference, model);
+  for (const { key, event, reference, isExpected } of searched) {
+    const marked = rows.filter(({ source }) => prefixes.some((each) => source.includes(markerOf(each, key))));
     // A user has written over the source text.
-    const bare = rows.filter((row) => row.id === known && !source(row).includes('SB-'));
-    found.set(key, marked.length > 0 ? marked : bare);
+    const bare = rows.filter((row) => row.id === idIn(reference, model) && !row.source.includes('SB-'));
+    const isTendered = shape === awardOrder && inEvent(event).some(({ isRequest }) => isRequest);
+    const isMissed = marked.length === 0 && (isExpected || isTendered);
+    const named = isMissed || bare.length > 0 ? await namedOrders(key) : [];
+    found.set(key, [...marked, ...(named.length > 0 ? named : bare)]);
   }
-  for (const { key, isExpected } of searched) {
-    if (!isExpected || found.get(key)?.length !== 0) continue;
-    const record = await recordNamed(odoo, shape.prefix, key, model, signal);
-    if (record === undefined) continue;
-    const own = await readOrders(odoo, shape, [['id', '=', record]], fields, signal);
-    if (own.length === 0)
-      throw new TransientError(`Odoo names ${model},${record} for a document, and does not show it.`);
-    found.set(key, own);
+  const awardOf = (key: string) => rows.find(({ source }) => source.includes(markerOf(awardOrder.prefix, key)));
+  return { of: (key) => found.get(key) ?? [], inEvent, awardOf };
+
+  /** By their external ids. */
+  async function namedOrders(key: string): Promise<HeldOrder[]> {
+    const named: HeldOrder[] = [];
+    for (const each of prefixes) {
+      const record = await recordNamed(odoo, each, key, model, signal);
+      if (record === undefined) continue;
+      const own = await readOrders(odoo, shape, [['id', '=', record]], fields, signal);
+      if (own.length === 0)
+        throw new TransientError(`Odoo names ${model},${record} for a document, and does not show it.`);
+      named.push(...own.map((order) => ({ ...order, isRequest: each === bidOrder.prefix })));
+    }
+    return named;
   }
-  return found;
 }
 
-const source = ({ source: value }: HeldOrder) => value;
+/** Only requests for quotation have the marker of their event before their own. */
+const requestSource = /SB-[0-9A-Z]{16} SB-[0-9A-Z]{16}/u;
 
 export async function readOrders(
   odoo: Odoo,
@@ -126,7 +158,8 @@ export async function readOrders(
   ];
   const rows = z.array(named({ source: sourceField, vendor: vendorField, lines: linesField }, rowForm));
   const args = { domain, fields: names, order: 'id asc', context: { active_test: false } };
-  return odoo.ask(model, 'search_read', args, rows, signal);
+  const orders = await odoo.ask(model, 'search_read', args, rows, signal);
+  return orders.map((order) => ({ ...order, isRequest: requestSource.test(order.source) }));
 }
 
 /** The id of the record with the external id of a document; undefined if there is none. */
@@ -184,13 +217,20 @@ export async function readLines(
   const shown = new Set(rows.map((row) => row.id));
   if (orders.some(({ lines }) => lines.some((line) => !shown.has(line))))
     throw new TransientError(`Odoo did not show all lines of ${lineModel} that its orders have.`);
-  if (rows.length === 0) return new Map();
+  return Map.groupBy(await withExternalIds(odoo, lineModel, rows, signal), ({ parent }) => parent?.id);
+}
+
+/** The rows with their external ids; empty for those of users. */
+export async function withExternalIds<Row extends { id: number }>(
+  odoo: Odoo,
+  model: string,
+  rows: readonly Row[],
+  signal: AbortSignal,
+): Promise<(Row & { readonly externalId: string })[]> {
+  if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);
-  const names = await odoo.ask(lineModel, 'get_external_id', { ids }, externalIdsForm, signal);
-  if (ids.some((line) => names[line] === undefined))
-    throw new TransientError(`Odoo did not say which external ids the lines of ${lineModel} have.`);
-  return Map.groupBy(
-    rows.map((row): HeldLine => ({ ...row, externalId: names[row.id] ?? '' })),
-    ({ parent }) => parent?.id,
-  );
+  const names = await odoo.ask(model, 'get_external_id', { ids }, externalIdsForm, signal);
+  if (ids.some((row) => names[row] === undefined))
+    throw new TransientError(`Odoo did not say which external ids its ${model} have.`);
+  return rows.map((row) => ({ ...row, externalId: names[row.id] ?? '' }));
 }

@@ -6,23 +6,11 @@
  * Records are written by Odoo's `load` under external ids that are derived from the documents' keys: a repeated call
  * finds its record, whatever was killed in between.
  */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import {
-  ConfigError,
-  type ConnectorError,
-  defineConnector,
-  type Found,
-  type Operation,
-  type Outcome,
-  outcomeOf,
-  type ReadBack,
-  type Unclear,
-} from 'sourcing-bridge/connector';
+import { defineConnector, type Kind, readSettingsFile, sessionOf } from 'sourcing-bridge/connector';
 import { createAcknowledge } from './acknowledge.ts';
 import { createAttachments } from './attachments.ts';
 import { check } from './check.ts';
-import { asConnectorError, connections, createOdoo } from './odoo.ts';
+import { connections, createOdoo } from './odoo.ts';
 import { awardOrder, bidOrder, blanketOrder } from './order-shapes.ts';
 import { createOrders } from './orders.ts';
 import { createPricelists } from './pricelists.ts';
@@ -30,7 +18,6 @@ import { createReads, openAgreements } from './reads.ts';
 import { createReferenceDataReader } from './reference-data.ts';
 import { settings } from './settings.ts';
 import { createSuppliers } from './suppliers.ts';
-import { type Kind, newTask, outcomeOfTask, type Plan, plannedOf } from './task.ts';
 import { createVendors } from './vendors.ts';
 
 const kinds = ['supplier', 'quotation', 'award', 'rfi-answers', 'file'] as const;
@@ -72,7 +59,10 @@ export default defineConnector({
     return link.href;
   },
   async open(values, { dataDir, clock }) {
-    const odoo = createOdoo(values, { clock, caPem: await readCa(values.ca_file, dataDir) });
+    const odoo = createOdoo(values, {
+      clock,
+      caPem: await readSettingsFile(values.ca_file, { setting: 'ca_file', dataDir }),
+    });
     const vendors = createVendors(odoo, values);
     const readReferenceData = createReferenceDataReader(odoo, clock);
     const deps = { odoo, settings: values, vendors, readReferenceData, clock };
@@ -81,52 +71,17 @@ export default defineConnector({
       pricelists: () => createPricelists(deps),
       'blanket-orders': () => createOrders(deps, blanketOrder),
     };
-    const byKind: { readonly [K in WrittenKind]: Kind<K> } = {
+    // Orders and attachments are one implementation for two kinds each.
+    const byKind = {
       supplier: createSuppliers(deps),
       quotation: createOrders(deps, bidOrder),
       award: awards[values.awards](),
       'rfi-answers': createAttachments(deps),
       file: createAttachments(deps),
-    };
-    const kindOf = (kind: WrittenKind) => byKind[kind] as Kind<WrittenKind>;
-
+    } as { readonly [K in WrittenKind]: Kind<K> };
     return {
       check: () => check(deps, AbortSignal.timeout(checkTimeoutMs)),
-      plan: async (operations, signal) => {
-        const [first] = operations;
-        if (!first) return [];
-        try {
-          return (await kindOf(first.document.kind).plan(operations, signal)).tasks.map(plannedOf);
-        } catch (thrown) {
-          const error: ConnectorError = asConnectorError(thrown);
-          return operations.map((operation) => plannedOf({ ...newTask(operation), error }));
-        }
-      },
-      write: async (operations: readonly Operation<WrittenKind>[], signal): Promise<Outcome[]> => {
-        const [first] = operations;
-        if (!first) return [];
-        let plan: Plan<WrittenKind>;
-        try {
-          plan = await kindOf(first.document.kind).plan(operations, signal);
-        } catch (thrown) {
-          // Nothing was sent: an answer that says nothing is no reason to look for an effect.
-          return operations.map(() => outcomeOf(thrown));
-        }
-        await plan.send(signal);
-        return plan.tasks.map(outcomeOfTask);
-      },
-      lookup: async (documents, signal): Promise<(Found | Unclear)[]> => {
-        const [first] = documents;
-        return first ? kindOf(first.kind).lookup(documents, signal) : [];
-      },
-      readBack: async (deliveries, signal): Promise<ReadBack[]> => {
-        const [first] = deliveries;
-        if (!first) return [];
-        const { kind } = first.document;
-        const store = kindOf(kind);
-        if (!store.readBack) throw new ConfigError(`The connector does not read back documents of the kind ${kind}.`);
-        return store.readBack(deliveries, signal);
-      },
+      ...sessionOf(byKind),
       read: createReads(deps),
       openRequisitions: (signal) => openAgreements(deps, signal),
       acknowledge: createAcknowledge(odoo),
@@ -134,11 +89,3 @@ export default defineConnector({
     };
   },
 });
-
-async function readCa(file: string | undefined, dataDir: string): Promise<string | undefined> {
-  if (file === undefined) return undefined;
-  const path = resolve(dataDir, file);
-  return readFile(path, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError(`The file ${path} (settings.ca_file) cannot be read: ${String(cause)}`, { cause });
-  });
-}

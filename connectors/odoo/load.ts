@@ -1,19 +1,19 @@
 /**
  * Writes records with Odoo's `load`: one call for many, each under its external id, all or none of them. Odoo answers
- * 200 also when it refuses; then nothing is stored, and the messages say which records are at fault. Those get the error,
- * and the others are loaded again without them.
+ * 200 also when it refuses; then nothing is stored, and each record is loaded alone.
  */
 import {
+  asConnectorError,
   type ConnectorError,
   DataError,
   type DocumentKind,
   LockedError,
+  type Task,
   TransientError,
   UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
-import { asConnectorError, isBusyMessage, type Odoo, shortened } from './odoo.ts';
-import type { Task } from './task.ts';
+import { isBusyMessage, type Odoo, shortened } from './odoo.ts';
 import { ids } from './values.ts';
 
 export type Cells = Readonly<Record<string, string>>;
@@ -31,7 +31,6 @@ const answerForm = z.object({
     z.object({
       type: z.string().optional(),
       message: z.string(),
-      record: z.int().optional(),
       field: z.union([z.string(), z.literal(false)]).optional(),
     }),
   ),
@@ -45,80 +44,51 @@ export async function loadRecords(
   signal: AbortSignal,
 ): Promise<(number | ConnectorError)[]> {
   const results = new Map<LoadRecord, number | ConnectorError>();
-  // An empty cell would empty the field: only records with the same columns share a call.
-  for (const group of Map.groupBy(records, columnsKey).values()) {
-    const written = await loadGroup(odoo, model, group, signal);
-    for (const [index, record] of group.entries()) results.set(record, written[index] as number | ConnectorError);
-    const stop = written.find((result) => typeof result !== 'number' && stopsAll(result));
-    if (stop !== undefined) for (const record of records) if (!results.has(record)) results.set(record, stop);
-    if (stop !== undefined) break;
+  let stop: ConnectorError | undefined;
+
+  async function load(group: readonly LoadRecord[]): Promise<void> {
+    const loaded = stop ?? (await loadTogether(odoo, model, group, signal));
+    // One of them is refused: each alone, so that the others are written.
+    if (!Array.isArray(loaded) && loaded.type === 'data' && group.length > 1) {
+      for (const record of group) await load([record]);
+      return;
+    }
+    if (!Array.isArray(loaded) && stopsAll.has(loaded.type)) stop = loaded;
+    for (const [index, record] of group.entries())
+      results.set(record, Array.isArray(loaded) ? (loaded[index] as number) : loaded);
   }
+
+  // An empty cell would empty the field: only records with the same columns share a call.
+  for (const group of Map.groupBy(records, columnsKey).values()) await load(group);
   return records.map((record) => results.get(record) as number | ConnectorError);
 }
 
-async function loadGroup(
+/** Types of errors that every other record would meet, too. */
+const stopsAll: ReadonlySet<string> = new Set(['auth', 'config', 'rate-limited', 'transient', 'unknown']);
+
+/** In one call, all or none of them. */
+async function loadTogether(
   odoo: Odoo,
   model: string,
   records: readonly LoadRecord[],
   signal: AbortSignal,
-): Promise<(number | ConnectorError)[]> {
-  if (records.length === 0) return [];
-  if (signal.aborted) return records.map(() => new TransientError('stopped before it was sent'));
-  const { fields, data } = tableOf(records);
-  let errors: ReadonlyMap<number, ConnectorError>;
+): Promise<number[] | ConnectorError> {
+  if (signal.aborted) return new TransientError('stopped before it was sent');
   try {
-    const answer = await odoo.change(model, 'load', { fields, data }, answerForm, signal);
-    if (answer.ids !== false && answer.ids.length === records.length) return answer.ids;
-    if (answer.ids !== false)
-      throw new UnknownOutcome(`Odoo answered for ${answer.ids.length} records, and ${records.length} were sent.`);
-    const { messages } = answer;
+    const { ids: loaded, messages } = await odoo.change(model, 'load', tableOf(records), answerForm, signal);
+    if (loaded !== false && loaded.length === records.length) return loaded;
+    if (loaded !== false)
+      return new UnknownOutcome(`Odoo answered for ${loaded.length} records, and ${records.length} were sent.`);
     const busy = messages.find(({ message }) => isBusyMessage(message));
-    if (busy) return records.map(() => new LockedError(`Odoo: ${shortened(busy.message)}`));
-    errors = errorsOf(messages, records.length);
+    if (busy) return new LockedError(`Odoo: ${shortened(busy.message)}`);
+    const texts = messages
+      .filter(({ type }) => type !== 'warning')
+      .slice(0, 3)
+      .map(({ message, field }) => `${shortened(message)}${field ? ` (${field})` : ''}`);
+    return new DataError(`Odoo: ${texts.join(' ') || 'it refuses the record and does not say why.'}`);
   } catch (thrown) {
-    const error = asConnectorError(thrown);
-    if (error.type !== 'data' || records.length === 1) return records.map(() => error);
-    return loadInHalves(odoo, model, records, signal);
+    return asConnectorError(thrown);
   }
-  if (errors.size === 0) {
-    if (records.length > 1) return loadInHalves(odoo, model, records, signal);
-    return [new DataError('Odoo refuses the record and does not say why.')];
-  }
-  const good = records.filter((_, index) => !errors.has(index));
-  const loaded = await loadGroup(odoo, model, good, signal);
-  return records.map((record, index) => errors.get(index) ?? (loaded[good.indexOf(record)] as number | ConnectorError));
-}
-
-/** For a refusal that names no record: the halves, and so on until the record is alone. */
-async function loadInHalves(
-  odoo: Odoo,
-  model: string,
-  records: readonly LoadRecord[],
-  signal: AbortSignal,
-): Promise<(number | ConnectorError)[]> {
-  const half = Math.ceil(records.length / 2);
-  const first = await loadGroup(odoo, model, records.slice(0, half), signal);
-  const stop = first.find((result) => typeof result !== 'number' && stopsAll(result));
-  const rest = records.slice(half);
-  return [...first, ...(stop === undefined ? await loadGroup(odoo, model, rest, signal) : rest.map(() => stop))];
-}
-
-/** Errors that every other record would meet, too. */
-function stopsAll(result: number | ConnectorError): boolean {
-  return typeof result !== 'number' && ['auth', 'config', 'rate-limited', 'transient', 'unknown'].includes(result.type);
-}
-
-function errorsOf(messages: z.output<typeof answerForm>['messages'], count: number): Map<number, ConnectorError> {
-  const real = messages.filter(({ type }) => type !== 'warning');
-  const byRecord = Map.groupBy(real, ({ record }) => record ?? -1);
-  return new Map(
-    [...byRecord]
-      .filter(([record]) => record >= 0 && record < count)
-      .map(([record, own]) => {
-        const texts = own.slice(0, 3).map(({ message, field }) => `${shortened(message)}${field ? ` (${field})` : ''}`);
-        return [record, new DataError(`Odoo: ${texts.join(' ')}`)];
-      }),
-  );
 }
 
 function columnsKey({ cells, lines }: LoadRecord): string {

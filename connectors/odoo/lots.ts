@@ -1,5 +1,13 @@
 /** The lots of an award or of bids in Odoo's values: product, unit, quantity, price and day. */
-import { type AwardLine, DataError, Decimal, type QuotationLine, readDecimal } from 'sourcing-bridge/connector';
+import {
+  type AwardLine,
+  awardAmount,
+  DataError,
+  Decimal,
+  type LotAmount,
+  type QuotationLine,
+  readDecimal,
+} from 'sourcing-bridge/connector';
 import type { Product, ReferenceData, Unit } from './reference-data.ts';
 import type { Settings } from './settings.ts';
 import { exactNumber, odooTime, plainOf } from './values.ts';
@@ -30,11 +38,6 @@ export interface WantedLine {
   readonly date: string | undefined;
 }
 
-export interface Amount {
-  readonly quantity: string;
-  readonly price: string;
-}
-
 /** Throws DataError for a field of the mapping that the connector does not read: the mapping contains a mistake. */
 export function checkFields(fields: Fields, known: readonly string[], owner: string): void {
   for (const name of Object.keys(fields ?? {}))
@@ -50,15 +53,14 @@ export function productNameOf(line: { fields?: Fields }, settings: Settings): st
 }
 
 /** Throws DataError, with the lot, for a value that Odoo would change in silence, or take although it is wrong. */
-export function wantedLines<Line extends AwardLine | QuotationLine>(
-  { fields: head, lines }: { readonly fields?: Fields; readonly lines: readonly Line[] },
-  amountOf: (line: Line) => Amount,
+export function wantedLines(
+  { fields: head, lines }: { readonly fields?: Fields; readonly lines: readonly (AwardLine | QuotationLine)[] },
   context: { data: ReferenceData; settings: Settings },
 ): WantedLine[] {
   const wanted = lines.map((line) => {
     try {
       checkFields(line.fields, lineFields, 'lines');
-      return wantedLine(line, amountOf(line), head?.['date_planned'], context);
+      return wantedLine(line, head?.['date_planned'], context);
     } catch (error) {
       if (error instanceof DataError) throw new DataError(`Lot "${line.lot}": ${error.message}`, { cause: error });
       throw error;
@@ -74,11 +76,11 @@ export function wantedLines<Line extends AwardLine | QuotationLine>(
 
 function wantedLine(
   line: AwardLine | QuotationLine,
-  amount: Amount,
   headDate: string | undefined,
   { data, settings }: { data: ReferenceData; settings: Settings },
 ): WantedLine {
   const { fields = {}, lot } = line;
+  const amount = 'cost' in line ? awardAmount(line) : bidAmount(line);
   const name = productNameOf(line, settings);
   const product = name === undefined ? undefined : data.product(name);
   const unitName = fields['unit'] ?? settings.unit;
@@ -93,40 +95,29 @@ function wantedLine(
     lot,
     product,
     unit,
-    quantity: exactNumber(fitted(amount.quantity, unit, settings), 'the quantity'),
-    price: exactNumber(amount.price, 'the price'),
+    quantity: exactNumber(fitted(amount.quantity, unit), 'the quantity'),
+    price: exactNumber(amount.unitPrice, 'the price'),
     text: fields['description'] ?? lot,
     date: date === undefined ? undefined : odooTime(date, 'the field date_planned', data.zone),
   };
 }
 
 /** Odoo rounds a quantity to its unit's rounding (0.01 by default) without a word. */
-function fitted(quantity: string, unit: Unit | undefined, { rounding }: Settings): string {
+function fitted(quantity: string, unit: Unit | undefined): string {
   const step = new Decimal(unit && unit.rounding > 0 ? plainOf(unit.rounding) : '0.01');
   const value = readDecimal(quantity, 'the quantity');
   if (value.modulo(step).isZero()) return quantity;
-  if (rounding === 'half-up')
-    return value.dividedBy(step).toDecimalPlaces(0, Decimal.ROUND_HALF_UP).times(step).toFixed();
   throw new DataError(
-    `the quantity ${quantity} is not a multiple of ${step.toFixed()}, to which Odoo rounds ${unit ? `the unit "${unit.name}"` : 'a line without unit'}; settings.rounding: half-up would round it`,
-  );
-}
-
-/** A line without quantity and price counts as one piece at the cost of the supplier's share. */
-export function awardAmount({ quantity, unit_price, cost }: AwardLine): Amount {
-  if (quantity !== undefined && unit_price !== undefined) return { quantity, price: unit_price };
-  if (quantity === undefined && unit_price === undefined) return { quantity: '1', price: cost };
-  throw new DataError(
-    `it has a ${quantity === undefined ? 'unit price and no quantity' : 'quantity and no unit price'}: name both columns in the flow (quantity_column, unit_price_column), or neither of them`,
+    `the quantity ${quantity} is not a multiple of ${step.toFixed()}, to which Odoo rounds ${unit ? `the unit "${unit.name}"` : 'a line without unit'}; where several suppliers share the lot, set quantity_decimals of the flow, else raise the decimal accuracy "Product Unit" in Odoo`,
   );
 }
 
 /** A bid without quantity and price counts by its single value, with its volume, else as one piece. */
-export function bidAmount({ quantity, unit_price, bids }: QuotationLine): Amount {
-  if (quantity !== undefined && unit_price !== undefined) return { quantity, price: unit_price };
+function bidAmount({ quantity, unit_price, bids }: QuotationLine): LotAmount {
+  if (quantity !== undefined && unit_price !== undefined) return { quantity, unitPrice: unit_price };
   const [bid] = bids;
   if (quantity === undefined && unit_price === undefined && bids.length === 1 && bid)
-    return { quantity: bid.volume ?? '1', price: bid.value };
+    return { quantity: bid.volume ?? '1', unitPrice: bid.value };
   throw new DataError(
     'it has no quantity and unit price: name both columns in the flow (quantity_column, unit_price_column)',
   );

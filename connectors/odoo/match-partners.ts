@@ -2,10 +2,10 @@
  * Finds contacts for suppliers that no contact has as its reference, as the setting `match` says. Only contacts of
  * Odoo without a reference count, and only a match that is the only one on both sides: else a person has to decide.
  */
-import { ConflictError, type SupplierDocument } from 'sourcing-bridge/connector';
+import { bothForms, ConflictError, type SupplierDocument } from 'sourcing-bridge/connector';
 import type { Odoo } from './odoo.ts';
 import type { Settings } from './settings.ts';
-import { anyOf, oneLine } from './values.ts';
+import { anyOf, isSameText, oneLine } from './values.ts';
 import { type HeldPartner, isStorable, searchPartners } from './vendors.ts';
 
 type Rule = Settings['match'][number];
@@ -25,7 +25,10 @@ export async function matchPartners(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, Match>> {
   const conditions = documents.flatMap((document) =>
-    rules.flatMap((rule) => valuesOf(document, rule).map((value) => [rule, '=ilike', escaped(value)])),
+    rules.flatMap((rule) =>
+      // Odoo compares characters, and may hold the name in either form.
+      valuesOf(document, rule).flatMap((value) => bothForms(value).map((form) => [rule, '=ilike', escaped(form)])),
+    ),
   );
   if (conditions.length === 0) return new Map();
   const domain = [['ref', '=', false], ['parent_id', '=', false], ...anyOf(conditions)];
@@ -50,7 +53,7 @@ function matchOf(
 ): [[string, Match]] | undefined {
   for (const rule of rules)
     for (const value of valuesOf(document, rule)) {
-      const found = partners.filter((partner) => isSame(partner[rule], value));
+      const found = partners.filter((partner) => isSameText(partner[rule], value));
       const [partner] = found;
       if (!partner) continue;
       const by = `its ${{ vat: 'tax number', name: 'name', email: 'e-mail address' }[rule]} "${value}"`;
@@ -71,8 +74,6 @@ function valuesOf({ fields = {}, name, contacts }: SupplierDocument, rule: Rule)
   }[rule];
   return values.map(oneLine).filter(isStorable);
 }
-
-const isSame = (one: string, other: string) => one.toLowerCase() === other.toLowerCase();
 
 /** `=ilike` compares with a pattern. */
 const escaped = (value: string) => value.replaceAll(/[\\%_]/gu, String.raw`\$&`);

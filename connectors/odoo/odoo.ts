@@ -7,7 +7,7 @@ import {
   bearerAuth,
   type Clock,
   ConfigError,
-  ConnectorError,
+  type ConnectorError,
   createHttp,
   DataError,
   errorOfStatus,
@@ -38,15 +38,8 @@ export interface Odoo {
 
 export type Args = Readonly<Record<string, unknown>>;
 
-/** A final refusal of a record, and what Odoo calls it. */
-export class OdooRefusal extends DataError {
-  readonly fault: string;
-
-  constructor(message: string, fault: string) {
-    super(message);
-    this.fault = fault;
-  }
-}
+/** A final refusal of a record. */
+export class OdooRefusal extends DataError {}
 
 /** A model that does not exist: its module is not installed. */
 export class MissingModule extends ConfigError {}
@@ -180,10 +173,10 @@ function errorOfFault(name: string, text: string, { path, safe = false }: HttpRe
     case 'odoo.exceptions.RedirectWarning':
     case 'werkzeug.exceptions.UnprocessableEntity':
     case 'werkzeug.exceptions.BadRequest':
-      return new OdooRefusal(message, name);
+      return new OdooRefusal(message);
   }
   if (/^builtins\.(Value|Type|Key|Attribute|Index|Assertion|NotImplemented|Unicode\w*)Error$/.test(name))
-    return new OdooRefusal(`${message} (${call})`, name);
+    return new OdooRefusal(`${message} (${call})`);
   // Odoo has answered, so it has ended its transaction; but nobody has said what this error leaves.
   const unknown = `Odoo failed at ${call}: ${name}: ${shortened(text)}`;
   return safe ? new TransientError(unknown) : new UnknownOutcome(unknown, { answered: true });
@@ -198,12 +191,6 @@ export const isBusyMessage = (message: string) => isBusy.test(message);
 export function shortened(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').trim();
   return line.length > 400 ? `${line.slice(0, 400)}…` : line;
-}
-
-/** The error itself; one that is not a ConnectorError becomes an UnknownOutcome. */
-export function asConnectorError(error: unknown): ConnectorError {
-  if (error instanceof ConnectorError) return error;
-  return new UnknownOutcome(error instanceof Error ? error.message : String(error), { cause: error });
 }
 
 /**

@@ -1,31 +1,29 @@
 /** Documents with lines that become an order in Odoo: awards, blanket orders of awards, and bids. */
-import { type AwardLine, type Found, type Operation, type QuotationLine, z } from 'sourcing-bridge/connector';
-import { findOrders, type HeldOrder, readCallOffs, readLines } from './held-orders.ts';
-import { type Amount, awardAmount, bidAmount, productNameOf, wantedLines } from './lots.ts';
-import { asConnectorError, type Odoo } from './odoo.ts';
-import { bidOrder, blanketOrder, type OrderShape } from './order-shapes.ts';
 import {
-  eventMarkerOf,
-  liveOrders,
-  type OrderContext,
-  type OrderDocument,
-  type OrderTask,
-  planOrder,
-} from './plan-order.ts';
+  asConnectorError,
+  decide,
+  dueOf,
+  type Found,
+  type Kind,
+  newTask,
+  type Operation,
+  type ReadBack,
+  z,
+} from 'sourcing-bridge/connector';
+import { orderInstead, planAlternatives, planInstead } from './alternatives.ts';
+import { eventMarkerOf } from './external-ids.ts';
+import { findOrders, type HeldOrder, readCallOffs, readLines } from './held-orders.ts';
+import { wantedLines } from './lots.ts';
+import type { Odoo } from './odoo.ts';
+import { awardOrder, bidOrder, blanketOrder, type OrderShape } from './order-shapes.ts';
+import type { OrderContext, OrderDocument, OrderTask } from './order-task.ts';
+import { currentOrder, liveOrders, ownOrders, planOrder } from './plan-order.ts';
 import { addLastChanges, readOrder } from './read-back.ts';
-import type { ReadReferenceData, ReferenceData } from './reference-data.ts';
+import { type OrderDeps, readNamed } from './read-named.ts';
+import type { ReferenceData } from './reference-data.ts';
 import { sendOrders } from './send-orders.ts';
-import type { Settings } from './settings.ts';
-import { decide, due, type Kind, newTask } from './task.ts';
-import { id, idIn, referenceTo, relation } from './values.ts';
-import { codeOf, type Vendors } from './vendors.ts';
-
-export interface OrderDeps {
-  readonly odoo: Odoo;
-  readonly settings: Settings;
-  readonly vendors: Vendors;
-  readonly readReferenceData: ReadReferenceData;
-}
+import { id, referenceTo, relation } from './values.ts';
+import { noVendor } from './vendors.ts';
 
 type OrderKind = OrderDocument['kind'];
 
@@ -33,33 +31,21 @@ type OrderKind = OrderDocument['kind'];
 function fieldsOf(shape: OrderShape, data: Pick<ReferenceData, 'hasField'>): string[] {
   if (!shape.hasOrderLines) return ['date_start', 'date_end'];
   const always = ['partner_ref', 'date_order', 'date_planned'];
-  const some = ['picking_type_id', 'locked', 'invoice_status', 'invoice_count', 'receipt_status', 'purchase_group_id'];
+  const some = [
+    'picking_type_id',
+    'locked',
+    'invoice_status',
+    'invoice_count',
+    'receipt_status',
+    'purchase_group_id',
+    'requisition_id',
+  ];
   return [...always, ...some.filter((name) => data.hasField(name))];
 }
 
-export function createOrders(deps: OrderDeps, shape: OrderShape): Kind<'award'> & Kind<'quotation'> {
-  return createOrderKind(deps, shape) as unknown as Kind<'award'> & Kind<'quotation'>;
-}
-
-function createOrderKind(
-  { odoo, settings, vendors, readReferenceData }: OrderDeps,
-  shape: OrderShape,
-): Kind<OrderKind> {
+export function createOrders(deps: OrderDeps, shape: OrderShape): Kind<OrderKind> {
+  const { odoo, settings, vendors } = deps;
   const confirms = shape !== bidOrder && settings.order_state === 'confirmed';
-
-  async function readData(documents: readonly OrderDocument[], signal: AbortSignal) {
-    return readReferenceData(
-      {
-        currencies: documents.map(({ currency }) => currency),
-        products: documents.flatMap(({ lines }) => lines.flatMap((line) => productNameOf(line, settings) ?? [])),
-        warehouses: [
-          ...documents.flatMap(({ fields }) => fields?.['warehouse'] ?? []),
-          ...(settings.warehouse === undefined ? [] : [settings.warehouse]),
-        ],
-      },
-      signal,
-    );
-  }
 
   /** With `decides: false` nothing is planned: the tasks only say what is wanted. */
   async function planAll(
@@ -67,51 +53,53 @@ function createOrderKind(
     signal: AbortSignal,
     { decides = true }: { decides?: boolean } = {},
   ) {
-    const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
-    const found = await vendors.find(
-      kept.map(({ supplier }) => supplier),
-      signal,
-    );
-    const data = await readData(kept, signal);
-    const searched = operations.map(({ document: { key }, action, reference }) => ({
+    const { needed, vendorOf, data } = await readNamed(deps, operations, signal);
+    const searched = operations.map(({ document: { key, event }, action, reference }) => ({
       key,
+      event: event.id,
       reference,
       isExpected: action !== 'create' || reference !== undefined,
     }));
     const fields = fieldsOf(shape, data);
     const orders = await findOrders(odoo, shape, searched, fields, signal);
-    const held = [...new Set([...orders.values()].flat())];
+    const held = [...new Set(operations.flatMap(({ document }) => orders.of(document.key)))];
     const lines = await readLines(odoo, shape, held, signal);
     const linesOf = (order: HeldOrder) => lines.get(order.id) ?? [];
     const callOffs = await readCallOffs(odoo, shape === blanketOrder ? held : [], signal);
     const callOffsOf = (order: HeldOrder) => callOffs.get(order.id) ?? [];
+    const insteadOf = ({ kind, key, event }: OrderDocument) =>
+      kind === 'quotation'
+        ? (orders.awardOf(key) ?? orderInstead(orders.of(key), orders.inEvent(event.id), settings))
+        : undefined;
     const context: OrderContext = { shape, settings, data, confirms, fields, linesOf, callOffsOf };
     const tasks = operations.map((operation) => {
-      const { document, action } = operation;
-      const code = codeOf(document.supplier);
+      const { document, agreement } = needed(operation.document);
+      const { action } = operation;
+      const found = orders.of(document.key);
       const own: OrderTask = {
-        ...newTask(operation),
-        vendor: { id: undefined, code, name: document.supplier.name },
+        ...newTask({ ...operation, document }),
+        vendor: noVendor,
+        names: currentOrder(found, shape)?.isRequest ? bidOrder : shape,
         lines: [],
+        agreement,
         form: {},
         step: undefined,
+        alternatives: [],
       };
       return decide(own, (task) => {
+        const instead = insteadOf(document);
+        if (decides && instead) return planInstead(task, instead, found, shape);
         if (action !== 'cancel') {
-          const vendor = found.get(code);
-          if (vendor instanceof Error) throw vendor;
-          if (vendor) task.vendor = vendor;
+          task.vendor = vendorOf(document.supplier);
           if (decides) vendors.planMissing(task.vendor, task.steps);
-          const amountOf = (document.kind === 'award' ? awardAmount : bidAmount) as (
-            line: AwardLine | QuotationLine,
-          ) => Amount;
-          task.lines = wantedLines(document, amountOf, { data, settings });
+          task.lines = wantedLines(document, { data, settings });
         }
-        if (decides) planOrder(task, orders.get(document.key) ?? [], context);
+        if (decides) planOrder(task, found, context);
         if (task.action === 'none') task.steps.length = 0;
       });
     });
-    return { tasks, orders, context };
+    if (decides && shape === awardOrder) await planAlternatives(odoo, tasks, orders, context, signal);
+    return { tasks, orders, insteadOf, context };
   }
 
   return {
@@ -137,20 +125,26 @@ function createOrderKind(
           reference,
         }),
       );
-      const { tasks, orders, context } = await planAll(operations, signal, { decides: false });
-      const answers = deliveries.map((delivery, index) =>
-        readOrder(delivery, tasks[index] as OrderTask, orders.get(delivery.document.key) ?? [], context),
-      );
-      const held = [...orders.values()].flat();
+      const { tasks, orders, insteadOf, context } = await planAll(operations, signal, { decides: false });
+      const answers = deliveries.map((delivery, index): ReadBack => {
+        const { document } = delivery;
+        const found = orders.of(document.key);
+        const instead = insteadOf(document);
+        if (!instead) return readOrder(delivery, tasks[index] as OrderTask, ownOrders(found, shape), context);
+        const reference = referenceTo(shape.model, instead.id);
+        const notCompared = ['the bid, as its event was awarded'];
+        return { key: document.key, status: 'held', reference, fields: [], notCompared };
+      });
+      const held = deliveries.flatMap(({ document }) => orders.of(document.key));
       return addLastChanges(odoo, shape.model, answers, signal, (order) =>
         held.filter(({ id: own }) => own === order).flatMap((own) => context.linesOf(own)),
       );
     },
     async lookup(documents, signal) {
-      const searched = documents.map(({ key }) => ({ key, reference: undefined, isExpected: true }));
+      const searched = documents.map(({ key, event }) => ({ key, event: event.id, isExpected: true }));
       const found = await findOrders(odoo, shape, searched, [], signal);
       return documents.flatMap(({ key }) =>
-        liveOrders(found.get(key)).map(
+        liveOrders(ownOrders(found.of(key), shape)).map(
           (order): Found => ({
             key,
             reference: referenceTo(shape.model, order.id),
@@ -167,7 +161,7 @@ const groupRows = z.array(z.object({ id, purchase_group_id: relation }));
 
 /** Makes the requests for quotation of an event alternatives of each other, so that Odoo compares them. */
 async function groupBids(tasks: readonly OrderTask[], odoo: Odoo, signal: AbortSignal): Promise<void> {
-  const byEvent = Map.groupBy(due(tasks), ({ operation }) => operation.document.event.id);
+  const byEvent = Map.groupBy(dueOf(tasks), ({ operation }) => operation.document.event.id);
   for (const [event, own] of byEvent) {
     if (signal.aborted) return;
     try {
@@ -185,9 +179,7 @@ async function groupBids(tasks: readonly OrderTask[], odoo: Odoo, signal: AbortS
     } catch (error) {
       // The bids are written, and the next write of one of them groups them.
       const known = asConnectorError(error);
-      for (const task of own)
-        if (idIn(task.reference, bidOrder.model) !== undefined && task.error === undefined)
-          if (['auth', 'config', 'rate-limited', 'unknown', 'transient'].includes(known.type)) task.error = known;
+      for (const task of dueOf(own)) if (known.type !== 'data' && known.type !== 'locked') task.error = known;
     }
   }
 }

@@ -3,15 +3,26 @@
  * on. Each has an external id whose beginning names the award; a price of a lot that is no longer awarded is deleted.
  * Other prices of the same vendor and product are left alone.
  */
-import { type AwardDocument, DataError, type Found, TransientError, z } from 'sourcing-bridge/connector';
+import {
+  type AwardDocument,
+  asConnectorError,
+  DataError,
+  decide,
+  dueOf,
+  type Found,
+  type Kind,
+  newTask,
+  type Task,
+  z,
+} from 'sourcing-bridge/connector';
 import { documentPrefix, markerOf, partId } from './external-ids.ts';
+import { withExternalIds } from './held-orders.ts';
 import { type LoadRecord, loadRecords, removeRecords } from './load.ts';
-import { awardAmount, checkFields, orderFields, productNameOf, type WantedLine, wantedLines } from './lots.ts';
-import { asConnectorError, partlyDone } from './odoo.ts';
-import type { OrderDeps } from './orders.ts';
-import { decide, due, type Kind, newTask, type Task } from './task.ts';
+import { checkFields, orderFields, type WantedLine, wantedLines } from './lots.ts';
+import { partlyDone } from './odoo.ts';
+import { type OrderDeps, readNamed } from './read-named.ts';
 import { fieldsOf, id, number, odooDay, plainOf, relation, text } from './values.ts';
-import { codeOf, readPartners, type Vendor } from './vendors.ts';
+import { codeOf, noVendor, readPartners, type Vendor } from './vendors.ts';
 
 const model = 'product.supplierinfo';
 const rowsForm = z.array(
@@ -29,7 +40,6 @@ const rowsForm = z.array(
   }),
 );
 const rowFields = fieldsOf(rowsForm);
-const namesForm = z.record(z.string(), z.string());
 
 type HeldPrice = z.output<typeof rowsForm>[number] & { readonly externalId: string };
 
@@ -45,7 +55,9 @@ interface PriceTask extends Task<'award'> {
 /** Stands for all prices of an award. */
 const referenceOf = (key: string) => `${model}/${markerOf('price', key)}`;
 
-export function createPricelists({ odoo, settings, vendors, readReferenceData }: OrderDeps): Kind<'award'> {
+export function createPricelists(deps: OrderDeps): Kind<'award'> {
+  const { odoo, settings, vendors } = deps;
+
   /** By award: its prices. They are found by their vendors, archived ones included. */
   async function find(documents: readonly AwardDocument[], signal: AbortSignal) {
     const partners = await readPartners(
@@ -57,11 +69,7 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
     if (ofVendors.length === 0) return new Map<string, HeldPrice[]>();
     const domain = [['partner_id', 'in', ofVendors]];
     const rows = await odoo.ask(model, 'search_read', { domain, fields: rowFields, order: 'id asc' }, rowsForm, signal);
-    const ids = rows.map((row) => row.id);
-    const names = ids.length === 0 ? {} : await odoo.ask(model, 'get_external_id', { ids }, namesForm, signal);
-    if (ids.some((price) => names[price] === undefined))
-      throw new TransientError('Odoo did not say which external ids the prices have.');
-    const prices = rows.map((row): HeldPrice => ({ ...row, externalId: names[row.id] ?? '' }));
+    const prices: HeldPrice[] = await withExternalIds(odoo, model, rows, signal);
     return new Map(
       documents.map(({ key }) => {
         const prefix = documentPrefix('price', key);
@@ -92,7 +100,7 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
       tasks.filter(({ changed }) => changed.length > 0),
       signal,
     );
-    const all = due(tasks).flatMap((task) => task.changed.map((line) => ({ task, record: recordOf(task, line) })));
+    const all = dueOf(tasks).flatMap((task) => task.changed.map((line) => ({ task, record: recordOf(task, line) })));
     const results = await loadRecords(
       odoo,
       model,
@@ -101,9 +109,10 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
     );
     for (const [index, { task }] of all.entries()) {
       const result = results[index];
-      if (typeof result !== 'number') task.error ??= result;
+      if (typeof result === 'number') task.isBegun = true;
+      else task.error ??= result;
     }
-    const gone = due(tasks)
+    const gone = dueOf(tasks)
       .filter((task) => task.gone.length > 0)
       .map((task) => ({ task, ids: task.gone.map((price) => price.id) }));
     await removeRecords(odoo, model, gone, signal);
@@ -112,7 +121,7 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
 
   /** Reads the prices back: a rule of another module may have changed them. */
   async function readEffect(tasks: readonly PriceTask[], signal: AbortSignal): Promise<void> {
-    const written = due(tasks).filter(({ changed }) => changed.length > 0);
+    const written = dueOf(tasks).filter(({ changed }) => changed.length > 0);
     if (written.length === 0) return;
     try {
       const documents = written.map(({ operation }) => operation.document);
@@ -132,27 +141,15 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
   return {
     async plan(operations, signal) {
       const documents = operations.map(({ document }) => document);
-      const found = await vendors.find(
-        documents.map(({ supplier }) => supplier),
-        signal,
-      );
-      const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
-      const data = await readReferenceData(
-        {
-          currencies: kept.map(({ currency }) => currency),
-          products: kept.flatMap(({ lines }) => lines.flatMap((line) => productNameOf(line, settings) ?? [])),
-          warehouses: [],
-        },
-        signal,
-      );
+      const { needed, vendorOf, data } = await readNamed(deps, operations, signal);
       const prices = await find(documents, signal);
       const tasks = operations.map((operation) => {
-        const { document, action } = operation;
-        const code = codeOf(document.supplier);
+        const { document } = needed(operation.document);
+        const { action } = operation;
         const own: PriceTask = {
           ...newTask(operation),
           reference: referenceOf(document.key),
-          vendor: { id: undefined, code, name: document.supplier.name },
+          vendor: noVendor,
           changed: [],
           gone: [],
           currency: 0,
@@ -166,13 +163,11 @@ export function createPricelists({ odoo, settings, vendors, readReferenceData }:
             task.steps.push(...held.map(deletion));
             return;
           }
-          const vendor = found.get(code);
-          if (vendor instanceof Error) throw vendor;
-          if (vendor) task.vendor = vendor;
+          task.vendor = vendorOf(document.supplier);
           checkFields(document.fields, orderFields, 'orders');
           task.currency = data.currency(document.currency);
           task.days = daysOf(document.fields);
-          const wanted = wantedLines(document, awardAmount, { data, settings });
+          const wanted = wantedLines(document, { data, settings });
           const bare = wanted.find(({ product }) => !product);
           if (bare) throw new DataError(`Lot "${bare.lot}" has no product, which a price needs.`);
           task.changed = wanted.filter((line) => !isHeld(line, task, held));

@@ -2,8 +2,14 @@
  * What Odoo holds of a supplier, field by field, beside what a write makes of it. People, addresses and values that are
  * only in Odoo are not compared: users add them.
  */
-import { fieldsOf, type ReadBack, type SupplierDocument, type TakenDocument } from 'sourcing-bridge/connector';
-import { referenceTo } from './values.ts';
+import {
+  fieldsOf,
+  type ReadBack,
+  type ReadField,
+  type SupplierDocument,
+  type TakenDocument,
+} from 'sourcing-bridge/connector';
+import { isSameText, referenceTo } from './values.ts';
 import { type HeldPartner, partnerModel } from './vendors.ts';
 
 /** What a write makes of the document. */
@@ -37,17 +43,23 @@ export function readSupplier(
       key,
       status: 'held',
       reference: referenceTo(partnerModel, partner.id),
-      fields: fieldsOf(wantedValues(document, wanted), heldValues(partner, peopleOf(partner), wanted), {
-        names: ['email'],
-      }),
+      fields: partnerFields(document, wanted, partner, peopleOf(partner)),
     };
   return byCode.length > 1
     ? { key, status: 'unclear', reason: `Odoo has ${byCode.length} contacts with the reference "${key}": merge them` }
     : { key, status: 'missing' };
 }
 
-function wantedValues({ key, archived }: SupplierDocument, { name, texts, country, people }: WantedPartner) {
-  return { ref: key, name, ...texts, country: country?.code, vendor: true, archived, contacts: people };
+/** What a write makes of the document, beside what Odoo holds. */
+export function partnerFields(
+  { key, archived }: SupplierDocument,
+  wanted: WantedPartner,
+  partner: HeldPartner,
+  held: readonly Person[],
+): ReadField[] {
+  const { name, texts, country, people } = wanted;
+  const values = { ref: key, name, ...texts, country: country?.code, vendor: true, archived, contacts: people };
+  return fieldsOf(values, heldValues(partner, held, wanted), { names: ['email'] });
 }
 
 function heldValues(partner: HeldPartner, held: readonly Person[], { texts, country, people }: WantedPartner) {
@@ -61,20 +73,16 @@ function heldValues(partner: HeldPartner, held: readonly Person[], { texts, coun
     archived: !partner.active,
     contacts: people.flatMap((person) => {
       // The vendor's own address is no person, but has this e-mail.
-      if (isSame(partner.email, person.email)) return [person];
-      const found = held.filter((one) => isSame(one.email, person.email));
+      if (isSameText(partner.email, person.email)) return [person];
+      const found = held.filter((one) => isSameText(one.email, person.email));
       const [first] = found;
       // Of two people with one address Odoo may hold only one.
       const isKnown = people.some(
-        (one) => isSame(one.email, person.email) && found.some(({ name }) => name === one.name),
+        (one) => isSameText(one.email, person.email) && found.some(({ name }) => name === one.name),
       );
       return first ? [{ name: isKnown ? person.name : first.name, email: person.email }] : [];
     }),
   };
-}
-
-function isSame(a: string, b: string): boolean {
-  return a.toLowerCase() === b.toLowerCase();
 }
 
 /** Odoo writes some values in its own way, which is no change of a person: `example.com` becomes `http://example.com`. */

@@ -10,15 +10,15 @@ import {
   type TakenDocument,
   z,
 } from 'sourcing-bridge/connector';
+import { headFields, heldTexts, wantedTexts } from './compare-order.ts';
 import { partId } from './external-ids.ts';
-import type { HeldLine, HeldOrder } from './held-orders.ts';
-import type { WantedLine } from './lots.ts';
+import type { HeldOrder } from './held-orders.ts';
 import type { Odoo } from './odoo.ts';
-import type { OrderShape } from './order-shapes.ts';
-import { headCells, liveOrders, type OrderContext, type OrderTask } from './plan-order.ts';
-import { id, idIn, plainOf, referenceTo, relation, text } from './values.ts';
+import type { OrderContext, OrderTask } from './order-task.ts';
+import { liveOrders } from './plan-order.ts';
+import { id, idIn, referenceTo, relation, text } from './values.ts';
 
-/** What Odoo holds of one document; `found` are all orders of it, cancelled ones included. */
+/** What Odoo holds of one document; `found` are all orders of its own, cancelled ones included. */
 export function readOrder(
   { document, reference }: TakenDocument<'award' | 'quotation'>,
   task: OrderTask,
@@ -41,51 +41,14 @@ export function readOrder(
   return cancelled ? { key, status: 'cancelled', reference: referenceOf(cancelled) } : { key, status: 'missing' };
 }
 
-interface Named {
-  readonly id: number | string | undefined;
-  readonly name: string | undefined;
-}
-
-/** Records are compared by their ids, and shown by their names. */
-function shownRecord(wanted: Named, held: Named | undefined): string | undefined {
-  if (String(wanted.id ?? '') === String(held?.id ?? '')) return wanted.name;
-  return held?.name === wanted.name && held !== undefined ? `${held.name} (${held.id})` : held?.name;
-}
-
-function headFields(task: OrderTask, held: HeldOrder, context: OrderContext): ReadField[] {
-  const { shape } = context;
-  const { vendor, operation } = task;
-  const cells = headCells(task, context);
-  const { currency } = operation.document;
-  const wantedCurrency = { id: cells['currency_id/.id'], name: currency };
-  const fields: ReadField[] = [
-    { name: 'vendor', expected: vendor.name, held: shownRecord(vendor, held.vendor) },
-    { name: 'currency', expected: currency, held: shownRecord(wantedCurrency, held.currency_id) },
-    { name: shape.sourceField, expected: cells[shape.sourceField], held: textOf(held.source) },
-  ];
-  const operationType = cells['picking_type_id/.id'];
-  if (operationType !== undefined)
-    fields.push({
-      name: 'operation type',
-      expected: operationType,
-      held: held.picking_type_id && String(held.picking_type_id.id),
-    });
-  for (const name of ['partner_ref', 'date_order', 'date_planned', 'date_start', 'date_end'] as const)
-    if (cells[name] !== undefined) fields.push({ name, expected: textOf(cells[name]), held: textOf(held[name]) });
-  return fields;
-}
-
-function textOf(value: string | undefined): string | undefined {
-  return value === '' ? undefined : value;
-}
-
 function lineFields(task: OrderTask, held: HeldOrder, { shape, linesOf }: OrderContext): ReadField[] {
-  const { key } = task.operation.document;
+  const { names, operation } = task;
+  const { key } = operation.document;
   const byId = new Map(linesOf(held).map((line) => [line.externalId, line]));
-  const wantedIds = new Set(task.lines.map(({ lot }) => partId(shape.linePrefix, key, lot)));
+  const wantedIds = new Set(task.lines.map(({ lot }) => partId(names.linePrefix, key, lot)));
   // A line that was set to zero, because Odoo deletes none of a confirmed order, orders nothing.
   const added = linesOf(held).filter((line) => !wantedIds.has(line.externalId) && line.product_qty !== 0);
-  const pairs = task.lines.map((line) => ({ line, own: byId.get(partId(shape.linePrefix, key, line.lot)) }));
+  const pairs = task.lines.map((line) => ({ line, own: byId.get(partId(names.linePrefix, key, line.lot)) }));
   return fieldsOf(
     { lines: pairs.map(({ line }) => wantedTexts(line, shape)) },
     {
@@ -96,28 +59,6 @@ function lineFields(task: OrderTask, held: HeldOrder, { shape, linesOf }: OrderC
     },
     { names: ['lot'], decimals: ['quantity', 'price', 'discount'] },
   );
-}
-
-function wantedTexts(
-  { lot, product, unit, quantity, price, text: description, date }: WantedLine,
-  { hasOrderLines }: OrderShape,
-) {
-  const day = date === undefined ? {} : { date };
-  const ofOrders = hasOrderLines ? { discount: '0', ...day } : {};
-  return { lot, product: product?.name, unit: unit?.name, quantity, price, text: description, ...ofOrders };
-}
-
-function heldTexts(line: HeldLine, wanted: WantedLine | undefined, { hasOrderLines }: OrderShape) {
-  const { product, unit } = wanted ?? {};
-  return {
-    product: product ? shownRecord(product, line.product_id) : line.product_id?.name,
-    unit: unit ? shownRecord(unit, line.product_uom_id) : line.product_uom_id?.name,
-    quantity: plainOf(line.product_qty),
-    price: plainOf(line.price_unit),
-    text: line.text,
-    ...(hasOrderLines ? { discount: plainOf(line.discount ?? 0) } : {}),
-    ...(hasOrderLines && wanted?.date !== undefined ? { date: line.date_planned } : {}),
-  };
 }
 
 const changeRows = z.array(z.object({ id, write_uid: relation, write_date: text }));

@@ -1,32 +1,21 @@
 /**
- * Reads what has changed in Odoo: vendors, as suppliers, and purchase agreements, as requisitions.
- *
- * A read goes in the order of ids through all records that changed since the last read began, minus an overlap. So each
- * page is bounded, and a read that was interrupted continues after the last id. The next read starts at the time at
- * which this one began, by the server's clock. A change of a person or address of a vendor does not touch the vendor's
- * own time, so their times count, too. Odoo keeps no trace of a deletion.
+ * Reads what has changed in Odoo, in the order of ids: vendors, as suppliers, and purchase agreements, as requisitions. A
+ * change of a person or address of a vendor does not touch the vendor's own time, so their times count, too. Odoo keeps no
+ * trace of a deletion.
  */
 import {
-  ConfigError,
+  pagesById,
   type ReadPage,
   type ReadStream,
   type RequisitionRecord,
   type SupplierRecord,
+  walkById,
   z,
 } from 'sourcing-bridge/connector';
 import type { Odoo } from './odoo.ts';
 import type { Settings } from './settings.ts';
 import { fieldsOf, id, number, oneLine, plainOf, relation, text } from './values.ts';
 import { contactRow } from './vendors.ts';
-
-/** The bridge stores checkpoints as JSON: the member names stay as they are. Times are milliseconds since 1970. */
-const checkpointSchema = z.object({
-  /** All changes before this time were read; absent: none were. */
-  since: z.int().optional(),
-  /** An unfinished read: when it began, and the last id that was read. */
-  walk: z.object({ began: z.int().optional(), after: z.int() }).optional(),
-});
-type Checkpoint = z.output<typeof checkpointSchema>;
 
 const vendorRows = z.array(contactRow);
 const personRows = z.array(z.object({ id, name: text, email: text, parent_id: relation }));
@@ -87,20 +76,22 @@ export async function* openAgreements(
   { odoo, settings }: { odoo: Odoo; settings: Settings },
   signal: AbortSignal,
 ): AsyncGenerator<readonly string[]> {
-  const limit = settings.read_page;
-  for (let after = 0; ; ) {
-    const args = {
-      domain: [...needs, ['state', '=', openState], ['id', '>', after]],
-      fields: fieldsOf(nameRows),
-      order: 'id asc',
-      limit,
-      context: { active_test: false },
-    };
-    const rows = await odoo.ask(agreementModel, 'search_read', args, nameRows, signal);
-    yield rows.map(numberOf);
-    if (rows.length < limit) return;
-    after = rows.at(-1)?.id ?? after;
-  }
+  const domain = [...needs, ['state', '=', openState]];
+  const wanted = { model: agreementModel, rows: nameRows, fields: fieldsOf(nameRows), domain };
+  const pageAfter = rowsAfter(odoo, wanted, settings.read_page);
+  for await (const { rows } of pagesById(pageAfter, { pageSize: settings.read_page }, signal)) yield rows.map(numberOf);
+}
+
+/** Pages in the order of the ids, archived ones included. */
+function rowsAfter<Row extends { id: number }>(
+  odoo: Odoo,
+  { model, rows, fields, domain }: Pick<Source<Row, ReadStream>, 'model' | 'rows' | 'fields' | 'domain'>,
+  limit: number,
+) {
+  return (after: number, signal: AbortSignal) => {
+    const page = { domain: [...domain, ['id', '>', after]], fields, order: 'id asc', limit };
+    return odoo.ask(model, 'search_read', { ...page, context: { active_test: false } }, rows, signal);
+  };
 }
 
 /** Returns the session's `read`. */
@@ -113,31 +104,26 @@ export function createReads({ odoo, settings }: { odoo: Odoo; settings: Settings
     return odoo.serverMs();
   }
 
-  async function* readStream<Row extends { id: number }, Stream extends ReadStream>(
+  const readStream = <Row extends { id: number }, Stream extends ReadStream>(
     source: Source<Row, Stream>,
     checkpoint: string | undefined,
     signal: AbortSignal,
-  ): AsyncIterable<ReadPage<Stream>> {
-    const { since, walk } = checkpointOf(checkpoint);
-    const began = walk ? walk.began : await serverNowMs(signal);
-    const next: Checkpoint = began === undefined ? { since } : { since: began };
-    const changed = since === undefined ? [] : changedSince(since - overlapMs, source.children);
-    for (let after = walk?.after ?? 0; ; ) {
-      const args = {
-        domain: [...source.domain, ...changed, ['id', '>', after]],
-        fields: source.fields,
-        order: 'id asc',
-        limit: read_page,
-        context: { active_test: false },
-      };
-      const rows = await odoo.ask(source.model, 'search_read', args, source.rows, signal);
-      const isLast = rows.length < read_page;
-      after = rows.at(-1)?.id ?? after;
-      const reached: Checkpoint = isLast ? next : { since, walk: { began, after } };
-      yield { records: await source.recordsOf(rows, signal), checkpoint: JSON.stringify(reached) };
-      if (isLast) return;
-    }
-  }
+  ) =>
+    walkById<Row, Stream>(
+      {
+        connector: 'Odoo',
+        nowMs: serverNowMs,
+        overlapMs,
+        pageSize: read_page,
+        changedSince: (sinceMs) => {
+          const changed = sinceMs === undefined ? [] : changedSince(sinceMs, source.children);
+          return rowsAfter(odoo, { ...source, domain: [...source.domain, ...changed] }, read_page);
+        },
+        recordsOf: source.recordsOf,
+      },
+      checkpoint,
+      signal,
+    );
 
   const vendors: Source<z.output<typeof vendorRows>[number], 'supplier'> = {
     model: 'res.partner',
@@ -196,17 +182,6 @@ export function createReads({ odoo, settings }: { odoo: Odoo; settings: Settings
     (stream === 'supplier'
       ? readStream(vendors, checkpoint, signal)
       : readStream(agreements, checkpoint, signal)) as AsyncIterable<ReadPage<Stream>>;
-}
-
-function checkpointOf(stored: string | undefined): Checkpoint {
-  if (stored === undefined) return {};
-  try {
-    return checkpointSchema.parse(JSON.parse(stored));
-  } catch (cause) {
-    throw new ConfigError('The checkpoint was not written by the Odoo connector: start this read from the beginning.', {
-      cause,
-    });
-  }
 }
 
 /** Odoo keeps microseconds and shows seconds: `>=` at the beginning of the second finds the record again. */

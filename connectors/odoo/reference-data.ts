@@ -1,13 +1,15 @@
 /**
- * The records that awards and bids name: currencies, products, units and the warehouse's operation type. Each is read
- * at most once per batch, and kept for a minute. Odoo takes inactive currencies, products that are not to be bought,
+ * The records that awards and bids name: currencies, products, units and the warehouse's operation type. They are kept for
+ * a minute, or until one is missing, as it may be made at any time. Odoo takes inactive currencies, products that are not to be bought,
  * units of another kind and other companies' operation types without a word, so they are checked here.
  */
-import { type Clock, ConfigError, DataError, z } from 'sourcing-bridge/connector';
-import { MissingModule, type Odoo } from './odoo.ts';
-import { id, number, relation, text } from './values.ts';
+import { type Clock, ConfigError, composed, DataError, z } from 'sourcing-bridge/connector';
+import type { Odoo } from './odoo.ts';
+import { id, idIn, number, referenceTo, relation, text } from './values.ts';
 
-const currencyRows = z.array(z.object({ id, name: text, active: z.boolean() }));
+export const productModel = 'product.product';
+
+const currencyRows = z.array(z.object({ id, name: text }));
 const unitRows = z.array(z.object({ id, name: text, rounding: number, relative_uom_id: relation }));
 const productFields = ['name', 'default_code', 'uom_id', 'purchase_ok', 'product_tmpl_id'];
 const productRows = z.array(
@@ -33,13 +35,6 @@ export interface Product {
   readonly unit: Unit | undefined;
 }
 
-export interface Wanted {
-  readonly currencies: readonly string[];
-  /** Internal references. */
-  readonly products: readonly string[];
-  readonly warehouses: readonly string[];
-}
-
 export interface ReferenceData {
   /** Throws DataError if Odoo has no active one. */
   currency(code: string): number;
@@ -63,92 +58,68 @@ interface Kept {
   readonly untilMs: number;
   readonly units: readonly Unit[];
   readonly orderFields: ReadonlySet<string>;
-  readonly currencies: Map<string, z.output<typeof currencyRows>>;
+  readonly currencies: z.output<typeof currencyRows>;
+  /** Operation types for receipts. */
+  readonly receipts: z.output<typeof typeRows>;
   readonly products: Map<string, ProductRow[]>;
-  readonly receipts: Map<string, z.output<typeof typeRows>>;
 }
 
-export type ReadReferenceData = (wanted: Wanted, signal: AbortSignal) => Promise<ReferenceData>;
+/** `products`: internal references, or `product.product,12`. */
+export type ReadReferenceData = (products: readonly string[], signal: AbortSignal) => Promise<ReferenceData>;
 
 export function createReferenceDataReader(odoo: Odoo, clock: Clock): ReadReferenceData {
   let kept: Kept | undefined;
 
   async function readKept(signal: AbortSignal): Promise<Kept> {
-    const units = await odoo.ask(
-      'uom.uom',
-      'search_read',
-      { domain: [], fields: ['name', 'rounding', 'relative_uom_id'] },
-      unitRows,
-      signal,
-    );
+    const unitArgs = { domain: [], fields: ['name', 'rounding', 'relative_uom_id'] };
+    const units = await odoo.ask('uom.uom', 'search_read', unitArgs, unitRows, signal);
+    const currencyArgs = { domain: [], fields: ['name'] };
+    const currencies = await odoo.ask('res.currency', 'search_read', currencyArgs, currencyRows, signal);
     const orderArgs = { allfields: [], attributes: ['type'] };
     const orderFields = await odoo.ask('purchase.order', 'fields_get', orderArgs, fieldsForm, signal);
-    // An empty answer proves nothing: every Odoo has units, and orders have fields.
-    if (units.length === 0 || !('order_line' in orderFields))
+    // An empty answer proves nothing: every Odoo has units and a currency, and orders have fields.
+    if (units.length === 0 || currencies.length === 0 || !('order_line' in orderFields))
       throw new ConfigError(
-        'Odoo shows the bridge no unit of measure, or no purchase order: see `check` for its rights.',
+        'Odoo shows the bridge no unit of measure, no currency, or no purchase order: see `check` for its rights.',
       );
+    const typeArgs = { domain: [['code', '=', 'incoming']], fields: ['warehouse_id', 'company_id'] };
+    const hasWarehouses = 'picking_type_id' in orderFields;
+    const receipts = hasWarehouses
+      ? await odoo.ask('stock.picking.type', 'search_read', typeArgs, typeRows, signal)
+      : [];
+    const untilMs = clock.nowMs() + keptMs;
     return {
-      untilMs: clock.nowMs() + keptMs,
+      untilMs,
       units,
+      currencies,
       orderFields: new Set(Object.keys(orderFields)),
-      currencies: new Map(),
+      receipts,
       products: new Map(),
-      receipts: new Map(),
     };
   }
 
-  /**
-   * Reads what is not kept. What Odoo does not have is asked for once more before it counts as missing, and is not
-   * remembered: it may be created at any time. Two callers may read the same at once, so an answer replaces what is kept.
-   */
-  async function addMissing<Row>(
-    known: Map<string, Row[]>,
-    names: readonly string[],
-    read: (missing: readonly string[]) => Promise<readonly (readonly [string, Row])[]>,
-  ): Promise<void> {
+  /** What Odoo does not have is asked for once more before it counts as missing. */
+  async function addProducts(known: Map<string, ProductRow[]>, names: readonly string[], signal: AbortSignal) {
     for (let turn = 0; turn < 2; turn += 1) {
       const missing = [...new Set(names)].filter((name) => !known.has(name) && !name.includes('\0'));
       if (missing.length === 0) return;
-      const found = Map.groupBy(await read(missing), ([name]) => name);
-      for (const [name, rows] of found)
-        known.set(
-          name,
-          rows.map(([, row]) => row),
-        );
+      const ids = missing.flatMap((name) => idIn(name, productModel) ?? []);
+      const domain = ['|', ['default_code', 'in', missing], ['id', 'in', ids]];
+      const rows = await odoo.ask(productModel, 'search_read', { domain, fields: productFields }, productRows, signal);
+      // Two callers may read the same at once, so an answer replaces what is kept.
+      for (const name of missing) {
+        const found = rows.filter((row) => name === row.default_code || name === referenceTo(productModel, row.id));
+        if (found.length > 0) known.set(name, found);
+      }
     }
   }
 
-  return async (wanted, signal) => {
+  return async (products, signal) => {
     // Of this call until its end: another one may replace what is kept meanwhile.
     const current = kept && clock.nowMs() < kept.untilMs ? kept : await readKept(signal);
     kept = current;
-    const { units, orderFields, currencies, products, receipts } = current;
-    await addMissing(currencies, wanted.currencies, async (missing) => {
-      const domain = [['name', 'in', missing]];
-      const args = { domain, fields: ['name', 'active'], context: { active_test: false } };
-      const rows = await odoo.ask('res.currency', 'search_read', args, currencyRows, signal);
-      return rows.filter(({ active }) => active).map((row) => [row.name, row] as const);
-    });
-    await addMissing(products, wanted.products, async (missing) => {
-      const args = { domain: [['default_code', 'in', missing]], fields: productFields };
-      const rows = await odoo.ask('product.product', 'search_read', args, productRows, signal);
-      return rows.map((row) => [row.default_code, row] as const);
-    });
-    await addMissing(receipts, wanted.warehouses, async (missing) => {
-      const domain = [
-        ['code', '=', 'incoming'],
-        ['warehouse_id.name', 'in', missing],
-      ];
-      const args = { domain, fields: ['warehouse_id', 'company_id'] };
-      try {
-        const rows = await odoo.ask('stock.picking.type', 'search_read', args, typeRows, signal);
-        return rows.map((row) => [row.warehouse_id?.name ?? '', row] as const);
-      } catch (error) {
-        if (!(error instanceof MissingModule)) throw error;
-        throw new ConfigError('Odoo has no warehouses, because Inventory is not installed: remove settings.warehouse.');
-      }
-    });
+    const { units, orderFields, currencies, receipts } = current;
+    await addProducts(current.products, products, signal);
     const company = await odoo.company(signal);
     const { zone } = await odoo.user(signal);
 
@@ -165,12 +136,13 @@ export function createReferenceDataReader(odoo: Odoo, clock: Clock): ReadReferen
 
     return {
       currency(code) {
-        const [row] = currencies.get(code) ?? [];
+        const row = currencies.find(({ name }) => name === code);
         if (row) return row.id;
+        kept = undefined;
         throw new DataError(`Odoo has no active currency ${code}: activate it there, and replay.`);
       },
       product(name) {
-        const found = products.get(name) ?? [];
+        const found = current.products.get(name) ?? [];
         const [row] = found;
         if (!row) throw new DataError(`Odoo has no product with the reference "${name}".`);
         if (found.length > 1)
@@ -181,16 +153,24 @@ export function createReferenceDataReader(odoo: Odoo, clock: Clock): ReadReferen
         return { id: row.id, template: row.product_tmpl_id?.id, name: row.name, unit };
       },
       unit(name) {
-        const found = units.filter((unit) => unit.name === name);
+        const found = units.filter((unit) => composed(unit.name) === composed(name));
         if (found.length === 1) return found[0] as Unit;
+        kept = undefined;
         throw new DataError(`Odoo has ${found.length === 0 ? 'no' : 'several'} units "${name}".`);
       },
       isSameKind: (one, other) => rootOf(one) === rootOf(other),
       receipts(warehouse) {
-        const found = receipts.get(warehouse) ?? [];
-        const own = company === undefined ? found : found.filter(({ company_id }) => company_id?.id === company);
+        if (!orderFields.has('picking_type_id'))
+          throw new ConfigError(
+            'Odoo has no warehouses, because Inventory is not installed: remove settings.warehouse.',
+          );
+        const own = receipts.filter(
+          ({ warehouse_id, company_id }) =>
+            warehouse_id?.name === warehouse && (company === undefined || company_id?.id === company),
+        );
         const [row] = own;
         if (row && own.length === 1) return { id: row.id, company: row.company_id?.id };
+        kept = undefined;
         throw new DataError(
           `Odoo has ${own.length === 0 ? 'no' : 'several'} operation types for receipts in the warehouse "${warehouse}"${company === undefined ? '' : ' of the company'}.`,
         );

@@ -3,13 +3,14 @@
  * confirm, cancel) follows. Odoo answers without saying what it did, so the state is read after each action, and what
  * decides what is paid after each write.
  */
-import { DataError, UnknownOutcome, z } from 'sourcing-bridge/connector';
-import { type HeldOrder, readLines, readOrders, withdrawnMark } from './held-orders.ts';
+import { asConnectorError, DataError, dueOf, UnknownOutcome, z } from 'sourcing-bridge/connector';
+import { wrongMoney } from './compare-order.ts';
+import { type HeldOrder, readLines, readOrders } from './held-orders.ts';
 import { loadRecords } from './load.ts';
-import { asConnectorError, type Odoo, partlyDone } from './odoo.ts';
+import { type Odoo, partlyDone } from './odoo.ts';
+import { headCells, orderRecord } from './order-cells.ts';
 import { orderForm } from './order-form.ts';
-import { headCells, type OrderContext, type OrderTask, orderRecord, wrongMoney } from './plan-order.ts';
-import { due } from './task.ts';
+import type { OrderContext, OrderTask } from './order-task.ts';
 import { id, idIn, referenceTo, text } from './values.ts';
 
 type StepOf<Name> = Extract<NonNullable<OrderTask['step']>, { do: Name }>;
@@ -27,7 +28,7 @@ export async function sendOrders(
   const { shape } = context;
   const { model, methods } = shape;
   const withStep = <Name extends 'create' | 'cancel' | 'write'>(name: Name) =>
-    due(tasks).filter((task): task is TaskWith<Name> => task.step?.do === name);
+    dueOf(tasks).filter((task): task is TaskWith<Name> => task.step?.do === name);
 
   await runAction(
     withStep('write').filter(({ step }) => step.isRevived),
@@ -66,7 +67,10 @@ export async function sendOrders(
     for (const [index, task] of written.entries()) {
       const result = results[index];
       if (typeof result !== 'number') task.error = result;
-      else task.reference = referenceTo(model, result);
+      else {
+        task.reference = referenceTo(model, result);
+        task.isBegun = true;
+      }
     }
   }
 
@@ -78,6 +82,7 @@ export async function sendOrders(
         stopIfAborted();
         const vals = { [shape.linesField]: remove.map((line) => [2, line.id, 0]) };
         await odoo.change(model, 'write', { ids: [held.id], vals }, z.literal(true), signal);
+        task.isBegun = true;
       } catch (error) {
         task.error = partlyDone(asConnectorError(error), 'its lines');
       }
@@ -89,7 +94,7 @@ export async function sendOrders(
    * without a word. A task whose order would cost something else than was awarded fails, and is not confirmed.
    */
   async function readEffect(written: readonly OrderTask[]): Promise<void> {
-    const own = due(written);
+    const own = dueOf(written);
     const ids = own.flatMap(({ reference }) => idIn(reference, model) ?? []);
     if (ids.length === 0) return;
     try {
@@ -130,6 +135,8 @@ export async function sendOrders(
     try {
       await odoo.change(model, methods.cancel, args, z.unknown(), signal);
       await odoo.change(model, 'unlink', args, z.literal(true), signal);
+      task.reference = '';
+      task.isBegun = false;
     } catch (error) {
       task.error = new UnknownOutcome(
         `${refusal.message} The draft ${task.reference} still exists and could not be deleted: ${asConnectorError(error).message}`,
@@ -137,35 +144,43 @@ export async function sendOrders(
     }
   }
 
-  /** Marks the orders first: so a cancellation by the bridge can be told from one by a user. */
+  /**
+   * Alternatives of awards come last, as Odoo may refuse what is before. Marks the orders first: so a cancellation by the
+   * bridge can be told from one by a user.
+   */
   async function cancelAll(): Promise<void> {
-    const cancelled = withStep('cancel');
+    const alternatives = new Set(dueOf(tasks).flatMap((task) => task.alternatives));
+    const cancelled = [...withStep('cancel'), ...alternatives];
     for (const task of cancelled) {
-      const { held } = task.step;
-      if (held.source.endsWith(withdrawnMark)) continue;
+      const { held, mark } = task.step;
+      if (held.source.endsWith(mark)) continue;
       try {
         stopIfAborted();
-        const args = { ids: [held.id], vals: { [shape.sourceField]: `${held.source}${withdrawnMark}` } };
+        const args = { ids: [held.id], vals: { [shape.sourceField]: `${held.source}${mark}` } };
         await odoo.change(model, 'write', args, z.literal(true), signal);
       } catch (error) {
         task.error = partlyDone(asConnectorError(error), 'the cancellation');
       }
     }
     await runAction(cancelled, methods.cancel, (state) => state === 'cancel');
+    for (const task of dueOf(tasks)) task.error = task.alternatives.find(({ error }) => error)?.error;
   }
 
-  /** One call for all; if Odoo refuses it because of one order, one call for each. */
+  /**
+   * One call for all; if Odoo refuses it because of one order, one call for each. Odoo would not confirm an order with
+   * open alternatives, and ask about them.
+   */
   async function runAction(
-    all: readonly OrderTask[],
+    all: readonly Pick<OrderTask, 'reference' | 'error'>[],
     method: string,
     isDone: (state: string) => boolean,
   ): Promise<void> {
-    const own = due(all);
+    const own = dueOf(all);
     if (own.length === 0) return;
     const ids = own.map(({ reference }) => idIn(reference, model));
     try {
       stopIfAborted();
-      await odoo.change(model, method, { ids }, z.unknown(), signal);
+      await odoo.change(model, method, { ids, context: { skip_alternative_check: true } }, z.unknown(), signal);
       const rows = await odoo.ask(model, 'read', { ids, fields: ['name', 'state'] }, stateRows, signal);
       for (const task of own) {
         const row = rows.find((candidate) => referenceTo(model, candidate.id) === task.reference);

@@ -27,6 +27,10 @@ export const settings = z.strictObject({
     .describe(
       'The state in which the connector leaves orders and blanket orders of awards. Confirmed orders follow a changed award only with confirmed, as long as nothing was received or billed',
     ),
+  alternatives: z
+    .enum(['cancel', 'keep'])
+    .default('cancel')
+    .describe("What becomes of an event's other requests for quotation when one of them is awarded"),
   product: z
     .string()
     .min(1)
@@ -54,10 +58,6 @@ export const settings = z.strictObject({
     .describe(
       'What to do with awards, bids and answers of a supplier that Odoo does not have: wait until it has, or create the contact, whose country, and with it the taxes of the orders, is then not known',
     ),
-  rounding: z
-    .enum(['refuse', 'half-up'])
-    .default('refuse')
-    .describe("What to do with a quantity that has more decimals than its unit's rounding"),
   batch_size: z.int().min(1).max(200).default(20).describe('Maximum number of documents in one write'),
   timeout_seconds: z.int().min(5).max(3600).default(120).describe('Maximum duration of one write'),
   settle_seconds: z

@@ -4,27 +4,33 @@
  * people and values that are only in Odoo stay, because the connector cannot tell who added them.
  */
 import {
+  asConnectorError,
   ConflictError,
   type ConnectorError,
   DataError,
+  decide,
+  dueOf,
   type Found,
+  type Kind,
+  newTask,
   type ReadBack,
   type SupplierDocument,
   type TakenDocument,
+  type Task,
   TransientError,
   type Unclear,
   z,
 } from 'sourcing-bridge/connector';
 import { externalId, partId } from './external-ids.ts';
 import { type LoadRecord, loadRecords } from './load.ts';
+import { checkFields } from './lots.ts';
 import { matchPartners } from './match-partners.ts';
-import { asConnectorError, type Odoo } from './odoo.ts';
+import type { Odoo } from './odoo.ts';
 import { addLastChanges } from './read-back.ts';
-import { readSupplier } from './read-back-suppliers.ts';
+import { partnerFields, readSupplier, type WantedPartner } from './read-back-suppliers.ts';
 import type { Settings } from './settings.ts';
-import { decide, due, type Kind, newTask, type Task } from './task.ts';
-import { id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
-import { type HeldPartner, isStorable, listPartners, partnerModel, readPartners, singlePartner } from './vendors.ts';
+import { fieldsOf, id, idIn, isSameText, oneLine, referenceTo, relation, text } from './values.ts';
+import { type HeldPartner, listPartners, partnerModel, readPartners, singlePartner } from './vendors.ts';
 
 const textFields = ['vat', 'email', 'phone', 'website', 'street', 'street2', 'city', 'zip'] as const;
 export const supplierFields = ['name', ...textFields, 'country'] as const;
@@ -53,8 +59,7 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
   async function childrenOf(partners: readonly HeldPartner[], signal: AbortSignal) {
     if (partners.length === 0) return new Map<number | undefined, Child[]>();
     const domain = [['parent_id', 'in', partners.map((partner) => partner.id)]];
-    const fields = ['name', 'email', 'active', 'parent_id'];
-    const args = { domain, fields, order: 'id asc', context: { active_test: false } };
+    const args = { domain, fields: fieldsOf(childRows), order: 'id asc', context: { active_test: false } };
     const rows = await odoo.ask(partnerModel, 'search_read', args, childRows, signal);
     // An empty answer proves nothing: the contacts themselves say which people they have.
     const shown = new Set(rows.map((row) => row.id));
@@ -74,7 +79,7 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
     }
     // Each has values of its own, and a contact that was there before may have no external id to load it by.
     let stop: ConnectorError | undefined;
-    for (const task of due(tasks)) {
+    for (const task of dueOf(tasks)) {
       if (!task.held || Object.keys(task.values).length === 0) continue;
       task.error = stop ?? (signal.aborted ? new TransientError('stopped before it was sent') : undefined);
       if (task.error) continue;
@@ -99,14 +104,8 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
     );
     const children = await childrenOf(partners, signal);
     const answers = deliveries.map((delivery): ReadBack => {
-      const { document } = delivery;
-      try {
-        const { country: id, ...wanted } = wantedPartner(document, countries);
-        const country = id === undefined ? undefined : { id, code: countryOf(document) ?? '' };
-        return readSupplier(delivery, { ...wanted, country }, partners, (partner) => children.get(partner.id) ?? []);
-      } catch (error) {
-        return { key: document.key, status: 'unclear', reason: asConnectorError(error).message };
-      }
+      const wanted = wantedPartner(delivery.document, countries);
+      return readSupplier(delivery, wanted, partners, (partner) => children.get(partner.id) ?? []);
     });
     return addLastChanges(odoo, partnerModel, answers, signal);
   }
@@ -138,8 +137,6 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
         };
         return decide(own, (task) => {
           const { key } = operation.document;
-          if (!isStorable(key))
-            throw new DataError(`The supplier's code ${JSON.stringify(key)} cannot be kept in Odoo.`);
           const match = matches.get(key);
           if (match?.conflict) throw match.conflict;
           if (match)
@@ -210,7 +207,7 @@ function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>):
       is_company: '1',
       ...(document.archived ? { active: '0' } : {}),
       ...Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== '')),
-      ...(country === undefined ? {} : { 'country_id/.id': String(country) }),
+      ...(country === undefined ? {} : { 'country_id/.id': String(country.id) }),
     },
     ...(people.length === 0
       ? {}
@@ -236,32 +233,25 @@ function planAmend(
 ): void {
   const { values, steps, operation } = task;
   const { document } = operation;
-  const { name, texts, country, people } = wantedPartner(document, countries);
-  if (held.ref !== document.key) {
-    values['ref'] = document.key;
-    steps.push(`Set its reference to ${document.key}.`);
+  const wanted = wantedPartner(document, countries);
+  const { name, texts, country, people } = wanted;
+  const writes: Readonly<Record<string, Record<string, unknown>>> = {
+    ref: { ref: document.key },
+    name: { name },
+    country: { country_id: country?.id },
+    vendor: { supplier_rank: 1 },
+    archived: { active: !document.archived },
+    ...Object.fromEntries(Object.entries(texts).map(([field, value]) => [field, { [field]: value || false }])),
+  };
+  for (const field of partnerFields(document, wanted, held, children)) {
+    const write = writes[field.name];
+    if (!write || field.expected === field.held) continue;
+    Object.assign(values, write);
+    steps.push(`Change the field ${field.name} from "${field.held ?? ''}" to "${field.expected ?? ''}".`);
   }
-  if (held.name !== name) {
-    values['name'] = name;
-    steps.push(`Rename the vendor ${document.key} from "${held.name}" to "${name}".`);
-  }
-  for (const [field, value] of Object.entries(texts)) {
-    const now = held[field as (typeof textFields)[number]];
-    if (now === value) continue;
-    values[field] = value === '' ? false : value;
-    steps.push(`Change the ${field} from "${now}" to "${value}".`);
-  }
-  if (country !== undefined && held.country_id?.id !== country) {
-    values['country_id'] = country;
-    steps.push(`Change the country from ${held.country_id?.name ?? 'none'}.`);
-  }
-  if (held.supplier_rank < 1) {
-    values['supplier_rank'] = 1;
-    steps.push('Mark it as a vendor.');
-  }
-  const added = people.filter(({ email }) => !isSameEmail(email, held.email));
+  const added = people.filter(({ email }) => !isSameText(email, held.email));
   const commands = added.flatMap((person): unknown[] => {
-    const own = children.find(({ email }) => isSameEmail(email, person.email));
+    const own = children.find(({ email }) => isSameText(email, person.email));
     if (!own) {
       steps.push(`Add the contact ${person.email}.`);
       return [[0, 0, { ...person, type: 'contact' }]];
@@ -271,36 +261,25 @@ function planAmend(
     return [[1, own.id, { name: person.name }]];
   });
   if (commands.length > 0) values['child_ids'] = commands;
-  if (held.active === document.archived) {
-    values['active'] = !document.archived;
-    steps.push(`${document.archived ? 'Archive' : 'Unarchive'} the vendor ${document.key} "${held.name}".`);
-  }
   if (steps.length > 0) task.action = 'amend';
 }
 
-function wantedPartner(document: SupplierDocument, countries: ReadonlyMap<string, number>) {
+function wantedPartner(document: SupplierDocument, countries: ReadonlyMap<string, number>): WantedPartner {
   const { fields = {}, contacts } = document;
-  for (const field of Object.keys(fields))
-    if (!(supplierFields as readonly string[]).includes(field))
-      throw new DataError(
-        `The flow's mapping sets for suppliers the field "${field}", which the Odoo connector does not know. It knows: ${supplierFields.join(', ')}.`,
-      );
+  checkFields(fields, supplierFields, 'suppliers');
   const texts = Object.fromEntries(
     textFields.flatMap((field) => (fields[field] === undefined ? [] : [[field, oneLine(fields[field])]])),
   );
   const code = countryOf(document);
-  const country = code === undefined ? undefined : countries.get(code);
-  if (code !== undefined && country === undefined)
+  const id = countries.get(code ?? '');
+  if (code !== undefined && id === undefined)
     throw new DataError(`Odoo has no country with the code "${code}": use the two letters of the country, such as DE.`);
   // The vendor's own address is none of a person: `read` returns it as a contact, which comes back here.
   const people = contacts
     .map(({ name, email }) => ({ name: oneLine(name) || oneLine(email), email: oneLine(email) }))
-    .filter(({ email }) => !isSameEmail(email, texts['email'] ?? ''));
+    .filter(({ email }) => !isSameText(email, texts['email'] ?? ''));
+  const country = code === undefined || id === undefined ? undefined : { id, code };
   return { name: oneLine(fields['name'] ?? document.name), texts, country, people };
-}
-
-function isSameEmail(one: string, other: string): boolean {
-  return one.toLowerCase() === other.toLowerCase();
 }
 
 function countryOf({ fields }: SupplierDocument): string | undefined {

@@ -1,5 +1,5 @@
 /** Odoo's JSON values: `false` for none, `[id, name]` for a relation, numbers for decimals. */
-import { DataError, Decimal, readDecimal, z } from 'sourcing-bridge/connector';
+import { caseless, DataError, Decimal, readDecimal, z } from 'sourcing-bridge/connector';
 
 export const id = z.int().positive();
 export const ids = z.array(id);
@@ -71,6 +71,11 @@ export function odooTime(value: string, what: string, zone: string): string {
   );
   const noonMs = ms - (Date.parse(`${shown.replace(' ', 'T')}Z`) - ms);
   return new Date(noonMs).toISOString().slice(0, 19).replace('T', ' ');
+}
+
+/** Whatever its case is, and the form of its letters. */
+export function isSameText(one: string, other: string): boolean {
+  return caseless(one) === caseless(other);
 }
 
 /** The text with blanks for line breaks and tabs. */

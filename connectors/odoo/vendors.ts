@@ -40,15 +40,9 @@ export type HeldPartner = z.output<typeof partnerRows>[number];
 
 const partnerFields = fieldsOf(partnerRows);
 
-/** The code by which Odoo and the sourcing service know the supplier. Throws DataError for one that Odoo cannot hold. */
-export function codeOf({
-  external_id,
-  id: own,
-}: {
-  external_id?: string | undefined;
-  id?: string | undefined;
-}): string {
-  return external_id ?? own ?? '';
+/** The code by which Odoo and the sourcing service know the supplier. */
+export function codeOf({ external_id, id: own }: SupplierHead): string {
+  return external_id ?? own;
 }
 
 /** Contacts with these references, archived ones included, by reference. */
@@ -84,8 +78,9 @@ export function isStorable(value: string): boolean {
   return value !== '' && !value.includes('\0');
 }
 
-/** The only contact with the code; undefined if there is none. Throws ConflictError for several. */
+/** The only contact with the code; undefined if there is none. Throws ConflictError for several, and DataError for a code that Odoo cannot hold. */
 export function singlePartner(code: string, found: readonly HeldPartner[] = []): HeldPartner | undefined {
+  if (!isStorable(code)) throw new DataError(`The supplier's code ${JSON.stringify(code)} cannot be kept in Odoo.`);
   if (found.length > 1)
     throw new ConflictError(
       `Odoo has ${found.length} contacts with the reference "${code}" (ids ${found.map(({ id: partner }) => partner).join(', ')}): merge them, or give the wrong ones another reference, and replay.`,
@@ -101,36 +96,27 @@ export interface Vendor {
   readonly name: string;
 }
 
+/** Of a document that is withdrawn, whose vendor Odoo is not asked for. */
+export const noVendor: Vendor = { id: undefined, code: '', name: '' };
+
 export type Vendors = ReturnType<typeof createVendors>;
 
 export function createVendors(odoo: Odoo, settings: Settings) {
-  /** In one call, by code. */
-  async function find(
-    heads: readonly SupplierHead[],
-    signal: AbortSignal,
-  ): Promise<ReadonlyMap<string, VendorOrError>> {
-    const names = new Map(heads.map((head) => [codeOf(head), oneLine(head.name)]));
-    const partners = await readPartners(odoo, [...names.keys()], signal);
-    return new Map([...names].map(([code, name]) => [code, vendorOf(code, name, partners.get(code))]));
-  }
-
-  function vendorOf(code: string, name: string, partners: readonly HeldPartner[] | undefined): VendorOrError {
-    try {
-      if (!isStorable(code)) throw new DataError(`The supplier's code ${JSON.stringify(code)} cannot be kept in Odoo.`);
-      const partner = singlePartner(code, partners);
-      // Odoo takes orders for archived vendors without a word.
-      if (partner && !partner.active)
-        throw new DataError(
-          `The vendor ${code} "${partner.name}" is archived in Odoo: unarchive it there, or award to another one, and replay.`,
-        );
-      return { id: partner?.id, code, name: partner?.name ?? name };
-    } catch (error) {
-      return error as DataError | ConflictError;
-    }
-  }
-
   return {
-    find,
+    /** In one call. Returns the function that finds one of them, and throws DataError or ConflictError where none can be used. */
+    async find(heads: readonly SupplierHead[], signal: AbortSignal): Promise<(head: SupplierHead) => Vendor> {
+      const partners = await readPartners(odoo, heads.map(codeOf), signal);
+      return (head) => {
+        const code = codeOf(head);
+        const partner = singlePartner(code, partners.get(code));
+        // Odoo takes orders for archived vendors without a word.
+        if (partner && !partner.active)
+          throw new DataError(
+            `The vendor ${code} "${partner.name}" is archived in Odoo: unarchive it there, or award to another one, and replay.`,
+          );
+        return { id: partner?.id, code, name: partner?.name ?? oneLine(head.name) };
+      };
+    },
     /** For a vendor that Odoo does not have: the document waits, or a step is added that creates it, as the settings say. */
     planMissing(vendor: Vendor, steps: string[]): void {
       if (vendor.id !== undefined) return;
@@ -160,5 +146,3 @@ export function createVendors(odoo: Odoo, settings: Settings) {
     },
   };
 }
-
-export type VendorOrError = Vendor | DataError | ConflictError;

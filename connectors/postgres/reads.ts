@@ -12,7 +12,8 @@
  *     12:10:00  the mark is old enough: nothing stamped up to 11:59:58 can still be open. Reads begin after it
  *
  * Stamps are only compared with stamps, so the clock that makes them may be wrong by any time; a stamp in the future
- * counts as now. Until a mark is old enough, a read goes back by `lateness_seconds` from the newest stamp, or from a
+ * counts as now. Where a stamp has no zone, clocks may show the same hour twice: from a stamp in it, a read goes back by the
+ * length of the change. Until a mark is old enough, a read goes back by `lateness_seconds` from the newest stamp, or from a
  * mark where stamps are numbers. Rows of one stamp may be more than a page: the position is a stamp and a key.
  */
 import { createHash } from 'node:crypto';
@@ -20,10 +21,9 @@ import { escapeIdentifier } from 'pg';
 import {
   type CheckResult,
   ConfigError,
-  compileOpen,
+  compileMayBeOpen,
   compileRequisitionPlaces,
   compileSupplierPlaces,
-  DataError,
   namedPlaces,
   namedRequisitionPlaces,
   parseCheckpoint,
@@ -33,6 +33,7 @@ import {
   type RecordFault,
   type RecordOf,
   type RequisitionPlaces,
+  repeatedMs,
   type SupplierPlaces,
   z,
 } from 'sourcing-bridge/connector';
@@ -236,12 +237,16 @@ async function queryRows(
   const params: unknown[] = [rowsMax];
   const param = (value: string, type: string) => `$${params.push(value)}::text::${type}`;
   const stampOf = (value: string) => param(value, relation.changedType);
+  const lookBack = (stamp: string) => {
+    const backMs = relation.changedType.endsWith('without time zone') ? repeatedMs(stamp, settings.time_zone) : 0;
+    return backMs === 0 ? '' : ` - interval '${backMs} milliseconds'`;
+  };
   const isAfter = () => {
     if (phase === 'unstamped')
       return `${changed} is null${lastKey === undefined ? '' : ` and ${key} > ${param(lastKey, relation.keyType)}`}`;
     if (lastStamp !== undefined && lastKey !== undefined)
       return `(${changed}, ${key}) > (${stampOf(lastStamp)}, ${param(lastKey, relation.keyType)})`;
-    return floor === undefined ? `${changed} is not null` : `${changed} > ${stampOf(floor)}`;
+    return floor === undefined ? `${changed} is not null` : `${changed} > ${stampOf(floor)}${lookBack(floor)}`;
   };
   const columns = relation.columns.map((name) => `${escapeIdentifier(name)}::text as ${escapeIdentifier(name)}`);
   return tx.query<Row>(
@@ -315,7 +320,7 @@ export async function* openNumbers(
 ): AsyncGenerator<readonly string[]> {
   const table = requisitionRead(settings);
   const { record, page: rowsMax } = settings;
-  const isOpen = compileOpen<Row>(record, columnAt);
+  const mayBeOpen = compileMayBeOpen<Row>(record, columnAt);
   const key = escapeIdentifier(settings.unique);
   const columns = [record.reference_id, ...placesOfFlag(record.open)].map(
     (name) => `${escapeIdentifier(name)}::text as ${escapeIdentifier(name)}`,
@@ -336,17 +341,8 @@ export async function* openNumbers(
       .catch((error: unknown) => {
         throw connectorErrorOf(error, connections.targetName);
       });
-    yield rows.filter((row) => mayBeOpen(isOpen, row)).map((row) => (row[record.reference_id] ?? '').trim());
+    yield rows.filter((row) => mayBeOpen(row)).map((row) => (row[record.reference_id] ?? '').trim());
     if (rows.length < rowsMax) return;
     last = rows.at(-1)?.[keyAlias] ?? undefined;
-  }
-}
-
-function mayBeOpen(isOpen: (row: Row) => boolean, row: Row): boolean {
-  try {
-    return isOpen(row);
-  } catch (error) {
-    if (error instanceof DataError) return true;
-    throw error;
   }
 }

@@ -165,7 +165,7 @@ function faultOfUrl(text: string): string | undefined {
   if (!url || !/^postgres(ql)?:$/.test(url.protocol))
     return 'cannot be read: it must look like postgres://user:password@host:5432/database, with characters such as @ / # ? % in the password percent-encoded';
   if (url.username === '' || url.hostname === '' || url.pathname.length < 2)
-    return 'must name a user, a host and a database: postgres://user:password@host:5432/database';
+    return 'must name a user, a host and a database: postgres://user:password@host:5432/database; for a socket set host, user and database in place of url';
   try {
     for (const part of [url.username, url.password, url.pathname]) decodeURIComponent(part);
   } catch {

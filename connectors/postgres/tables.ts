@@ -6,6 +6,7 @@
 
 import { escapeIdentifier } from 'pg';
 import {
+  type AwardLine,
   type BidSheetRow,
   DataError,
   type Document,
@@ -112,6 +113,29 @@ const valueRows = (lines: readonly { values: BidSheetRow }[]) =>
     })),
   );
 
+const awardedColumns = {
+  lot: 'text',
+  scenario: 'text',
+  sourcing_request: 'text',
+  requisition_intake: 'text',
+  requisition_reference_id: 'text',
+  requisition_line: 'text',
+  share: 'numeric',
+  quantity: 'numeric',
+  unit_price: 'numeric',
+  cost: 'numeric',
+  historic_cost: 'numeric',
+  savings: 'numeric',
+  ...fields,
+} as const;
+
+const awardedCells = ({ values: _values, requisition: made, ...cells }: AwardLine) => ({
+  ...cells,
+  requisition_intake: made?.intake,
+  requisition_reference_id: made?.reference_id,
+  requisition_line: made?.line,
+});
+
 const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
   supplier: [
     table(
@@ -205,35 +229,32 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
         { ...eventCells(event), ...supplierCells(supplier), currency, exchange_rates, total_cost, fields },
       ],
     ),
+    table('award_line', { ...line, ...awardedColumns }, ({ lines }) => numberedLines(lines.map(awardedCells))),
+    table('award_value', valueColumns, ({ lines }) => valueRows(lines)),
+  ],
+  'event-awards': [
     table(
-      'award_line',
+      'event_awards',
       {
-        ...line,
-        lot: 'text',
-        scenario: 'text',
-        sourcing_request: 'text',
-        requisition_intake: 'text',
-        requisition_reference_id: 'text',
-        requisition_line: 'text',
-        share: 'numeric',
-        quantity: 'numeric',
-        unit_price: 'numeric',
-        cost: 'numeric',
-        historic_cost: 'numeric',
-        savings: 'numeric',
+        ...eventColumns,
+        ...eventTags,
+        currency: 'text',
+        exchange_rates: 'jsonb',
+        total_cost: 'numeric',
+        bid_sheet_csv: 'text',
         ...fields,
       },
-      ({ lines }) =>
-        numberedLines(
-          lines.map(({ values: _values, requisition: made, ...cells }) => ({
-            ...cells,
-            requisition_intake: made?.intake,
-            requisition_reference_id: made?.reference_id,
-            requisition_line: made?.line,
-          })),
-        ),
+      ({ event, currency, exchange_rates, total_cost, bid_sheet_csv, fields }) => [
+        { ...eventCells(event), currency, exchange_rates, total_cost, bid_sheet_csv, fields },
+      ],
     ),
-    table('award_value', valueColumns, ({ lines }) => valueRows(lines)),
+    table('event_awards_supplier', { ...position, ...supplierColumns, total_cost: 'numeric' }, ({ suppliers }) =>
+      numbered(suppliers.map(({ total_cost, ...supplier }) => ({ ...supplierCells(supplier), total_cost }))),
+    ),
+    table('event_awards_line', { ...line, ...supplierColumns, ...awardedColumns }, ({ lines }) =>
+      numberedLines(lines.map(({ supplier, ...won }) => ({ ...supplierCells(supplier), ...awardedCells(won) }))),
+    ),
+    table('event_awards_value', valueColumns, ({ lines }) => valueRows(lines)),
   ],
   'rfi-answers': [
     table(
@@ -273,6 +294,21 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
         },
       ],
     ),
+  ],
+  job: [
+    table(
+      'job',
+      {
+        type: 'text',
+        status: 'text',
+        created: 'timestamptz',
+        created_entity: 'text',
+        reference_id: 'text',
+        ...fields,
+      },
+      ({ kind: _kind, key: _key, errors: _errors, ...head }) => [head],
+    ),
+    table('job_error', { ...position, path: 'text', message: 'text' }, ({ errors }) => numbered(errors)),
   ],
 };
 

@@ -15,116 +15,121 @@ import {
   writeEach,
   z,
 } from 'sourcing-bridge/connector';
+import type { Change } from './batch.ts';
 import { type Deps, referenceOf } from './kind.ts';
 import { ChangedSinceRead } from './messages.ts';
-import { anyOf, entityPath, expanded, metadataForm, textOrEmpty } from './odata.ts';
-import { requisitionService } from './reads.ts';
+import { equals, expanded, textOrEmpty } from './odata.ts';
+import { requisitionService, requisitionText } from './reads.ts';
+import { isSameCode } from './sap-values.ts';
 
 /** The object of SAP whose texts those of a requisition's item are. */
 const textObject = 'EBAN';
 const textSet = 'A_PurchaseReqnItemText';
 const beginning = '[Sourcing bridge] ';
 const end = /^\[news ([^\s\]]+)\]\s*$/u;
-const perRequest = 20;
 
 const itemForm = z.object({
   PurchaseRequisition: z.string(),
   PurchaseRequisitionItem: z.string(),
   IsDeleted: textOrEmpty,
-  to_PurchaseReqnItemText: expanded(
-    z.object({
-      DocumentText: z.string(),
-      TechnicalObjectType: z.string(),
-      Language: z.string(),
-      NoteDescription: textOrEmpty,
-      __metadata: metadataForm,
-    }),
-  ),
+  to_PurchaseReqnItemText: expanded(requisitionText),
 });
 type Item = z.output<typeof itemForm>;
 
 /** Returns the session's `acknowledge`. */
-export function createAcknowledge({ odata, settings, log }: Deps) {
-  const { requisition_text_type: type, language, connections } = settings;
-
-  async function itemsOf(numbers: readonly string[], signal: AbortSignal): Promise<Item[]> {
-    const items: Item[] = [];
-    for (let start = 0; start < numbers.length; start += perRequest) {
-      const filter = anyOf('PurchaseRequisition', numbers.slice(start, start + perRequest));
-      const query = { filter, expand: ['to_PurchaseReqnItemText'] };
-      items.push(...(await odata.list(requisitionService, 'A_PurchaseRequisitionItem', itemForm, query, signal)));
-    }
-    return items;
-  }
-
-  const noteOf = (item: Item) =>
-    item.to_PurchaseReqnItemText.find(
-      (text) => text.DocumentText === type && text.TechnicalObjectType === textObject && text.Language === language,
-    );
-
-  /** Returns whether it has written anything. */
-  async function showOnItem(item: Item, news: Acknowledgement, signal: AbortSignal): Promise<boolean> {
-    const { PurchaseRequisition, PurchaseRequisitionItem } = item;
-    const key = { PurchaseRequisition, PurchaseRequisitionItem };
-    const note = noteOf(item);
-    const { own, keys } = partsOf(note?.NoteDescription ?? '');
-    if (keys.length === 1 && keys[0] === news.idempotencyKey) return false;
-    const shown = `${beginning}${news.text.replaceAll(/\s+/gu, ' ')}\n[news ${news.idempotencyKey}]`;
-    const NoteDescription = own === '' ? shown : `${own}\n${shown}`;
-    const noteKey = { DocumentText: type, TechnicalObjectType: textObject, Language: language };
-    if (note) {
-      const path = entityPath(textSet, { ...key, ...noteKey });
-      await odata.patch(requisitionService, path, { NoteDescription }, note.__metadata?.etag, signal);
-    } else {
-      const path = `${entityPath('A_PurchaseRequisitionItem', key)}/to_PurchaseReqnItemText`;
-      await odata.post(requisitionService, path, { ...key, ...noteKey, NoteDescription }, signal);
-    }
-    return true;
-  }
-
-  /** Reads the item again, once, where its text has become another one since it was read, or was made since. */
-  async function showOnItemAsItIs(item: Item, news: Acknowledgement, signal: AbortSignal): Promise<boolean> {
-    try {
-      return await showOnItem(item, news, signal);
-    } catch (error) {
-      const mayExistNow = error instanceof DataError && noteOf(item) === undefined;
-      if (!(error instanceof ChangedSinceRead) && !mayExistNow) throw error;
-      const now = (await itemsOf([item.PurchaseRequisition], signal)).find(
-        ({ PurchaseRequisitionItem }) => PurchaseRequisitionItem === item.PurchaseRequisitionItem,
-      );
-      if (!now || (mayExistNow && !noteOf(now))) throw error;
-      return showOnItem(now, news, signal);
-    }
-  }
-
-  async function show(items: readonly Item[], news: Acknowledgement, signal: AbortSignal): Promise<Outcome> {
-    if (items.length === 0) throw new DataError(`SAP has no purchase requisition ${news.requisition}.`);
-    const reference = referenceOf('PurchaseRequisition', news.requisition);
-    const kept = items.filter(({ IsDeleted }) => IsDeleted === '');
-    // SAP changes no deleted item, and shows the deletion: that must not make a dead letter of each withdrawal.
-    if (kept.length === 0)
-      log.info('nothing was written to a requisition that is deleted in SAP', { requisition: news.requisition });
-    let isChanged = false;
-    // One after the other: SAP locks the requisition as a whole.
-    for (const item of kept) {
-      if (signal.aborted) throw new TransientError(`stopped before item ${item.PurchaseRequisitionItem} was told`);
-      isChanged = (await showOnItemAsItIs(item, news, signal)) || isChanged;
-    }
-    return { status: isChanged ? 'updated' : 'unchanged', reference };
-  }
-
+export function createAcknowledge(deps: Deps) {
   return async (given: readonly Acknowledgement[], signal: AbortSignal): Promise<Outcome[]> => {
     const numbers = given.map(({ requisition }) => requisition);
     let items: Item[];
     try {
-      items = await itemsOf(numbers, signal);
+      items = await itemsOf(deps, numbers, signal);
     } catch (error) {
       // Nothing was sent but questions.
       return given.map(() => outcomeOf(error));
     }
-    const itemsWith = (number: string) => items.filter(({ PurchaseRequisition }) => PurchaseRequisition === number);
-    return writeEach(given, (news) => show(itemsWith(news.requisition), news, signal), { signal, atOnce: connections });
+    const itemsWith = (number: string) =>
+      items.filter(({ PurchaseRequisition }) => isSameCode(PurchaseRequisition, number));
+    return writeEach(given, (news) => show(deps, itemsWith(news.requisition), news, signal), {
+      signal,
+      atOnce: deps.settings.connections,
+    });
   };
+}
+
+async function itemsOf({ odata }: Deps, numbers: readonly string[], signal: AbortSignal): Promise<Item[]> {
+  const filters = equals('PurchaseRequisition', numbers);
+  const query = { expand: ['to_PurchaseReqnItemText'] };
+  return odata.listAny(requisitionService, 'A_PurchaseRequisitionItem', itemForm, filters, query, signal);
+}
+
+function noteOf({ settings }: Deps, item: Item) {
+  const { requisition_text_type: type, language } = settings;
+  return item.to_PurchaseReqnItemText.find(
+    (text) => text.DocumentText === type && text.TechnicalObjectType === textObject && text.Language === language,
+  );
+}
+
+/** Returns whether it has written anything. */
+async function showOnItem(deps: Deps, item: Item, news: Acknowledgement, signal: AbortSignal): Promise<boolean> {
+  const { requisition_text_type: type, language } = deps.settings;
+  const { PurchaseRequisition, PurchaseRequisitionItem } = item;
+  const key = { PurchaseRequisition, PurchaseRequisitionItem };
+  const note = noteOf(deps, item);
+  const { own, keys } = partsOf(note?.NoteDescription ?? '');
+  if (keys.length === 1 && keys[0] === news.idempotencyKey) return false;
+  const shown = `${beginning}${news.text.replaceAll(/\s+/gu, ' ')}\n[news ${news.idempotencyKey}]`;
+  const NoteDescription = own === '' ? shown : `${own}\n${shown}`;
+  const noteKey = { DocumentText: type, TechnicalObjectType: textObject, Language: language };
+  const change: Change = note
+    ? {
+        what: 'change',
+        method: 'PATCH',
+        set: textSet,
+        key: { ...key, ...noteKey },
+        body: { NoteDescription },
+        etag: note.__metadata?.etag,
+      }
+    : {
+        what: 'add',
+        method: 'POST',
+        set: 'A_PurchaseRequisitionItem',
+        key,
+        navigation: 'to_PurchaseReqnItemText',
+        body: { ...key, ...noteKey, NoteDescription },
+      };
+  await deps.odata.change(requisitionService, change, signal);
+  return true;
+}
+
+/** Reads the item again, once, where its text has become another one since it was read, or was made since. */
+async function showOnItemAsItIs(deps: Deps, item: Item, news: Acknowledgement, signal: AbortSignal): Promise<boolean> {
+  try {
+    return await showOnItem(deps, item, news, signal);
+  } catch (error) {
+    const mayExistNow = error instanceof DataError && noteOf(deps, item) === undefined;
+    if (!(error instanceof ChangedSinceRead) && !mayExistNow) throw error;
+    const now = (await itemsOf(deps, [item.PurchaseRequisition], signal)).find(
+      ({ PurchaseRequisitionItem }) => PurchaseRequisitionItem === item.PurchaseRequisitionItem,
+    );
+    if (!now || (mayExistNow && !noteOf(deps, now))) throw error;
+    return showOnItem(deps, now, news, signal);
+  }
+}
+
+async function show(deps: Deps, items: readonly Item[], news: Acknowledgement, signal: AbortSignal): Promise<Outcome> {
+  if (items.length === 0) throw new DataError(`SAP has no purchase requisition ${news.requisition}.`);
+  const reference = referenceOf('PurchaseRequisition', news.requisition);
+  const kept = items.filter(({ IsDeleted }) => IsDeleted === '');
+  // SAP changes no deleted item, and shows the deletion: that must not make a dead letter of each withdrawal.
+  if (kept.length === 0)
+    deps.log.info('nothing was written to a requisition that is deleted in SAP', { requisition: news.requisition });
+  let isChanged = false;
+  // One after the other: SAP locks the requisition as a whole.
+  for (const item of kept) {
+    if (signal.aborted) throw new TransientError(`stopped before item ${item.PurchaseRequisitionItem} was told`);
+    isChanged = (await showOnItemAsItIs(deps, item, news, signal)) || isChanged;
+  }
+  return { status: isChanged ? 'updated' : 'unchanged', reference };
 }
 
 /** What a person wrote, and the keys of the news in the text. Lines in between may be broken as SAP likes. */

@@ -11,22 +11,26 @@ import {
   type DocumentOf,
   type Found,
   fileBytes,
+  type Kind,
   LockedError,
   type Operation,
-  type Outcome,
   UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
+import { literal } from './batch.ts';
 import { eventPage } from './event-page.ts';
-import { type Deps, type Kind, kindOfParts, nothingToDo, referenceOf, type Task } from './kind.ts';
+import { type Decision, type Deps, kindOfParts, nothingToDo, referenceOf } from './kind.ts';
 import { checkFields } from './mapping-fields.ts';
 import { keyMarker } from './markers.ts';
-import { entityPath, literal, textOrEmpty } from './odata.ts';
+import { textOrEmpty } from './odata.ts';
+import { findSuppliers, type PartnerOf } from './partners.ts';
 
 export type AttachedKind = 'sourcing-event' | 'rfi-answers' | 'file';
 
 export const attachmentService = 'API_CV_ATTACHMENT_SRV';
 const objectName = 'Attachment';
+/** The business object of suppliers, which answers and files are attached to. */
+const supplierObject = 'LFA1';
 
 const keyShape = {
   DocumentInfoRecordDocType: textOrEmpty,
@@ -39,6 +43,7 @@ const keyShape = {
   BusinessObjectTypeName: textOrEmpty,
 };
 const attachmentForm = z.object({ ...keyShape, FileName: textOrEmpty, FileSize: textOrEmpty });
+export const attachmentForms = { AttachmentContentSet: attachmentForm };
 type HeldAttachment = z.output<typeof attachmentForm>;
 
 /** What an attachment belongs to: a business object of SAP and its number. */
@@ -47,159 +52,159 @@ interface Target {
   readonly key: string;
 }
 
-type Read = ReadonlyMap<string, readonly HeldAttachment[]>;
+interface Held {
+  readonly lists: ReadonlyMap<string, readonly HeldAttachment[]>;
+  readonly partnerOf: PartnerOf;
+}
 
 /** One implementation for the three kinds. */
 export function createAttachments(deps: Deps): Kind<'sourcing-event'> & Kind<'rfi-answers'> & Kind<'file'> {
-  return createAttachedKind(deps) as unknown as Kind<'sourcing-event'> & Kind<'rfi-answers'> & Kind<'file'>;
-}
-
-function createAttachedKind(deps: Deps): Kind<AttachedKind> {
-  const { odata, settings, partners } = deps;
-
-  /** Throws for a document that names no object, and for a supplier that SAP does not have. */
-  function targetOf(document: DocumentOf<AttachedKind>): Target {
-    checkFields(document.fields, 'attachments');
-    const given = document.fields?.['attach_to'] ?? '';
-    const [, type, key] = /^([\w/]{1,40})\/([^/]{1,90})$/u.exec(given) ?? [];
-    if (type !== undefined && key !== undefined) return { type, key: paddedNumber(key) };
-    if (given !== '')
-      throw new DataError(
-        `attach_to is "${given.slice(0, 60)}": it names a business object and its number, such as BUS2105/10000017 (BusinessObjectTypeName, LinkedSAPObjectKey)`,
-      );
-    const supplier = 'supplier' in document ? document.supplier : undefined;
-    if (!supplier)
-      throw new DataError(
-        'the document belongs to no supplier: the flow’s mapping has to name the object of SAP that it is attached to (attach_to, such as BUS2105/10000017)',
-      );
-    return { type: settings.supplier_object_type, key: paddedNumber(partners.numberOf(supplier)) };
-  }
-
-  async function read(documents: readonly DocumentOf<AttachedKind>[], signal: AbortSignal): Promise<Read> {
-    const suppliers = documents.flatMap((document) => ('supplier' in document ? (document.supplier ?? []) : []));
-    await partners.find(suppliers, signal);
-    const lists = new Map<string, readonly HeldAttachment[]>();
-    for (const document of documents) {
-      const target = targetIfAny(document);
-      if (!target || lists.has(nameOf(target))) continue;
-      const given = { BusinessObjectTypeName: literal(target.type), LinkedSAPObjectKey: literal(target.key) };
-      lists.set(nameOf(target), await odata.ask(attachmentService, 'GetAllOriginals', attachmentForm, given, signal));
-    }
-    return lists;
-  }
-
-  /** Undefined where `targetOf` throws for this document alone. */
-  function targetIfAny(document: DocumentOf<AttachedKind>): Target | undefined {
-    try {
-      return targetOf(document);
-    } catch (error) {
-      if (error instanceof DataError || error instanceof LockedError || error instanceof ConflictError)
-        return undefined;
-      throw error;
-    }
-  }
-
-  function heldOf(document: DocumentOf<AttachedKind>, target: Target, lists: Read): HeldAttachment[] {
-    const mark = markOf(document);
-    return (lists.get(nameOf(target)) ?? []).filter(({ FileName }) => markIn(FileName)?.mark === mark);
-  }
-
-  function taskOf(operation: Operation<AttachedKind>, lists: Read): Task {
-    const { document, action } = operation;
-    if (action === 'cancel') return removal(operation, lists);
-    const target = targetOf(document);
-    const held = heldOf(document, target, lists);
-    const name = fileNameOf(operation);
-    const wanted = markIn(name)?.content;
-    const current = held.find(({ FileName }) => markIn(FileName)?.content === wanted);
-    const others = held.filter((attachment) => attachment !== current);
-    const reference = referenceOf(objectName, markOf(document));
-    if (current && others.length === 0) return nothingToDo(reference);
-    const place = `${target.type} ${target.key}`;
-    return {
-      action: held.length > 0 ? 'amend' : 'create',
-      steps: [
-        ...(current ? [] : [`attach "${name}" to ${place}`]),
-        ...others.map(({ FileName }) => `delete the attachment "${FileName}" of ${place}`),
-      ],
-      run: async (signal): Promise<Outcome> => {
-        if (!current) await upload(operation, { target, name }, signal);
-        for (const attachment of others) await remove(attachment, signal);
-        return { status: held.length > 0 ? 'updated' : 'created', reference };
-      },
-    };
-  }
-
-  function removal({ document, reference }: Operation<AttachedKind>, lists: Read): Task {
-    const target = targetIfAny(document);
-    const held = target ? heldOf(document, target, lists) : [];
-    const own = reference ?? referenceOf(objectName, markOf(document));
-    return {
-      action: held.length > 0 ? 'cancel' : 'none',
-      steps: held.map(({ FileName }) => `delete the attachment "${FileName}"`),
-      run: async (signal) => {
-        for (const attachment of held) await remove(attachment, signal);
-        return { status: 'cancelled', reference: own };
-      },
-    };
-  }
-
-  async function upload(
-    operation: Operation<AttachedKind>,
-    { target, name }: { target: Target; name: string },
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { document } = operation;
-    const bytes = await contentOf(operation, signal);
-    const { entity } = await odata.upload(
-      attachmentService,
-      'AttachmentContentSet',
-      {
-        bytes,
-        headers: {
-          slug: encodeURIComponent(name),
-          'content-type': document.kind === 'file' ? 'application/octet-stream' : 'text/html; charset=utf-8',
-          businessobjecttypename: target.type,
-          linkedsapobjectkey: target.key,
-        },
-      },
-      signal,
-    );
-    const { data } = attachmentForm.safeParse(entity);
-    const size = Number(data?.FileSize === '' ? Number.NaN : data?.FileSize);
-    if (!Number.isNaN(size) && size !== bytes.byteLength)
-      throw new UnknownOutcome(`SAP keeps ${size} bytes of the attachment "${name}", which has ${bytes.byteLength}`, {
-        answered: true,
-      });
-  }
-
-  async function remove(attachment: HeldAttachment, signal: AbortSignal): Promise<void> {
-    const key = Object.fromEntries(
-      Object.keys(keyShape).map((name) => [name, attachment[name as keyof typeof keyShape]]),
-    );
-    await odata.delete(attachmentService, entityPath('AttachmentContentSet', key), undefined, signal);
-  }
-
-  return kindOfParts(
+  const kind = kindOfParts<AttachedKind, Held>(
     {
       read: (operations, signal) =>
         read(
+          deps,
           operations.map(({ document }) => document),
           signal,
         ),
-      taskOf,
+      decideOn: (operation, held) => decideOn(deps, operation, held),
       async lookup(documents, signal) {
-        const lists = await read(documents, signal);
+        const held = await read(deps, documents, signal);
         return documents.flatMap((document): Found[] => {
-          const target = targetIfAny(document);
-          const isThere = target !== undefined && heldOf(document, target, lists).length > 0;
-          const { key } = document;
-          return isThere ? [{ key, reference: referenceOf(objectName, markOf(document)), contentHash: undefined }] : [];
+          const target = targetIfAny(document, held.partnerOf);
+          const isThere = target !== undefined && heldOf(document, target, held).length > 0;
+          const reference = referenceOf(objectName, markOf(document));
+          return isThere ? [{ key: document.key, reference, contentHash: undefined }] : [];
         });
       },
     },
     deps,
   );
+  return kind as unknown as Kind<'sourcing-event'> & Kind<'rfi-answers'> & Kind<'file'>;
+}
+
+/** Throws for a document that names no object, and for a supplier that SAP does not have. */
+function targetOf(document: DocumentOf<AttachedKind>, partnerOf: PartnerOf): Target {
+  checkFields(document.fields, 'attachments');
+  const given = document.fields?.['attach_to'] ?? '';
+  const [, type, key] = /^([\w/]{1,40})\/([^/]{1,90})$/u.exec(given) ?? [];
+  if (type !== undefined && key !== undefined) return { type, key: paddedNumber(key) };
+  if (given !== '')
+    throw new DataError(
+      `attach_to is "${given.slice(0, 60)}": it names a business object and its number, such as BUS2105/10000017 (BusinessObjectTypeName, LinkedSAPObjectKey)`,
+    );
+  const supplier = 'supplier' in document ? document.supplier : undefined;
+  if (!supplier)
+    throw new DataError(
+      'the document belongs to no supplier: the flow’s mapping has to name the object of SAP that it is attached to (attach_to, such as BUS2105/10000017)',
+    );
+  return { type: supplierObject, key: paddedNumber(partnerOf(supplier).number) };
+}
+
+/** Undefined where `targetOf` throws for this document alone. */
+function targetIfAny(document: DocumentOf<AttachedKind>, partnerOf: PartnerOf): Target | undefined {
+  try {
+    return targetOf(document, partnerOf);
+  } catch (error) {
+    if (error instanceof DataError || error instanceof LockedError || error instanceof ConflictError) return undefined;
+    throw error;
+  }
+}
+
+async function read(
+  { odata }: Deps,
+  documents: readonly DocumentOf<AttachedKind>[],
+  signal: AbortSignal,
+): Promise<Held> {
+  const suppliers = documents.flatMap((document) => ('supplier' in document ? (document.supplier ?? []) : []));
+  const partnerOf = await findSuppliers(odata, suppliers, signal);
+  const lists = new Map<string, readonly HeldAttachment[]>();
+  for (const document of documents) {
+    const target = targetIfAny(document, partnerOf);
+    if (!target || lists.has(nameOf(target))) continue;
+    const given = { BusinessObjectTypeName: literal(target.type), LinkedSAPObjectKey: literal(target.key) };
+    lists.set(nameOf(target), await odata.ask(attachmentService, 'GetAllOriginals', attachmentForm, given, signal));
+  }
+  return { lists, partnerOf };
+}
+
+function heldOf(document: DocumentOf<AttachedKind>, target: Target, { lists }: Held): HeldAttachment[] {
+  const mark = markOf(document);
+  return (lists.get(nameOf(target)) ?? []).filter(({ FileName }) => markIn(FileName)?.mark === mark);
+}
+
+function decideOn(deps: Deps, operation: Operation<AttachedKind>, all: Held): Decision {
+  const { document, action } = operation;
+  if (action === 'cancel') return removal(deps, operation, all);
+  const target = targetOf(document, all.partnerOf);
+  const held = heldOf(document, target, all);
+  const name = fileNameOf(operation);
+  const wanted = markIn(name)?.content;
+  const current = held.find(({ FileName }) => markIn(FileName)?.content === wanted);
+  const others = held.filter((attachment) => attachment !== current);
+  const reference = referenceOf(objectName, markOf(document));
+  if (current && others.length === 0) return nothingToDo(reference);
+  const place = `${target.type} ${target.key}`;
+  return {
+    action: held.length > 0 ? 'amend' : 'create',
+    steps: [
+      ...(current ? [] : [`attach "${name}" to ${place}`]),
+      ...others.map(({ FileName }) => `delete the attachment "${FileName}" of ${place}`),
+    ],
+    reference,
+    run: async (signal) => {
+      if (!current) await upload(deps, operation, { target, name }, signal);
+      await remove(deps, others, signal);
+      return reference;
+    },
+  };
+}
+
+function removal(deps: Deps, { document, reference }: Operation<AttachedKind>, all: Held): Decision {
+  const target = targetIfAny(document, all.partnerOf);
+  const held = target ? heldOf(document, target, all) : [];
+  const own = reference ?? referenceOf(objectName, markOf(document));
+  if (held.length === 0) return nothingToDo(own);
+  return {
+    action: 'cancel',
+    steps: held.map(({ FileName }) => `delete the attachment "${FileName}"`),
+    reference: own,
+    run: async (signal) => {
+      await remove(deps, held, signal);
+      return own;
+    },
+  };
+}
+
+async function upload(
+  { odata }: Deps,
+  operation: Operation<AttachedKind>,
+  { target, name }: { target: Target; name: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const bytes = await contentOf(operation, signal);
+  const headers = {
+    slug: encodeURIComponent(name),
+    'content-type': operation.document.kind === 'file' ? 'application/octet-stream' : 'text/html; charset=utf-8',
+    businessobjecttypename: target.type,
+    linkedsapobjectkey: target.key,
+  };
+  const entity = await odata.upload(attachmentService, 'AttachmentContentSet', { bytes, headers }, signal);
+  const { data } = attachmentForm.safeParse(entity);
+  const size = Number(data?.FileSize === '' ? Number.NaN : data?.FileSize);
+  if (!Number.isNaN(size) && size !== bytes.byteLength)
+    throw new UnknownOutcome(`SAP keeps ${size} bytes of the attachment "${name}", which has ${bytes.byteLength}`, {
+      answered: true,
+    });
+}
+
+async function remove({ odata }: Deps, attachments: readonly HeldAttachment[], signal: AbortSignal): Promise<void> {
+  const names = Object.keys(keyShape) as (keyof typeof keyShape)[];
+  for (const attachment of attachments) {
+    const key = Object.fromEntries(names.map((name) => [name, attachment[name]]));
+    const change = { what: 'delete', method: 'DELETE', set: 'AttachmentContentSet', key } as const;
+    await odata.change(attachmentService, change, signal);
+  }
 }
 
 function nameOf({ type, key }: Target): string {

@@ -2,14 +2,17 @@
  * Checks whether the flow can work with this SAP: login, services, rights, and whether the system's own description of
  * the services has every field that the connector needs. Changes nothing.
  */
-import { AuthError, type CheckResult, ConnectorError, z } from 'sourcing-bridge/connector';
+import { type CheckResult, ConfigError, ConnectorError, createCheckList, z } from 'sourcing-bridge/connector';
 import { attachmentService } from './attachments.ts';
+import { literal } from './batch.ts';
 import { contractService } from './contracts.ts';
 import { conditionService, infoRecordService } from './info-records.ts';
 import type { Deps } from './kind.ts';
 import { differencesOf } from './metadata.ts';
-import { literal, orderService } from './odata.ts';
+import type { OData } from './odata.ts';
+import { nameInV4 } from './orders.ts';
 import { partnerService } from './partners.ts';
+import { isV4 } from './protocols.ts';
 import { quotationService } from './quotations.ts';
 import { requisitionService } from './reads.ts';
 import type { Settings } from './settings.ts';
@@ -19,7 +22,8 @@ const anything = z.record(z.string(), z.unknown());
 
 interface Need {
   readonly name: string;
-  readonly service: string;
+  /** Undefined: the one that the system has for orders. */
+  readonly service?: string;
   readonly set: string;
   readonly right: string;
   /** When the flow needs this; undefined: always. */
@@ -31,7 +35,6 @@ interface Need {
 const needs: readonly Need[] = [
   {
     name: 'purchase orders',
-    service: orderService,
     set: 'A_PurchaseOrder',
     right: 'communication scenario SAP_COM_0053, or authorisations M_BEST_BSA, M_BEST_EKO, M_BEST_EKG, M_BEST_WRK',
   },
@@ -88,46 +91,70 @@ const needs: readonly Need[] = [
   },
 ];
 
-/** What SAP answers to a question about a service that it has but that the user must not use. */
 const shownDifferencesMax = 8;
 
-/** One result, with a sentence for an operator, per service. If the login fails, it is the only result. */
-export async function check({ odata, settings }: Deps, signal: AbortSignal): Promise<CheckResult[]> {
-  const results: CheckResult[] = [];
-  /** Attachments are shown for an object only: for one that does not exist, none. */
-  const ask = async (service: string, set: string) =>
-    service === attachmentService
-      ? odata.ask(service, 'GetAllOriginals', anything, noObject, signal)
-      : odata.list(service, set, anything, { top: 1 }, signal);
+/** One result, with a sentence for an operator, per service. Without the first one, which all flows need, there is no other. */
+export async function check(deps: Deps, signal: AbortSignal): Promise<CheckResult[]> {
+  const { results, attempt } = createCheckList();
   for (const need of needs) {
-    const { name, service, set, right } = need;
-    const onlyFor = need.always?.(settings) === true ? undefined : need.onlyFor;
-    const condition = onlyFor === undefined ? '' : ` Needed only where ${onlyFor}.`;
-    try {
-      await ask(service, set);
-      const differences = differencesOf(service, await odata.metadata(service, signal));
-      const shown = differences.slice(0, shownDifferencesMax).join('; ');
-      const more =
-        differences.length > shownDifferencesMax ? ` and ${differences.length - shownDifferencesMax} more` : '';
-      results.push({
-        name,
-        ok: differences.length === 0,
-        message:
-          differences.length === 0
-            ? `SAP accepts the login, shows ${name}, and describes all fields that are needed (${service}).`
-            : `The description of ${service} is another one than the connector needs: ${shown}${more}.${condition}`,
-      });
-    } catch (error) {
-      if (!(error instanceof ConnectorError)) throw error;
-      if (results.length === 0 && (error instanceof AuthError || error.type === 'transient'))
-        return [{ name: 'login', ok: false, message: error.message }];
-      results.push({
-        name,
-        // Where nothing works, the reason is another one.
-        ok: onlyFor !== undefined && results.some(({ ok }) => ok),
-        message: `${service} cannot be used (${right}): ${error.message}.${condition}`,
-      });
-    }
+    const isNeeded = need.onlyFor === undefined || need.always?.(deps.settings) === true;
+    const isUsable = await attempt(need.name, async () => {
+      try {
+        return await describeService(deps, need, signal);
+      } catch (error) {
+        if (isNeeded || !(error instanceof ConnectorError)) throw error;
+        return `${error.message}. Needed only where ${need.onlyFor}.`;
+      }
+    });
+    if (!isUsable && results.length === 1) return results;
   }
-  return results;
+  return [...results, ...supplierSettings(deps.settings)];
+}
+
+/** Throws for a service that cannot be used, or that is another one than the connector needs. */
+async function describeService({ odata, orders }: Deps, need: Need, signal: AbortSignal): Promise<string> {
+  const { name, right } = need;
+  let service: string;
+  let description: string | undefined;
+  try {
+    ({ service = await orders.service(signal) } = need);
+    await ask(odata, service, isV4(service) ? nameInV4(need.set) : need.set, signal);
+    description = await odata.metadata(service, signal);
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error;
+    throw new ConfigError(`The service for ${name} cannot be used (${right}): ${error.message}`, { cause: error });
+  }
+  const differences = differencesOf(service, description ?? '');
+  if (differences.length === 0)
+    return `SAP accepts the login, shows ${name}, and describes all fields that are needed (${service}).`;
+  throw new ConfigError(
+    `The description of ${service} is another one than the connector needs: ${shownOf(differences)}`,
+  );
+}
+
+/** Attachments are shown for an object only: for one that does not exist, none. */
+async function ask(odata: OData, service: string, set: string, signal: AbortSignal): Promise<void> {
+  if (service === attachmentService) await odata.ask(service, 'GetAllOriginals', anything, noObject, signal);
+  else await odata.list(service, set, anything, { top: 1 }, signal);
+}
+
+function shownOf(differences: readonly string[]): string {
+  const more = differences.length - shownDifferencesMax;
+  return `${differences.slice(0, shownDifferencesMax).join('; ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+/** What SAP wants of new suppliers. It is no fault where the flow writes none, or where its mapping names both. */
+function supplierSettings({ supplier_currency, reconciliation_account }: Settings): CheckResult[] {
+  const missing = Object.entries({ supplier_currency, reconciliation_account }).filter(
+    ([, value]) => value === undefined,
+  );
+  if (missing.length === 0) return [];
+  const names = missing.map(([name]) => name).join(' and ');
+  return [
+    {
+      name: 'new suppliers',
+      ok: true,
+      message: `Set ${names}: SAP makes no supplier without an order currency and a reconciliation account. Needed only where suppliers are written and the mapping names neither.`,
+    },
+  ];
 }

@@ -2,41 +2,40 @@
  * Awards as purchase contracts (API_PURCHASECONTRACT_PROCESS_SRV), for flows with the setting `awards: contracts`. SAP
  * keeps no text with a contract, so each item carries what the connector needs in RequirementTracking: the mark of its lot
  * and of the state in which it was written. An item whose state has another mark was changed by a person. The service
- * deletes neither contracts nor items: a contract that is withdrawn, or that loses a lot, ends today.
+ * deletes neither contracts nor items: a contract that is withdrawn, or that loses a lot, ends today. It takes changes
+ * inside of a batch only, and of approved contracts only (KBA 3338491).
  */
 import {
   type AwardDocument,
   ConflictError,
   DataError,
-  type Operation,
-  type Outcome,
+  type Kind,
+  LockedError,
   timeFromMs,
-  UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
-import { type Deps, type Kind, kindOfParts, nothingToDo, referenceOf, type Task } from './kind.ts';
+import type { Change } from './batch.ts';
+import { type Deps, kindOfParts, referenceOf } from './kind.ts';
 import { checkFields } from './mapping-fields.ts';
 import { contractItemMark, contractLot, keyMarker } from './markers.ts';
-import {
-  anyOf,
-  dayOfDate,
-  decimalOrZero,
-  entityPath,
-  expanded,
-  metadataForm,
-  odataDate,
-  textOrEmpty,
-} from './odata.ts';
-import { itemState, plainCode } from './order-record.ts';
-import { itemNumbers, itemOf, type OrderItem, present } from './order-values.ts';
-import { isSameNumber } from './prices.ts';
+import { dayOfDate, decimalOrZero, expanded, metadataForm, odataDate, textOrEmpty } from './odata.ts';
+import { itemState } from './order-record.ts';
+import { headerOf, itemFields, itemNumbers, itemOf, type OrderItem, present, stateOf } from './order-values.ts';
+import { findSuppliers, type PartnerOf } from './partners.ts';
+import { changedHeader, decideDocument, expectUnchanged, marksOf, type Shape } from './purchasing-documents.ts';
+import { changed, differing, isSameCode, isSameNumber, pricedTogether, shown } from './sap-values.ts';
 import type { Settings } from './settings.ts';
 
 export const contractService = 'API_PURCHASECONTRACT_PROCESS_SRV';
-const objectName = 'PurchaseContract';
+const object = 'PurchaseContract';
 const dayMs = 86_400_000;
 
-const heldItem = z.object({
+const heldCondition = z.object({
+  ConditionType: textOrEmpty,
+  ConditionRateValue: decimalOrZero,
+  ConditionQuantity: decimalOrZero,
+});
+const shownItemForm = z.object({
   PurchaseContractItem: z.string(),
   PurchasingContractDeletionCode: textOrEmpty,
   PurchaseContractItemText: textOrEmpty,
@@ -52,9 +51,23 @@ const heldItem = z.object({
   TargetQuantity: decimalOrZero,
   PurgDocReleaseOrderQuantity: decimalOrZero,
   OrderQuantityUnit: textOrEmpty,
+  OrderPriceUnit: textOrEmpty,
   ContractNetPriceAmount: decimalOrZero,
   NetPriceQuantity: decimalOrZero,
+  to_PurContrItemCondition: expanded(heldCondition),
   __metadata: metadataForm,
+});
+/** A contract that starts later shows the net price 0.00 (KBA 3703619): its price is the condition then. */
+const heldItem = shownItemForm.transform((given) => {
+  const item = {
+    ...given,
+    OrderPriceUnit: given.OrderPriceUnit === '' ? given.OrderQuantityUnit : given.OrderPriceUnit,
+  };
+  const [price, second] = item.to_PurContrItemCondition.filter(
+    ({ ConditionRateValue: rate }) => !isSameNumber(rate, '0'),
+  );
+  if (!price || second || !isSameNumber(item.ContractNetPriceAmount, '0')) return item;
+  return { ...item, ContractNetPriceAmount: price.ConditionRateValue, NetPriceQuantity: price.ConditionQuantity };
 });
 const heldContract = z.object({
   PurchaseContract: z.string().min(1),
@@ -71,12 +84,17 @@ const heldContract = z.object({
   to_PurchaseContractItem: expanded(heldItem),
   __metadata: metadataForm,
 });
+export const contractForms = {
+  A_PurchaseContract: heldContract,
+  A_PurchaseContractItem: shownItemForm,
+  A_PurContrItemCondition: heldCondition,
+};
 type HeldItem = z.output<typeof heldItem>;
 type HeldContract = z.output<typeof heldContract>;
-const made = z.object({ PurchaseContract: z.string().min(1) });
 
 /** What a contract has to be. */
 interface Contract {
+  readonly key: string;
   readonly supplier: string;
   readonly currency: string;
   readonly header: Readonly<Record<string, string>>;
@@ -86,244 +104,163 @@ interface Contract {
   readonly items: readonly OrderItem[];
 }
 
-/** PurchasingProcessingStatus: partially released, and release completed. */
-const released: ReadonlySet<string> = new Set(['04', '05']);
-const headerFields = ['PaymentTerms', 'IncotermsClassification', 'IncotermsLocation1'] as const;
+interface Held {
+  readonly contracts: readonly HeldContract[];
+  readonly partnerOf: PartnerOf;
+}
 
 export function createContracts(deps: Deps): Kind<'award'> {
-  const { odata, settings, partners, clock } = deps;
+  const { odata } = deps;
 
   async function find(documents: readonly AwardDocument[], signal: AbortSignal): Promise<HeldContract[]> {
-    const filter = anyOf(
-      'CorrespncExternalReference',
-      documents.map(({ key }) => keyMarker(key)),
-    );
-    const query = { filter, expand: ['to_PurchaseContractItem'] };
-    const all = await odata.list(contractService, 'A_PurchaseContract', heldContract, query, signal);
-    return all.filter(({ PurchasingDocumentDeletionCode: code }) => code === '');
+    const query = { expand: ['to_PurchaseContractItem/to_PurContrItemCondition'] };
+    const filters = marksOf(documents);
+    const all = await odata.listAny(contractService, 'A_PurchaseContract', heldContract, filters, query, signal);
+    return all.filter(({ PurchasingDocumentDeletionCode: code }) => code !== 'L');
   }
 
-  const ofKey = (key: string, all: readonly HeldContract[]) =>
-    all.filter(({ CorrespncExternalReference: mark }) => mark === keyMarker(key));
-
-  const today = () => timeFromMs(clock.nowMs()).slice(0, 10);
-
-  function taskOf({ document, action, reference }: Operation<'award'>, all: readonly HeldContract[]): Task {
-    const { key } = document;
-    const [held, ...others] = ofKey(key, all);
-    if (held && others.length > 0)
-      throw new ConflictError(
-        `SAP holds ${others.length + 1} purchase contracts for ${key}: ${[held, ...others].map(({ PurchaseContract }) => PurchaseContract).join(', ')}. Remove "Your reference" from all but one of them in SAP.`,
-      );
-    if (action === 'cancel' || document.lines.length === 0) return ending(held, reference);
-    if (action === 'amend' && !held && reference !== undefined)
-      throw new ConflictError(
-        `${reference} is no longer in SAP: a person has deleted it, or has changed its "Your reference" (CorrespncExternalReference)`,
-      );
-    const wanted = contractOf(document, partners.numberOf(document.supplier), settings);
-    if (!held)
-      return {
-        action: 'create',
-        steps: [`create a purchase contract with supplier ${wanted.supplier}`, ...wanted.items.map(shownItem)],
-        run: async (signal) => ({ status: 'created', reference: await create(key, wanted, signal) }),
-      };
-    const { add, changes, isOther } = compare(wanted, held);
-    if (!isOther && add.length === 0 && changes.length === 0)
-      return nothingToDo(referenceOf(objectName, held.PurchaseContract));
-    expectChangeable(held, settings);
-    if (isOther)
-      return {
-        action: 'amend',
-        steps: [`end purchase contract ${held.PurchaseContract}, and create another`, ...wanted.items.map(shownItem)],
-        run: async (signal) => {
-          await end(held, signal);
-          try {
-            return { status: 'updated', reference: await create(key, wanted, signal) };
-          } catch (error) {
-            // The old contract has ended: only a lookup finds the way on.
-            throw new UnknownOutcome(
-              `purchase contract ${held.PurchaseContract} was ended, and the one in its place: ${error instanceof Error ? error.message : String(error)}`,
-              { answered: true, cause: error },
-            );
-          }
-        },
-      };
-    return {
-      action: 'amend',
-      steps: [...changes.map(({ what }) => what), ...add.map(({ item }) => `add ${shownItem(item)}`)],
-      run: async (signal): Promise<Outcome> => {
-        const path = entityPath('A_PurchaseContract', held.PurchaseContract);
-        for (const { path: place, body, etag } of changes)
-          await odata.patch(contractService, place, body, etag, signal);
-        for (const { item, number } of add)
-          await odata.post(contractService, `${path}/to_PurchaseContractItem`, itemBody(item, number), signal);
-        await expectWritten(held.PurchaseContract, changesIn(held), signal);
-        return { status: 'updated', reference: referenceOf(objectName, held.PurchaseContract) };
-      },
-    };
-  }
-
-  function ending(held: HeldContract | undefined, reference: string | undefined): Task {
-    if (!held)
-      return { action: 'none', steps: [], run: async () => ({ status: 'cancelled', reference: reference ?? '' }) };
-    expectChangeable(held, settings);
-    return {
-      action: 'cancel',
-      steps: [`end purchase contract ${held.PurchaseContract}`],
-      run: async (signal) => {
-        await end(held, signal);
-        return { status: 'cancelled', reference: referenceOf(objectName, held.PurchaseContract) };
-      },
-    };
-  }
-
-  /** In one request: a contract without the mark is no longer the document's. */
-  async function end(held: HeldContract, signal: AbortSignal): Promise<void> {
-    const start = dayOfDate(held.ValidityStartDate) ?? '';
-    const stop = dayOfDate(held.ValidityEndDate) ?? '9999-12-31';
-    const last = [today(), start].sort().at(-1) as string;
-    const body = {
-      ...(last < stop ? { ValidityEndDate: odataDate(last, 'the last day') } : {}),
-      CorrespncExternalReference: '',
-      CorrespncInternalReference: held.CorrespncExternalReference,
-    };
-    const path = entityPath('A_PurchaseContract', held.PurchaseContract);
-    await odata.patch(contractService, path, body, held.__metadata?.etag, signal);
-  }
-
-  async function create(key: string, wanted: Contract, signal: AbortSignal): Promise<string> {
-    const from = wanted.from ?? today();
-    const to = wanted.to ?? dayAfter(from, settings.validity_days);
-    const numbers = itemNumbers(wanted.items.length);
-    const { entity } = await odata.post(
-      contractService,
-      'A_PurchaseContract',
-      {
-        ...wanted.header,
-        Supplier: wanted.supplier,
-        DocumentCurrency: wanted.currency,
-        ValidityStartDate: odataDate(from, 'valid_from'),
-        ValidityEndDate: odataDate(to, 'valid_to'),
-        CorrespncExternalReference: keyMarker(key),
-        to_PurchaseContractItem: wanted.items.map((item, index) => itemBody(item, numbers[index] ?? '')),
-      },
-      signal,
-    );
-    const { data } = made.safeParse(entity);
-    if (!data)
-      throw new UnknownOutcome('SAP made a purchase contract and did not return its number', { answered: true });
-    await expectWritten(data.PurchaseContract, [], signal);
-    return referenceOf(objectName, data.PurchaseContract);
-  }
-
-  /** Reads it back. `known`: changes of a person that were there before, and that the settings allow. */
-  async function expectWritten(number: string, known: readonly string[], signal: AbortSignal): Promise<void> {
-    const query = { filter: anyOf('PurchaseContract', [number]), expand: ['to_PurchaseContractItem'] };
-    let held: HeldContract | undefined;
-    try {
-      [held] = await odata.list(contractService, 'A_PurchaseContract', heldContract, query, signal);
-    } catch (error) {
-      throw new UnknownOutcome(`purchase contract ${number} was written, but could not be read back`, {
-        answered: true,
-        cause: error,
-      });
-    }
-    const changes = held ? changesIn(held).filter((change) => !known.includes(change)) : ['SAP does not show it'];
-    if (changes.length > 0)
-      throw new DataError(
-        `SAP took purchase contract ${number}, and holds other values than were sent: ${changes.slice(0, 10).join('; ')}. Correct it in SAP, then replay the document.`,
-      );
-  }
-
-  return kindOfParts(
+  return kindOfParts<'award', Held>(
     {
       async read(operations, signal) {
         const documents = operations.map(({ document }) => document);
-        const held = await find(documents, signal);
         const written = operations.filter(({ action }) => action !== 'cancel');
-        await partners.find(
-          written.map(({ document }) => document.supplier),
-          signal,
-        );
-        return held;
+        const contracts = await find(documents, signal);
+        const suppliers = written.map(({ document }) => document.supplier);
+        return { contracts, partnerOf: await findSuppliers(odata, suppliers, signal) };
       },
-      taskOf,
+      decideOn: (operation, { contracts, partnerOf }, isWritten) =>
+        decideDocument(shapeWith(deps, partnerOf), operation, ofKey(operation.document.key, contracts), isWritten),
       async lookup(documents, signal) {
         const all = await find(documents, signal);
         return documents.flatMap(({ key }) =>
-          ofKey(key, all).map(({ PurchaseContract: number }) => ({
+          ofKey(key, all).map(({ PurchaseContract }) => ({
             key,
-            reference: referenceOf(objectName, number),
+            reference: referenceOf(object, PurchaseContract),
             contentHash: undefined,
           })),
         );
       },
-      refused: ({ document }) => partners.forget(document.supplier),
     },
     deps,
   );
 }
 
-interface Change {
-  readonly what: string;
-  readonly path: string;
-  readonly body: object;
-  readonly etag: string | undefined;
+function ofKey(key: string, all: readonly HeldContract[]): HeldContract[] {
+  return all.filter(({ CorrespncExternalReference: mark }) => mark.trimEnd() === keyMarker(key));
 }
 
-/** What differs. `isOther`: only another contract can be as the award says. */
-function compare(
-  wanted: Contract,
-  held: HeldContract,
-): { add: { item: OrderItem; number: string }[]; changes: Change[]; isOther: boolean } {
-  const number = held.PurchaseContract;
+function shapeWith(deps: Deps, partnerOf: PartnerOf): Shape<HeldContract, Contract> {
+  const { odata, settings } = deps;
+  return {
+    name: 'purchase contract',
+    object,
+    numberOf: ({ PurchaseContract }) => PurchaseContract,
+    wantedOf: ({ document }) => contractOf(document, partnerOf(document.supplier).number, settings),
+    changesOf: (wanted, held, isWritten) => {
+      const changes = changesOf(wanted, held);
+      if (changes && changes.length > 0 && !isWritten) expectChangeable(held);
+      return changes;
+    },
+    expectChangeable,
+    create: (wanted, signal) => {
+      const body = contractBody(wanted, today(deps), settings);
+      return odata.change(contractService, { what: 'create', method: 'POST', set: 'A_PurchaseContract', body }, signal);
+    },
+    change: (changes, signal) => odata.changeAll(contractService, changes, signal),
+    removal: 'end',
+    remove: (held, signal) => odata.changeAll(contractService, [ending(held, today(deps))], signal),
+  };
+}
+
+function today({ clock }: Deps): string {
+  return timeFromMs(clock.nowMs()).slice(0, 10);
+}
+
+/** In one change: a contract without the mark is no longer the document's. */
+function ending(held: HeldContract, day: string): Change {
+  const start = dayOfDate(held.ValidityStartDate) ?? '';
+  const stop = dayOfDate(held.ValidityEndDate) ?? '9999-12-31';
+  const last = [day, start].sort().at(-1) as string;
+  const body = {
+    ...(last < stop ? { ValidityEndDate: odataDate(last, 'the last day') } : {}),
+    CorrespncExternalReference: '',
+    CorrespncInternalReference: held.CorrespncExternalReference,
+  };
+  return { what: 'end', method: 'PATCH', ...contractEntity(held), body, etag: held.__metadata?.etag };
+}
+
+function contractEntity({ PurchaseContract }: HeldContract) {
+  return { set: 'A_PurchaseContract', key: PurchaseContract };
+}
+
+/** The body of a POST that makes the whole contract. */
+function contractBody(wanted: Contract, day: string, { validity_days }: Settings): object {
+  const from = wanted.from ?? day;
+  const numbers = itemNumbers(wanted.items.length);
+  return {
+    ...wanted.header,
+    Supplier: wanted.supplier,
+    DocumentCurrency: wanted.currency,
+    ValidityStartDate: odataDate(from, 'valid_from'),
+    ValidityEndDate: odataDate(wanted.to ?? dayAfter(from, validity_days), 'valid_to'),
+    CorrespncExternalReference: keyMarker(wanted.key),
+    to_PurchaseContractItem: wanted.items.map((item, index) => itemBody(item, numbers[index] ?? '')),
+  };
+}
+
+/** What differs; undefined where only another contract can be as the award says. */
+function changesOf(wanted: Contract, held: HeldContract): Change[] | undefined {
+  const { PurchaseContract, to_PurchaseContractItem: all } = held;
+  if (!isSameCode(held.Supplier, wanted.supplier) || held.DocumentCurrency !== wanted.currency) return undefined;
   const own = new Map(
-    held.to_PurchaseContractItem
+    all
       .filter((item) => item.RequirementTracking !== '' && !isDeleted(item))
       .map((item) => [contractLot(item.RequirementTracking), item]),
   );
-  const changes: Change[] = [];
-  const header = headerChanges(wanted, held);
-  if (Object.keys(header).length > 0)
-    changes.push({
-      what: `set ${Object.keys(header).join(', ')}`,
-      path: entityPath('A_PurchaseContract', number),
-      body: header,
-      etag: held.__metadata?.etag,
-    });
-  const toAdd: OrderItem[] = [];
-  let isOther = held.Supplier !== wanted.supplier || held.DocumentCurrency !== wanted.currency;
-  for (const item of wanted.items) {
-    const lot = contractLot(contractItemMark(item.lot, ''));
-    const heldOne = own.get(lot);
-    own.delete(lot);
-    if (!heldOne) toAdd.push(item);
-    else if (isOtherItem(item, heldOne)) isOther = true;
-    else {
-      const body = changedItem(item, heldOne);
-      if (Object.keys(body).length === 0) continue;
-      const { PurchaseContractItem, __metadata } = heldOne;
-      changes.push({
-        what: `change item ${PurchaseContractItem} (${item.lot}) from ${stateOfHeld(heldOne)} to ${stateOfItem(item)}`,
-        path: entityPath('A_PurchaseContractItem', { PurchaseContract: number, PurchaseContractItem }),
-        body,
-        etag: __metadata?.etag,
-      });
-    }
-  }
+  const lots = new Set(wanted.items.map(lotOf));
   // A lot that is gone: the service deletes no items.
-  if (own.size > 0) isOther = true;
-  const last = Math.max(0, ...held.to_PurchaseContractItem.map((item) => Number(item.PurchaseContractItem)));
-  const numbers = itemNumbers(toAdd.length, last);
-  return { add: toAdd.map((item, index) => ({ item, number: numbers[index] ?? '' })), changes, isOther };
+  if ([...own.keys()].some((lot) => !lots.has(lot))) return undefined;
+  const entity = contractEntity(held);
+  const header = headerChanges(wanted, held);
+  const { etag } = held.__metadata ?? {};
+  const changes: Change[] =
+    Object.keys(header).length === 0
+      ? []
+      : [{ what: `set ${shown(header)}`, method: 'PATCH', ...entity, body: header, etag }];
+  for (const item of wanted.items) {
+    const is = own.get(lotOf(item));
+    if (!is) continue;
+    if (differing(fixedFields(item), is).length > 0) return undefined;
+    const body = changedItem(item, is);
+    if (Object.keys(body).length === 0) continue;
+    const { PurchaseContractItem, __metadata } = is;
+    changes.push({
+      what: `change item ${PurchaseContractItem} (${item.lot}) from ${stateOfHeld(is)} to ${stateOfItem(item)}`,
+      method: 'PATCH',
+      set: 'A_PurchaseContractItem',
+      key: { PurchaseContract, PurchaseContractItem },
+      body,
+      etag: __metadata?.etag,
+    });
+  }
+  const added = wanted.items.filter((item) => !own.has(lotOf(item)));
+  const numbers = itemNumbers(added.length, Math.max(0, ...all.map((item) => Number(item.PurchaseContractItem))));
+  return [
+    ...changes,
+    ...added.map((item, index): Change => {
+      const body = itemBody(item, numbers[index] ?? '');
+      const what = `add ${item.lot}: ${stateOfItem(item)}`;
+      return { what, method: 'POST', ...entity, navigation: 'to_PurchaseContractItem', body };
+    }),
+  ];
+}
+
+function lotOf({ lot }: OrderItem): string {
+  return contractLot(contractItemMark(lot, ''));
 }
 
 function headerChanges(wanted: Contract, held: HeldContract): Record<string, string> {
-  const fields: Record<string, string> = {};
-  for (const name of headerFields) {
-    const value = wanted.header[name];
-    if (value !== undefined && value !== held[name]) fields[name] = value;
-  }
+  const fields = changedHeader(wanted.header, held);
   if (wanted.from !== undefined && wanted.from !== dayOfDate(held.ValidityStartDate))
     fields['ValidityStartDate'] = odataDate(wanted.from, 'valid_from');
   if (wanted.to !== undefined && wanted.to !== dayOfDate(held.ValidityEndDate))
@@ -331,28 +268,31 @@ function headerChanges(wanted: Contract, held: HeldContract): Record<string, str
   return fields;
 }
 
-/** Throws ConflictError for a contract that a person has changed, that is released, or that has call-offs. */
-function expectChangeable(held: HeldContract, { changed_orders, released_orders }: Settings): void {
+/** Throws for a contract that SAP changes not now, or never, that a person has changed, or that has call-offs. */
+function expectChangeable(held: HeldContract): void {
   const { PurchaseContract: number, PurchasingProcessingStatus: status } = held;
-  const changes = changesIn(held);
-  if (changes.length > 0 && changed_orders === 'refuse')
+  if (status === '03')
+    throw new LockedError(`purchase contract ${number} is in approval in SAP, which changes approved ones only`);
+  if (status === '08')
+    throw new ConflictError(`purchase contract ${number} was rejected in SAP, which changes it no more`);
+  const blocked = [
+    held.PurchasingDocumentDeletionCode,
+    ...held.to_PurchaseContractItem.map((item) => item.PurchasingContractDeletionCode),
+  ];
+  if (blocked.includes('S'))
     throw new ConflictError(
-      `purchase contract ${number} was changed in SAP, so it is not overwritten (settings.changed_orders): ${changes.slice(0, 10).join('; ')}`,
+      `purchase contract ${number}, or an item of it, is blocked in SAP (deletion code S), so it is not changed`,
     );
-  if (released_orders === 'change') return;
-  if (released.has(status))
-    throw new ConflictError(
-      `purchase contract ${number} is released in SAP (PurchasingProcessingStatus ${status}), so it is not changed (settings.released_orders)`,
-    );
+  expectUnchanged(`purchase contract ${number}`, changesByPersons(held));
   const called = held.to_PurchaseContractItem.find((item) => !isSameNumber(item.PurgDocReleaseOrderQuantity, '0'));
   if (called)
     throw new ConflictError(
-      `item ${called.PurchaseContractItem} of purchase contract ${number} has call-offs in SAP (PurgDocReleaseOrderQuantity ${called.PurgDocReleaseOrderQuantity}), so it is not changed (settings.released_orders)`,
+      `item ${called.PurchaseContractItem} of purchase contract ${number} has call-offs in SAP (PurgDocReleaseOrderQuantity ${called.PurgDocReleaseOrderQuantity}), so it is not changed`,
     );
 }
 
 /** What in the contract is not as the connector wrote it. */
-function changesIn({ to_PurchaseContractItem: items }: HeldContract): string[] {
+function changesByPersons({ to_PurchaseContractItem: items }: HeldContract): string[] {
   return items.flatMap((item) => {
     const { PurchaseContractItem: number, RequirementTracking: mark } = item;
     if (mark === '') return isDeleted(item) ? [] : [`item ${number} was added`];
@@ -363,83 +303,62 @@ function changesIn({ to_PurchaseContractItem: items }: HeldContract): string[] {
 }
 
 function isDeleted({ PurchasingContractDeletionCode }: HeldItem): boolean {
-  return PurchasingContractDeletionCode !== '';
+  return PurchasingContractDeletionCode === 'L';
 }
 
 function stateOfHeld(item: HeldItem): string {
-  const { TargetQuantity, OrderQuantityUnit, ContractNetPriceAmount, NetPriceQuantity } = item;
   return itemState({
-    quantity: TargetQuantity,
-    unit: OrderQuantityUnit,
-    amount: ContractNetPriceAmount,
-    per: NetPriceQuantity,
-    due: undefined,
-    account: undefined,
+    quantity: item.TargetQuantity,
+    unit: item.OrderQuantityUnit,
+    priceUnit: item.OrderPriceUnit,
+    amount: item.ContractNetPriceAmount,
+    per: item.NetPriceQuantity,
   });
 }
 
-function stateOfItem({ quantity, unit, price }: OrderItem): string {
-  return itemState({ quantity, unit, amount: price.amount, per: price.per, due: undefined, account: undefined });
+function stateOfItem(item: OrderItem): string {
+  return stateOf({ ...item, deliveryDate: undefined, account: {} });
 }
 
-function shownItem(item: OrderItem): string {
-  return `${item.lot}: ${stateOfItem(item)}`;
+/** A contract has other names for some fields of an order. */
+const contractNames: Readonly<Record<string, string>> = {
+  PurchaseOrderItemText: 'PurchaseContractItemText',
+  PurchaseOrderItemCategory: 'PurchasingDocumentItemCategory',
+  OrderQuantity: 'TargetQuantity',
+  PurchaseOrderQuantityUnit: 'OrderQuantityUnit',
+  NetPriceAmount: 'ContractNetPriceAmount',
+};
+
+function contractFields(fields: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [contractNames[name] ?? name, value]));
 }
 
 /** Fields that only a new item can have. */
-function isOtherItem(item: OrderItem, held: HeldItem): boolean {
-  if (item.unit !== held.OrderQuantityUnit) return true;
-  const members = held as Readonly<Record<string, unknown>>;
-  return Object.entries(fixedFields(item)).some(
-    ([name, value]) => plainCode(value) !== plainCode(String(members[name])),
-  );
+function fixedFields({ fixed, unit }: OrderItem): Record<string, string> {
+  return contractFields({ ...fixed, PurchaseOrderQuantityUnit: unit });
 }
 
 function changedItem(item: OrderItem, held: HeldItem): Record<string, string> {
-  const changed: Record<string, string> = {};
-  if (!isSameNumber(item.quantity, held.TargetQuantity)) changed['TargetQuantity'] = item.quantity;
-  const isSamePrice =
-    isSameNumber(item.price.amount, held.ContractNetPriceAmount) && isSameNumber(item.price.per, held.NetPriceQuantity);
-  if (!isSamePrice)
-    Object.assign(changed, { ContractNetPriceAmount: item.price.amount, NetPriceQuantity: item.price.per });
-  if (item.text !== held.PurchaseContractItemText) changed['PurchaseContractItemText'] = item.text;
-  for (const [name, value] of Object.entries(item.changeable))
-    if (value !== held[name as 'TaxCode' | 'StorageLocation']) changed[name] = value;
-  const mark = contractItemMark(item.lot, stateOfItem(item));
-  if (mark !== held.RequirementTracking) changed['RequirementTracking'] = mark;
-  return changed;
-}
-
-/** A contract calls the item category by another name. */
-function fixedFields({ fixed }: OrderItem): Record<string, string> {
-  const { PurchaseOrderItemCategory: category, ...others } = fixed;
-  return category === undefined ? others : { ...others, PurchasingDocumentItemCategory: category };
+  const wanted = {
+    ...contractFields(itemFields(item)),
+    RequirementTracking: contractItemMark(item.lot, stateOfItem(item)),
+  };
+  return pricedTogether(changed(wanted, held), wanted);
 }
 
 function itemBody(item: OrderItem, number: string): object {
-  const { quantity, unit, price, text, changeable } = item;
   return {
     PurchaseContractItem: number,
-    PurchaseContractItemText: text,
-    ...fixedFields(item),
-    ...changeable,
-    TargetQuantity: quantity,
-    OrderQuantityUnit: unit,
-    OrderPriceUnit: unit,
-    ContractNetPriceAmount: price.amount,
-    NetPriceQuantity: price.per,
+    ...contractFields(itemFields(item)),
     RequirementTracking: contractItemMark(item.lot, stateOfItem(item)),
   };
 }
 
 /** Throws DataError for a value that SAP cannot keep, with the names of the field and of the lot. */
 export function contractOf(award: AwardDocument, supplier: string, settings: Settings): Contract {
-  const { currency, lines } = award;
+  const { key, currency, lines } = award;
   const fields: Readonly<Record<string, string>> = award.fields ?? {};
   checkFields(fields, 'contracts');
-  if (!/^[A-Z]{3}$/u.test(currency))
-    throw new DataError(`the currency is "${currency}", which is no ISO code (DocumentCurrency)`);
-  const from = (name: string, setting: string | undefined) => fields[name] ?? setting;
   const { valid_from, valid_to } = fields;
   for (const [name, day] of Object.entries({ valid_from, valid_to })) if (day !== undefined) odataDate(day, name);
   if (valid_from !== undefined && valid_to !== undefined && valid_to < valid_from)
@@ -447,25 +366,16 @@ export function contractOf(award: AwardDocument, supplier: string, settings: Set
   // The account assignment of a contract's items is a call-off's matter.
   const own = { ...settings, account_assignment_category: undefined };
   const items = lines.map((line) => itemOf(line, currency, own, 'lines of contracts'));
-  const lots = new Set(items.map(({ lot }) => contractLot(contractItemMark(lot, ''))));
-  if (lots.size < items.length)
+  if (new Set(items.map(lotOf)).size < items.length)
     throw new DataError('two lots have the same mark in RequirementTracking: give one of them another name');
   return {
+    key,
     supplier,
     currency,
-    header: present({
-      CompanyCode: ['company_code', from('company_code', settings.company_code)],
-      PurchaseContractType: ['contract_type', from('contract_type', settings.contract_type)],
-      PurchasingOrganization: [
-        'purchasing_organization',
-        from('purchasing_organization', settings.purchasing_organization),
-      ],
-      PurchasingGroup: ['purchasing_group', from('purchasing_group', settings.purchasing_group)],
-      PaymentTerms: ['payment_terms', from('payment_terms', settings.payment_terms)],
-      IncotermsClassification: ['incoterms', from('incoterms', settings.incoterms)],
-      IncotermsLocation1: ['incoterms_location', from('incoterms_location', settings.incoterms_location)],
-      CorrespncInternalReference: ['our_reference', fields['our_reference']],
-    }),
+    header: {
+      ...headerOf(award, settings),
+      ...present({ PurchaseContractType: ['contract_type', fields['contract_type'] ?? settings.contract_type] }),
+    },
     from: valid_from,
     to: valid_to,
     items,

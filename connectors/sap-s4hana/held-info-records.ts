@@ -1,7 +1,7 @@
 /** The info records and their prices, as SAP holds them. */
 import { z } from 'sourcing-bridge/connector';
 import { dayOfDate, decimalOrZero, expanded, metadataForm, textOrEmpty } from './odata.ts';
-import { plainCode } from './order-record.ts';
+import { isSameCode, isSameNumber } from './sap-values.ts';
 
 export const heldOrganization = z.object({
   PurchasingInfoRecord: z.string(),
@@ -12,6 +12,8 @@ export const heldOrganization = z.object({
   Material: textOrEmpty,
   SupplierQuotation: textOrEmpty,
   SupplierQuotationDate: z.string().nullish(),
+  NetPriceAmount: decimalOrZero,
+  MaterialPriceUnitQty: decimalOrZero,
   IsMarkedForDeletion: z.boolean().nullish(),
   __metadata: metadataForm,
 });
@@ -21,11 +23,15 @@ export const heldRecord = z.object({
   Material: textOrEmpty,
   to_PurgInfoRecdOrgPlantData: expanded(heldOrganization),
 });
+const placeForm = z.object({
+  Supplier: textOrEmpty,
+  Material: textOrEmpty,
+  PurchasingOrganization: textOrEmpty,
+  Plant: textOrEmpty,
+});
 const heldScale = z.object({
   ConditionSequentialNumber: z.string(),
   ConditionScaleLine: z.string(),
-  ConditionScaleQuantity: decimalOrZero,
-  ConditionRateValue: decimalOrZero,
 });
 export const heldCondition = z.object({
   ConditionRecord: z.string(),
@@ -35,13 +41,20 @@ export const heldCondition = z.object({
   ConditionRateValueUnit: textOrEmpty,
   ConditionQuantity: decimalOrZero,
   ConditionQuantityUnit: textOrEmpty,
-  to_PurgPrcgCndnRecdValidity: expanded(
-    z.object({ Supplier: textOrEmpty, Material: textOrEmpty, PurchasingOrganization: textOrEmpty, Plant: textOrEmpty }),
-  ),
+  to_PurgPrcgCndnRecdValidity: expanded(placeForm),
   to_PurgPricingCndnRecdScale: expanded(heldScale),
   __metadata: metadataForm,
 });
 export const heldValidity = z.object({ ConditionRecord: z.string() });
+export const infoRecordForms = {
+  A_PurchasingInfoRecord: heldRecord,
+  A_PurgInfoRecdOrgPlantData: heldOrganization,
+};
+export const conditionForms = {
+  A_PurgPrcgConditionRecord: heldCondition,
+  A_PurgPrcgCndnRecdValidity: placeForm,
+  A_PurgPrcgCndnRecordScale: heldScale,
+};
 export type HeldOrganization = z.output<typeof heldOrganization>;
 export type HeldRecord = z.output<typeof heldRecord>;
 export type HeldCondition = z.output<typeof heldCondition>;
@@ -59,13 +72,28 @@ export interface Place {
   readonly plant: string;
 }
 
+export function placeOf(organization: HeldOrganization): Place {
+  const { Supplier, Material, PurchasingOrganization, Plant } = organization;
+  return { supplier: Supplier, material: Material, organization: PurchasingOrganization, plant: Plant };
+}
+
 /** Whether it is a price of this place. */
 export function isOf({ to_PurgPrcgCndnRecdValidity: validities }: HeldCondition, place: Place): boolean {
   return validities.some(
     (validity) =>
-      validity.Supplier === place.supplier &&
-      plainCode(validity.Material) === plainCode(place.material) &&
+      isSameCode(validity.Supplier, place.supplier) &&
+      isSameCode(validity.Material, place.material) &&
       validity.PurchasingOrganization === place.organization &&
-      validity.Plant === place.plant,
+      isSameCode(validity.Plant, place.plant),
+  );
+}
+
+/** Whether SAP has made it of the info record's own price: from some day to 9999-12-31, with that price. */
+export function isAutomatic(condition: HeldCondition, organization: HeldOrganization | undefined): boolean {
+  return (
+    organization !== undefined &&
+    validityOf(condition).to === '9999-12-31' &&
+    isSameNumber(condition.ConditionRateValue, organization.NetPriceAmount) &&
+    isSameNumber(condition.ConditionQuantity, organization.MaterialPriceUnitQty)
   );
 }

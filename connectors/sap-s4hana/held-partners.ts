@@ -1,9 +1,7 @@
 /** The business partners that SAP holds, with what a supplier needs. */
 import { z } from 'sourcing-bridge/connector';
-import { externalNumber } from './markers.ts';
-import { anyOf, expanded, flagOrFalse, metadataForm, type OData, textOrEmpty } from './odata.ts';
-import { isSapNumber, partnerService } from './partners.ts';
-import type { Settings } from './settings.ts';
+import { expanded, flagOrFalse, metadataForm, type OData, textOrEmpty } from './odata.ts';
+import { filtersOf, partnerService, rowsOf } from './partners.ts';
 
 const email = z.object({
   AddressID: z.string(),
@@ -25,14 +23,15 @@ const address = z.object({
   __metadata: metadataForm,
 });
 const taxNumber = z.object({ BPTaxType: z.string(), BPTaxNumber: textOrEmpty, __metadata: metadataForm });
+const role = z.object({ BusinessPartnerRole: z.string() });
+const company = z.object({ CompanyCode: z.string() });
+const organization = z.object({ PurchasingOrganization: z.string(), PurchasingIsBlockedForSupplier: flagOrFalse });
 const supplierData = z.object({
   Supplier: z.string(),
   PurchasingIsBlocked: flagOrFalse,
   DeletionIndicator: flagOrFalse,
-  to_SupplierCompany: expanded(z.object({ CompanyCode: z.string() })),
-  to_SupplierPurchasingOrg: expanded(
-    z.object({ PurchasingOrganization: z.string(), PurchasingIsBlockedForSupplier: flagOrFalse }),
-  ),
+  to_SupplierCompany: expanded(company),
+  to_SupplierPurchasingOrg: expanded(organization),
   __metadata: metadataForm,
 });
 
@@ -40,20 +39,34 @@ const heldPartner = z.object({
   BusinessPartner: z.string().min(1),
   Supplier: textOrEmpty,
   BusinessPartnerIDByExtSystem: textOrEmpty,
+  BusinessPartnerCategory: textOrEmpty,
+  FirstName: textOrEmpty,
+  LastName: textOrEmpty,
   OrganizationBPName1: textOrEmpty,
   OrganizationBPName2: textOrEmpty,
   OrganizationBPName3: textOrEmpty,
   OrganizationBPName4: textOrEmpty,
   SearchTerm1: textOrEmpty,
+  SearchTerm2: textOrEmpty,
   IsMarkedForArchiving: flagOrFalse,
   BusinessPartnerIsBlocked: flagOrFalse,
   to_BusinessPartnerAddress: expanded(address),
   to_BusinessPartnerTax: expanded(taxNumber),
-  to_BusinessPartnerRole: expanded(z.object({ BusinessPartnerRole: z.string() })),
+  to_BusinessPartnerRole: expanded(role),
   to_Supplier: supplierData.nullish().catch(undefined),
   __metadata: metadataForm,
 });
 
+export const partnerForms = {
+  A_BusinessPartner: heldPartner,
+  A_BusinessPartnerAddress: address,
+  A_AddressEmailAddress: email,
+  A_BusinessPartnerTaxNumber: taxNumber,
+  A_BusinessPartnerRole: role,
+  A_Supplier: supplierData,
+  A_SupplierCompany: company,
+  A_SupplierPurchasingOrg: organization,
+};
 export type HeldPartner = z.output<typeof heldPartner>;
 
 const expand = [
@@ -63,50 +76,40 @@ const expand = [
   'to_Supplier/to_SupplierCompany',
   'to_Supplier/to_SupplierPurchasingOrg',
 ];
-const perRequest = 20;
 
 /** The partners of these keys, by key: by their number in an external system, else by SAP's own number. */
 export async function findPartners(
   odata: OData,
   keys: readonly string[],
-  { supplier_number }: Settings,
   signal: AbortSignal,
 ): Promise<Map<string, HeldPartner[]>> {
-  const byKey = new Map<string, HeldPartner[]>();
-  for (let from = 0; from < keys.length; from += perRequest) {
-    const asked = keys.slice(from, from + perRequest);
-    const own = supplier_number === 'external' ? [] : asked.filter(isSapNumber);
-    const external = supplier_number === 'sap' ? [] : asked.map(externalNumber);
-    const filter = [
-      ...(external.length === 0 ? [] : [anyOf('BusinessPartnerIDByExtSystem', external)]),
-      ...(own.length === 0 ? [] : [anyOf('Supplier', own)]),
-    ].join(' or ');
-    const rows = filter === '' ? [] : await listPartners(odata, { filter }, signal);
-    for (const key of asked) {
-      const byExternal = rows.filter(
-        (row) => supplier_number !== 'sap' && row.BusinessPartnerIDByExtSystem === externalNumber(key),
-      );
-      byKey.set(
-        key,
-        byExternal.length > 0 ? byExternal : rows.filter((row) => own.includes(key) && row.Supplier === key),
-      );
-    }
-  }
-  return byKey;
+  const rows = await listPartnersAny(odata, keys.flatMap(filtersOf), signal);
+  return new Map(keys.map((key) => [key, rowsOf(key, rows)]));
 }
 
+/** Those for which one of the filters holds. */
+export async function listPartnersAny(odata: OData, filters: readonly string[], signal: AbortSignal) {
+  return odata.listAny(partnerService, 'A_BusinessPartner', heldPartner, filters, { expand }, signal);
+}
+
+/** A page of all. */
 export async function listPartners(
   odata: OData,
-  query: { filter: string; orderby?: string; top?: number },
+  query: { filter: string; orderby: string; top: number },
   signal: AbortSignal,
 ): Promise<HeldPartner[]> {
   return odata.list(partnerService, 'A_BusinessPartner', heldPartner, { ...query, expand }, signal);
 }
 
-/** The whole name: SAP has four fields of 40 characters for it. */
+/** BusinessPartnerCategory: a person, such as a sole trader, has other fields for its name than an organization. */
+export const person = '1';
+
+/** The whole name, of a person or of an organization: SAP has four fields of 40 characters for that. */
 export function nameOf(partner: HeldPartner): string {
   const { OrganizationBPName1, OrganizationBPName2, OrganizationBPName3, OrganizationBPName4 } = partner;
-  return [OrganizationBPName1, OrganizationBPName2, OrganizationBPName3, OrganizationBPName4]
-    .filter((part) => part !== '')
-    .join(' ');
+  const parts =
+    partner.BusinessPartnerCategory === person
+      ? [partner.FirstName, partner.LastName]
+      : [OrganizationBPName1, OrganizationBPName2, OrganizationBPName3, OrganizationBPName4];
+  return parts.filter((part) => part !== '').join(' ');
 }

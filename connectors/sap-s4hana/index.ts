@@ -1,5 +1,5 @@
 /**
- * The connector for SAP S/4HANA, over its OData V2 services. Suppliers become business partners, awards become
+ * The connector for SAP S/4HANA, over its OData services. Suppliers become business partners, awards become
  * purchase orders; business partners and purchase requisitions are read, and requisitions show what became of them.
  * README.md says which field is written where, and how it was verified.
  *
@@ -7,18 +7,16 @@
  * mark before it creates an order. SAP goes on with a call that was cut off; the bridge therefore asks for its effect
  * only after `settle_seconds`.
  */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import { ConfigError, defineConnector, outcomeOf, type ReadBack } from 'sourcing-bridge/connector';
+import { type AwardDocument, defineConnector, type Kind, readSettingsFile, sessionOf } from 'sourcing-bridge/connector';
 import { createAcknowledge } from './acknowledge.ts';
 import { createAttachments } from './attachments.ts';
 import { createPurchaseOrders } from './awards.ts';
 import { check } from './check.ts';
 import { createContracts } from './contracts.ts';
+import { createFirstTests } from './first-tests.ts';
 import { createInfoRecords } from './info-records.ts';
-import type { Kind } from './kind.ts';
 import { createOData } from './odata.ts';
-import { createPartners } from './partners.ts';
+import { createOrders } from './orders.ts';
 import { createQuotations } from './quotations.ts';
 import { createOpenRequisitions, createReads } from './reads.ts';
 import { type Settings, settings } from './settings.ts';
@@ -73,63 +71,35 @@ export default defineConnector({
   },
   async open(values, { dataDir, clock, log }) {
     const odata = createOData(values, { clock, log, certificates: await readCertificates(values, dataDir) });
-    const deps = { odata, settings: values, partners: createPartners(odata, values, clock), log, clock };
+    const deps = { odata, orders: createOrders(odata, values), settings: values, log, clock };
     const attachments = createAttachments(deps);
-    const createAwards = awardKinds[values.awards];
     const byKind: { readonly [K in WrittenKind]: Kind<K> } = {
       supplier: createSuppliers(deps),
       'sourcing-event': attachments,
       quotation: createQuotations(deps),
-      award: createAwards(deps),
+      award: awardKinds[values.awards](deps),
       'rfi-answers': attachments,
       file: attachments,
     };
-    const kindOf = (kind: WrittenKind) => byKind[kind] as unknown as Kind<WrittenKind>;
     return {
       check: () => check(deps, AbortSignal.timeout(checkTimeoutMs)),
-      plan: async (operations, signal) => {
-        const [first] = operations;
-        return first ? kindOf(first.document.kind).plan(operations, signal) : [];
-      },
-      write: async (operations, signal) => {
-        const [first] = operations;
-        if (!first) return [];
-        try {
-          return await kindOf(first.document.kind).write(operations, signal);
-        } catch (error) {
-          return operations.map(() => outcomeOf(error));
-        }
-      },
-      lookup: async (documents, signal) => {
-        const [first] = documents;
-        return first ? kindOf(first.kind).lookup(documents, signal) : [];
-      },
-      readBack: async (deliveries, signal): Promise<ReadBack[]> => {
-        const [first] = deliveries;
-        if (!first) return [];
-        const { kind } = first.document;
-        const store = kindOf(kind);
-        if (!store.readBack) throw new ConfigError(`The connector does not read back documents of the kind ${kind}.`);
-        return store.readBack(deliveries, signal);
-      },
-      read: createReads(deps, clock),
+      ...sessionOf(byKind),
+      read: createReads(deps),
       acknowledge: createAcknowledge(deps),
       openRequisitions: createOpenRequisitions(deps),
+      // Of orders; what contracts and info records rely on is in README.md.
+      ...(values.awards === 'purchase-orders'
+        ? { firstTests: (award: AwardDocument) => createFirstTests(deps, sessionOf({ award: byKind.award }), award) }
+        : {}),
       close: () => odata.close(),
     };
   },
 });
 
 async function readCertificates({ ca_file, client_certificate_file }: Settings, dataDir: string) {
-  const read = async (file: string, setting: string) => {
-    const path = resolve(dataDir, file);
-    return readFile(path, 'utf8').catch((cause: unknown) => {
-      throw new ConfigError(`The file ${path} (settings.${setting}) cannot be read: ${String(cause)}`, { cause });
-    });
-  };
-  const pem = client_certificate_file && (await read(client_certificate_file, 'client_certificate_file'));
+  const pem = await readSettingsFile(client_certificate_file, { setting: 'client_certificate_file', dataDir });
   return {
-    caPem: ca_file && (await read(ca_file, 'ca_file')),
+    caPem: await readSettingsFile(ca_file, { setting: 'ca_file', dataDir }),
     client: pem ? { certPem: pem, keyPem: pem } : undefined,
   };
 }

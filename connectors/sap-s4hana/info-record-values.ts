@@ -1,11 +1,14 @@
 /** What an award is as prices in info records: pure, from the document and the settings. */
-import { type AwardDocument, type AwardLine, DataError, readDecimal } from 'sourcing-bridge/connector';
+import { type AwardDocument, type AwardLine, DataError } from 'sourcing-bridge/connector';
 import { fitted } from './limits.ts';
-import { checkFields, scalePrefix } from './mapping-fields.ts';
+import { checkFields } from './mapping-fields.ts';
 import { odataDate } from './odata.ts';
-import { isSameNumber, netPrice, orderQuantity, type Price, pricesPerSame } from './prices.ts';
+import { amountOf, unitOf } from './order-values.ts';
+import { netPrice, orderQuantity, type Price } from './prices.ts';
 import type { Settings } from './settings.ts';
-import { sapUnit } from './units.ts';
+
+/** PurchasingInfoRecordCategory: standard. */
+export const standard = '0';
 
 export interface WantedPrice {
   readonly lot: string;
@@ -14,8 +17,6 @@ export interface WantedPrice {
   readonly unit: string;
   readonly quantity: string;
   readonly price: Price;
-  /** From the smallest quantity on; empty without scales. The first is the price itself. */
-  readonly scales: readonly { readonly from: string; readonly amount: string }[];
   /** Fields of A_PurgInfoRecdOrgPlantData beside its key. */
   readonly fields: Readonly<Record<string, string>>;
 }
@@ -58,41 +59,98 @@ function wantedPrice(
   line: AwardLine,
   { currency, settings, group }: { currency: string; settings: Settings; group: string },
 ): WantedPrice {
-  const { lot, quantity, unit_price: unitPrice } = line;
+  const { lot } = line;
   const fields: Readonly<Record<string, string>> = line.fields ?? {};
   const where = `lot "${lot}"`;
   checkFields(fields, 'lines of info records');
   const material = fields['material'] ?? '';
   if (material === '') throw new DataError(`${where} has no material, which an info record needs (Material)`);
-  if (unitPrice === undefined)
+  // A lot as one piece at its cost is no price of a material.
+  if (line.quantity === undefined && line.unit_price === undefined)
     throw new DataError(`${where} has no unit_price: the flow has to name its column (ConditionRateValue)`);
-  const given = Object.entries(fields).filter(([name, value]) => name.startsWith(scalePrefix) && value !== '');
-  const scales = given
-    .map(([name, value]) => ({
-      from: orderQuantity(name.slice(scalePrefix.length), `${where}: the quantity in ${name}`),
-      price: netPrice(value, currency, `${where}: ${name}`),
-    }))
-    .toSorted((a, b) => readDecimal(a.from, where).comparedTo(readDecimal(b.from, where)));
-  const base = netPrice(unitPrice, currency, `${where}: unit_price`);
-  const [price = base, ...rates] = pricesPerSame([base, ...scales.map((scale) => scale.price)], where);
-  const lines = scales.map(({ from }, index) => ({ from, amount: rates[index]?.amount ?? '' }));
+  const { quantity, unitPrice } = amountOf(line, where);
   const days = fields['delivery_days'];
   if (days !== undefined && !/^\d{1,3}$/u.test(days))
     throw new DataError(`${where}: delivery_days is "${days.slice(0, 20)}" (MaterialPlannedDeliveryDurn, 3 digits)`);
   const tax = fields['tax_code'] ?? settings.tax_code;
-  const isFirst = lines[0] !== undefined && isSameNumber(lines[0].from, '1');
   return {
     lot,
     material: fitted('Material', material, `${where}: material`),
     plant: fitted('Plant', fields['plant'] ?? settings.plant ?? '', `${where}: plant`),
-    unit: sapUnit(fields['unit'] ?? settings.unit, settings, `${where}: unit`),
-    quantity: orderQuantity(quantity ?? '1', `${where}: quantity`),
-    price,
-    scales: lines.length === 0 || isFirst ? lines : [{ from: '1', amount: price.amount }, ...lines],
+    unit: unitOf(fields, settings, where),
+    quantity: orderQuantity(quantity, `${where}: quantity`),
+    price: netPrice(unitPrice, currency, `${where}: ${line.unit_price === undefined ? 'cost' : 'unit_price'}`),
     fields: {
       PurchasingGroup: fitted('PurchasingGroup', group, 'purchasing_group'),
       ...(tax === undefined ? {} : { TaxCode: fitted('TaxCode', tax, `${where}: tax_code`) }),
       ...(days === undefined ? {} : { MaterialPlannedDeliveryDurn: days }),
     },
+  };
+}
+
+/** `250/100 EUR`. */
+export function shownPrice({ currency }: Wanted, { price }: WantedPrice): string {
+  return `${price.amount}/${price.per} ${currency}`;
+}
+
+/** A new info record's data for the organization and plant, with the mark of the award. */
+export function organizationBody(
+  wanted: Wanted,
+  { plant, fields, price, unit, quantity }: WantedPrice,
+  { mark, from }: { mark: string; from: string },
+): object {
+  return {
+    PurchasingInfoRecordCategory: standard,
+    PurchasingOrganization: wanted.organization,
+    Plant: plant,
+    ...fields,
+    SupplierQuotation: mark,
+    SupplierQuotationDate: odataDate(from, 'valid_from'),
+    Currency: wanted.currency,
+    NetPriceAmount: price.amount,
+    MaterialPriceUnitQty: price.per,
+    PurchaseOrderPriceUnit: unit,
+    StandardPurchaseOrderQuantity: quantity,
+  };
+}
+
+export function rateOf({ currency }: Wanted, { price, unit }: WantedPrice): Record<string, string> {
+  return {
+    ConditionRateValue: price.amount,
+    ConditionRateValueUnit: currency,
+    ConditionQuantity: price.per,
+    ConditionQuantityUnit: unit,
+  };
+}
+
+/** A condition record with its validity. */
+export function conditionBody(
+  given: { wanted: Wanted; price: WantedPrice; supplier: string; from: string; to: string },
+  { price_condition_type }: Settings,
+): object {
+  const { wanted, price, supplier, from, to } = given;
+  // ConditionApplication M: purchasing.
+  const head = {
+    ConditionApplication: 'M',
+    ConditionType: price_condition_type,
+    ConditionValidityStartDate: odataDate(from, 'valid_from'),
+    ConditionValidityEndDate: odataDate(to, 'valid_to'),
+  };
+  const place = {
+    Supplier: supplier,
+    Material: price.material,
+    PurchasingOrganization: wanted.organization,
+    PurchasingInfoRecordCategory: standard,
+    Plant: price.plant,
+  };
+  return {
+    // Prices of info records with and without a plant.
+    ConditionTable: price.plant === '' ? '018' : '017',
+    ConditionSequentialNumber: '1',
+    ...head,
+    ...rateOf(wanted, price),
+    // C: a rate for a quantity.
+    ConditionCalculationType: 'C',
+    to_PurgPrcgCndnRecdValidity: [{ ...head, ...place }],
   };
 }

@@ -1,20 +1,23 @@
 /**
  * Awards as prices in purchasing info records, for flows with the setting `awards: info-records`. Each lot with a material
- * sets the price of one info record (API_INFORECORD_PROCESS_SRV) by a condition record with validity and scales
- * (API_PURGPRCGCONDITIONRECORD_SRV), which SAP takes as a whole. SAP has one info record for a supplier, material,
- * organization and plant, so a repeated write finds it; its quotation number (SupplierQuotation, 10 characters) carries
- * the mark of the award that has set the price last, and its quotation date the first day of that price.
+ * sets the price of one info record (API_INFORECORD_PROCESS_SRV) by a condition record with its validity
+ * (API_PURGPRCGCONDITIONRECORD_SRV). SAP has one info record for a supplier, material, organization and plant, so a
+ * repeated write finds it; its quotation number (SupplierQuotation, 10 characters) carries the mark of the award that has
+ * set the price last, and its quotation date the first day of that price.
+ *
+ * A new info record makes a condition of its price by itself, from today to 9999-12-31, which would outlive the award's.
+ * So a new one is read back before its price is set: that condition is deleted, and the award's is the only one.
  */
 import {
   type AwardDocument,
   ConflictError,
   ConnectorError,
   DataError,
-  type Found,
+  type Kind,
   type Operation,
-  type Outcome,
   timeFromMs,
 } from 'sourcing-bridge/connector';
+import type { Change } from './batch.ts';
 import { dayAfter } from './contracts.ts';
 import {
   type HeldCondition,
@@ -24,400 +27,309 @@ import {
   heldOrganization,
   heldRecord,
   heldValidity,
+  isAutomatic,
   isOf,
+  type Place,
+  placeOf,
   validityOf,
 } from './held-info-records.ts';
-import { type Wanted, type WantedPrice, wantedOf } from './info-record-values.ts';
-import { type Deps, type Kind, kindOfParts, referenceOf, type Task } from './kind.ts';
+import {
+  conditionBody,
+  organizationBody,
+  rateOf,
+  shownPrice,
+  standard,
+  type Wanted,
+  type WantedPrice,
+  wantedOf,
+} from './info-record-values.ts';
+import { type Decision, type Deps, kindOfParts, nothingToDo, referenceOf } from './kind.ts';
 import { shortMarker } from './markers.ts';
-import { anyOf, dayOfDate, entityPath, odataDate } from './odata.ts';
-import { plainCode } from './order-record.ts';
-import { isSameNumber } from './prices.ts';
+import { dayOfDate, equals, odataDate } from './odata.ts';
+import { findSuppliers, type PartnerOf } from './partners.ts';
+import { differing, isSameCode } from './sap-values.ts';
 
 export const infoRecordService = 'API_INFORECORD_PROCESS_SRV';
 export const conditionService = 'API_PURGPRCGCONDITIONRECORD_SRV';
 const objectName = 'PurchasingInfoRecords';
-/** PurchasingInfoRecordCategory: standard. */
-const standard = '0';
-/** ConditionApplication: purchasing. */
-const purchasing = 'M';
 
 interface Held {
   readonly records: readonly HeldRecord[];
   readonly conditions: readonly HeldCondition[];
+  readonly partnerOf: PartnerOf;
 }
 
 interface Step {
-  readonly what: string;
-  readonly send: (signal: AbortSignal) => Promise<unknown>;
+  readonly service: string;
+  readonly change: Change;
 }
 
 export function createInfoRecords(deps: Deps): Kind<'award'> {
-  const { odata, settings, partners, clock } = deps;
-  const today = () => timeFromMs(clock.nowMs()).slice(0, 10);
-
-  /** The info records with the marks of these awards, and those of their suppliers and materials, with their prices. */
-  async function read(operations: readonly Operation<'award'>[], signal: AbortSignal): Promise<Held> {
-    const written = operations.filter(({ action }) => action !== 'cancel');
-    await partners.find(
-      written.map(({ document }) => document.supplier),
-      signal,
-    );
-    const marked = await findMarked(
-      operations.map(({ document }) => document.key),
-      signal,
-    );
-    const named = written.flatMap(({ document }) => pairsOf(document));
-    const filters = [...marked.map(({ Supplier, Material }) => ({ supplier: Supplier, material: Material })), ...named];
-    const texts = [
-      ...new Set(
-        filters.map(
-          ({ supplier, material }) => `(${anyOf('Supplier', [supplier])} and ${anyOf('Material', [material])})`,
-        ),
-      ),
-    ];
-    const records: HeldRecord[] = [];
-    const conditions: HeldCondition[] = [];
-    for (let begin = 0; begin < texts.length; begin += perRequest) {
-      const filter = texts.slice(begin, begin + perRequest).join(' or ');
-      const query = { filter, expand: ['to_PurgInfoRecdOrgPlantData'] };
-      records.push(...(await odata.list(infoRecordService, 'A_PurchasingInfoRecord', heldRecord, query, signal)));
-      const type = anyOf('ConditionType', [settings.price_condition_type]);
-      const valid = await odata.list(
-        conditionService,
-        'A_PurgPrcgCndnRecdValidity',
-        heldValidity,
-        { filter: `${type} and (${filter})`, select: ['ConditionRecord'] },
-        signal,
-      );
-      conditions.push(
-        ...(await conditionsOf([...new Set(valid.map(({ ConditionRecord }) => ConditionRecord))], signal)),
-      );
-    }
-    return { records, conditions };
-  }
-
-  async function conditionsOf(numbers: readonly string[], signal: AbortSignal): Promise<HeldCondition[]> {
-    const found: HeldCondition[] = [];
-    for (let begin = 0; begin < numbers.length; begin += perRequest) {
-      const filter = anyOf('ConditionRecord', numbers.slice(begin, begin + perRequest));
-      const query = { filter, expand: ['to_PurgPrcgCndnRecdValidity', 'to_PurgPricingCndnRecdScale'] };
-      found.push(...(await odata.list(conditionService, 'A_PurgPrcgConditionRecord', heldCondition, query, signal)));
-    }
-    return found;
-  }
-
-  async function findMarked(keys: readonly string[], signal: AbortSignal): Promise<HeldOrganization[]> {
-    const filter = anyOf('SupplierQuotation', keys.map(shortMarker));
-    return odata.list(infoRecordService, 'A_PurgInfoRecdOrgPlantData', heldOrganization, { filter }, signal);
-  }
-
-  /** None where SAP does not have the supplier: `taskOf` says so. */
-  function pairsOf({ supplier, lines }: AwardDocument): { supplier: string; material: string }[] {
-    let number: string;
-    try {
-      number = partners.numberOf(supplier);
-    } catch (error) {
-      if (error instanceof ConnectorError) return [];
-      throw error;
-    }
-    return lines.flatMap(({ fields }) => {
-      const material = fields?.['material'] ?? '';
-      return material === '' ? [] : [{ supplier: number, material }];
-    });
-  }
-
-  function taskOf({ document, action }: Operation<'award'>, held: Held): Task {
-    const { key } = document;
-    const mark = shortMarker(key);
-    const own = held.records.flatMap((record) =>
-      record.to_PurgInfoRecdOrgPlantData.filter(({ SupplierQuotation }) => SupplierQuotation === mark),
-    );
-    const reference = referenceOf(objectName, mark);
-    if (action === 'cancel' || document.lines.length === 0) {
-      const steps = own.flatMap((organization) => removalSteps(organization, held));
-      return taskFrom(steps, { action: 'cancel', status: 'cancelled', reference });
-    }
-    const supplier = partners.numberOf(document.supplier);
-    const wanted = wantedOf(document, settings);
-    const steps: Step[] = [];
-    const kept = new Set<HeldOrganization>();
-    for (const price of wanted.prices) {
-      const records = held.records.filter(
-        (record) => record.Supplier === supplier && plainCode(record.Material) === plainCode(price.material),
-      );
-      const [record, second] = records;
-      if (second)
-        throw new ConflictError(
-          `SAP has several info records for supplier ${supplier} and material ${price.material}: ${records.map(({ PurchasingInfoRecord }) => PurchasingInfoRecord).join(', ')}`,
-        );
-      const organization = record?.to_PurgInfoRecdOrgPlantData.find(
-        (entry) =>
-          entry.PurchasingInfoRecordCategory === standard &&
-          entry.PurchasingOrganization === wanted.organization &&
-          entry.Plant === price.plant,
-      );
-      if (organization) kept.add(organization);
-      const place = { supplier, material: price.material, organization: wanted.organization, plant: price.plant };
-      const since =
-        organization?.SupplierQuotation === mark ? dayOfDate(organization.SupplierQuotationDate) : undefined;
-      const conditions = held.conditions.filter((condition) => isOf(condition, place));
-      const before =
-        since === undefined ? undefined : conditions.find((condition) => validityOf(condition).from === since);
-      const from = wanted.from ?? since ?? today();
-      const to = wanted.to ?? (before ? validityOf(before).to : dayAfter(from, settings.validity_days));
-      if (to < from) throw new DataError(`valid_to is ${to}, before the first day ${from} (ConditionValidityEndDate)`);
-      const isStill = (condition: HeldCondition) =>
-        validityOf(condition).from === from && validityOf(condition).to === to;
-      const own = { supplier, mark, wanted, price, record, organization, validity: { from, to } };
-      // Its own price of another validity goes first: after the next step, the info record would not lead to it.
-      if (before && !isStill(before)) steps.push(deletion(before, price.material));
-      steps.push(...recordSteps(own), ...conditionSteps(own, conditions.find(isStill)));
-    }
-    for (const organization of own) if (!kept.has(organization)) steps.push(...removalSteps(organization, held));
-    const isNew = own.length === 0;
-    return taskFrom(steps, { action: isNew ? 'create' : 'amend', status: isNew ? 'created' : 'updated', reference });
-  }
-
-  /** The info record, its data for the organization and plant, and the mark. */
-  function recordSteps({ supplier, mark, wanted, price, record, organization, validity }: PriceTask): Step[] {
-    const { lot, material, plant, unit, fields } = price;
-    const since = odataDate(validity.from, 'valid_from');
-    const data = {
-      PurchasingInfoRecordCategory: standard,
-      PurchasingOrganization: wanted.organization,
-      Plant: plant,
-      ...fields,
-      SupplierQuotation: mark,
-      SupplierQuotationDate: since,
-      Currency: wanted.currency,
-      NetPriceAmount: price.price.amount,
-      MaterialPriceUnitQty: price.price.per,
-      PurchaseOrderPriceUnit: unit,
-      StandardPurchaseOrderQuantity: price.quantity,
-    };
-    if (!record)
-      return [
-        {
-          what: `create the info record of supplier ${supplier} and material ${material} (${lot})`,
-          send: (signal) =>
-            odata.post(
-              infoRecordService,
-              'A_PurchasingInfoRecord',
-              {
-                Supplier: supplier,
-                Material: material,
-                PurgDocOrderQuantityUnit: unit,
-                to_PurgInfoRecdOrgPlantData: [data],
-              },
-              signal,
-            ),
-        },
-      ];
-    const path = entityPath('A_PurchasingInfoRecord', record.PurchasingInfoRecord);
-    if (!organization)
-      return [
-        {
-          what: `add organization ${wanted.organization} to the info record ${record.PurchasingInfoRecord} (${lot})`,
-          send: (signal) => odata.post(infoRecordService, `${path}/to_PurgInfoRecdOrgPlantData`, data, signal),
-        },
-      ];
-    const change = {
-      ...(organization.SupplierQuotation === mark ? {} : { SupplierQuotation: mark }),
-      ...(dayOfDate(organization.SupplierQuotationDate) === validity.from ? {} : { SupplierQuotationDate: since }),
-      ...(organization.IsMarkedForDeletion === true ? { IsMarkedForDeletion: false } : {}),
-    };
-    if (Object.keys(change).length === 0) return [];
-    return [
-      {
-        what: `take over the info record ${record.PurchasingInfoRecord} (${lot})`,
-        send: (signal) =>
-          odata.patch(infoRecordService, pathOf(organization), change, organization.__metadata?.etag, signal),
-      },
-    ];
-  }
-
-  /** The price with its scales; `condition` is what stands there for the same validity. */
-  function conditionSteps(task: PriceTask, condition: HeldCondition | undefined): Step[] {
-    const { wanted, price } = task;
-    const shown = `${price.price.amount}/${price.price.per} ${wanted.currency}${price.scales.map(({ from, amount }) => `, from ${from} ${amount}`).join('')}`;
-    if (condition && isAsWanted(condition, wanted, price)) return [];
-    const make: Step = {
-      what: `set the price of ${price.material} (${price.lot}) to ${shown}`,
-      send: (signal) => odata.post(conditionService, 'A_PurgPrcgConditionRecord', conditionBody(task), signal),
-    };
-    if (!condition) return [make];
-    const path = entityPath('A_PurgPrcgConditionRecord', condition.ConditionRecord);
-    // Scales are added, changed and deleted one by one; as a whole they are right at any time.
-    const isOnlyRate = price.scales.length === 0 && condition.to_PurgPricingCndnRecdScale.length === 0;
-    if (isOnlyRate)
-      return [
-        {
-          what: make.what,
-          send: (signal) =>
-            odata.patch(conditionService, path, rateOf(wanted, price), condition.__metadata?.etag, signal),
-        },
-      ];
-    return [deletion(condition, price.material), make];
-  }
-
-  function deletion({ ConditionRecord, __metadata }: HeldCondition, material: string): Step {
-    const path = entityPath('A_PurgPrcgConditionRecord', ConditionRecord);
-    return {
-      what: `delete the price of ${material} (condition record ${ConditionRecord})`,
-      send: (signal) => odata.delete(conditionService, path, __metadata?.etag, signal),
-    };
-  }
-
-  function conditionBody({ supplier, wanted, price, validity }: PriceTask): object {
-    const dates = {
-      ConditionValidityStartDate: odataDate(validity.from, 'valid_from'),
-      ConditionValidityEndDate: odataDate(validity.to, 'valid_to'),
-    };
-    const type = { ConditionApplication: purchasing, ConditionType: settings.price_condition_type };
-    return {
-      // Prices of info records with and without a plant.
-      ConditionTable: price.plant === '' ? '018' : '017',
-      ConditionSequentialNumber: '1',
-      ...type,
-      ...dates,
-      ...rateOf(wanted, price),
-      // C: a rate for a quantity. A, C: from this quantity on.
-      ConditionCalculationType: 'C',
-      ...(price.scales.length === 0
-        ? {}
-        : { PricingScaleType: 'A', PricingScaleBasis: 'C', ConditionScaleQuantityUnit: price.unit }),
-      to_PurgPrcgCndnRecdValidity: [
-        {
-          ...type,
-          ...dates,
-          Supplier: supplier,
-          Material: price.material,
-          PurchasingOrganization: wanted.organization,
-          PurchasingInfoRecordCategory: standard,
-          Plant: price.plant,
-        },
-      ],
-      ...(price.scales.length === 0
-        ? {}
-        : {
-            to_PurgPricingCndnRecdScale: price.scales.map(({ from, amount }, index) => ({
-              ConditionSequentialNumber: '1',
-              ConditionScaleLine: String(index + 1),
-              ConditionScaleQuantity: from,
-              ConditionScaleQuantityUnit: price.unit,
-              ConditionRateValue: amount,
-              ConditionRateValueUnit: wanted.currency,
-            })),
-          }),
-    };
-  }
-
-  /** The award's price goes, and its mark; the info record, which may have other prices, stays. */
-  function removalSteps(organization: HeldOrganization, held: Held): Step[] {
-    const { PurchasingInfoRecord: number, Supplier, Material, PurchasingOrganization, Plant } = organization;
-    const place = { supplier: Supplier, material: Material, organization: PurchasingOrganization, plant: Plant };
-    const since = dayOfDate(organization.SupplierQuotationDate);
-    const own = held.conditions.filter((condition) => isOf(condition, place) && validityOf(condition).from === since);
-    return [
-      ...own.map((condition) => deletion(condition, Material)),
-      {
-        what: `release the info record ${number}`,
-        send: (signal) =>
-          odata.patch(
-            infoRecordService,
-            pathOf(organization),
-            { SupplierQuotation: '', SupplierQuotationDate: null },
-            organization.__metadata?.etag,
-            signal,
-          ),
-      },
-    ];
-  }
-
-  return kindOfParts(
+  return kindOfParts<'award', Held>(
     {
-      read,
-      taskOf,
+      read: (operations, signal) => read(deps, operations, signal),
+      decideOn: (operation, held) => decideOn(deps, operation, held),
       async lookup(documents, signal) {
         const marked = await findMarked(
+          deps,
           documents.map(({ key }) => key),
           signal,
         );
-        return documents.flatMap(({ key }): Found[] => {
+        return documents.flatMap(({ key }) => {
           const mark = shortMarker(key);
-          const isThere = marked.some(({ SupplierQuotation }) => SupplierQuotation === mark);
+          const isThere = marked.some(({ SupplierQuotation }) => SupplierQuotation.trimEnd() === mark);
           return isThere ? [{ key, reference: referenceOf(objectName, mark), contentHash: undefined }] : [];
         });
       },
-      refused: ({ document }) => partners.forget(document.supplier),
     },
     deps,
   );
 }
 
-const perRequest = 20;
+/** The info records with the marks of these awards, and those of their suppliers and materials, with their prices. */
+async function read(deps: Deps, operations: readonly Operation<'award'>[], signal: AbortSignal): Promise<Held> {
+  const { odata, settings } = deps;
+  const written = operations.flatMap(({ action, document }) => (action === 'cancel' ? [] : [document]));
+  const suppliers = written.map(({ supplier }) => supplier);
+  const partnerOf = await findSuppliers(odata, suppliers, signal);
+  const keys = operations.map(({ document }) => document.key);
+  const marked = await findMarked(deps, keys, signal);
+  const pairs = [
+    ...marked.map(({ Supplier, Material }) => ({ supplier: Supplier, material: Material })),
+    ...written.flatMap((document) => pairsOf(document, partnerOf)),
+  ];
+  const filterOf = ({ supplier, material }: { supplier: string; material: string }) =>
+    `(${[...equals('Supplier', [supplier]), ...equals('Material', [material])].join(' and ')})`;
+  const filters = [...new Set(pairs.map(filterOf))];
+  const records = await odata.listAny(
+    infoRecordService,
+    'A_PurchasingInfoRecord',
+    heldRecord,
+    filters,
+    { expand: ['to_PurgInfoRecdOrgPlantData'] },
+    signal,
+  );
+  const [filter = ''] = equals('ConditionType', [settings.price_condition_type]);
+  const valid = await odata.listAny(
+    conditionService,
+    'A_PurgPrcgCndnRecdValidity',
+    heldValidity,
+    filters,
+    { filter, select: ['ConditionRecord'] },
+    signal,
+  );
+  const numbers = [...new Set(valid.map(({ ConditionRecord }) => ConditionRecord))];
+  const conditions = await odata.listAny(
+    conditionService,
+    'A_PurgPrcgConditionRecord',
+    heldCondition,
+    equals('ConditionRecord', numbers),
+    { expand: ['to_PurgPrcgCndnRecdValidity', 'to_PurgPricingCndnRecdScale'] },
+    signal,
+  );
+  return { records, conditions, partnerOf };
+}
 
-function taskFrom(
-  steps: readonly Step[],
-  {
-    action,
-    status,
-    reference,
-  }: { action: Task['action']; status: 'created' | 'updated' | 'cancelled'; reference: string },
-): Task {
-  const isNothing = steps.length === 0;
+async function findMarked({ odata }: Deps, keys: readonly string[], signal: AbortSignal): Promise<HeldOrganization[]> {
+  const filters = equals('SupplierQuotation', keys.map(shortMarker));
+  return odata.listAny(infoRecordService, 'A_PurgInfoRecdOrgPlantData', heldOrganization, filters, {}, signal);
+}
+
+function pairsOf({ supplier, lines }: AwardDocument, partnerOf: PartnerOf): { supplier: string; material: string }[] {
+  const { number } = partnerOf(supplier);
+  return lines.flatMap(({ fields }) => {
+    const material = fields?.['material'] ?? '';
+    return material === '' ? [] : [{ supplier: number, material }];
+  });
+}
+
+function decideOn(deps: Deps, { document, action }: Operation<'award'>, held: Held): Decision {
+  const mark = shortMarker(document.key);
+  const own = held.records
+    .flatMap((record) => record.to_PurgInfoRecdOrgPlantData)
+    .filter(({ SupplierQuotation }) => SupplierQuotation.trimEnd() === mark);
+  const reference = referenceOf(objectName, mark);
+  const removed = (organization: HeldOrganization) => removalSteps(organization, held);
+  if (action === 'cancel') return decisionOf(deps, 'cancel', own.flatMap(removed), reference);
+  const wanted = wantedOf(document, deps.settings);
+  const { number: supplier } = held.partnerOf(document.supplier);
+  const tasks = wanted.prices.map((price) => priceTaskOf(deps, { mark, supplier, wanted, price }, held));
+  const kept = new Set(tasks.map(({ organization }) => organization));
+  const steps = [
+    ...tasks.flatMap((task) => priceSteps(deps, task)),
+    ...own.filter((organization) => !kept.has(organization)).flatMap(removed),
+  ];
+  return decisionOf(deps, own.length === 0 ? 'create' : 'amend', steps, reference);
+}
+
+function decisionOf({ odata }: Deps, action: Decision['action'], steps: readonly Step[], reference: string): Decision {
+  if (steps.length === 0) return nothingToDo(reference);
   return {
-    action: isNothing ? 'none' : action,
-    steps: steps.map(({ what }) => what),
-    run: async (signal): Promise<Outcome> => {
-      for (const { send } of steps) await send(signal);
-      return { status: isNothing && status !== 'cancelled' ? 'unchanged' : status, reference };
+    action,
+    steps: steps.map(({ change }) => change.what),
+    reference,
+    run: async (signal) => {
+      for (const [index, { service, change }] of steps.entries())
+        try {
+          await odata.change(service, change, signal);
+        } catch (error) {
+          if (error instanceof ConnectorError) error.partial = index > 0;
+          throw error;
+        }
+      return reference;
     },
   };
 }
 
-function pathOf(organization: HeldOrganization): string {
-  const { PurchasingInfoRecord, PurchasingInfoRecordCategory, PurchasingOrganization, Plant } = organization;
-  return entityPath('A_PurgInfoRecdOrgPlantData', {
-    PurchasingInfoRecord,
-    PurchasingInfoRecordCategory,
-    PurchasingOrganization,
-    Plant,
-  });
-}
-
+/** A price, and what SAP has at its place. */
 interface PriceTask {
-  readonly supplier: string;
   readonly mark: string;
   readonly wanted: Wanted;
   readonly price: WantedPrice;
+  readonly place: Place;
   readonly record: HeldRecord | undefined;
   readonly organization: HeldOrganization | undefined;
-  readonly validity: { readonly from: string; readonly to: string };
+  readonly conditions: readonly HeldCondition[];
+  /** The first day of the price that this award has set before. */
+  readonly since: string | undefined;
+  readonly from: string;
+  readonly to: string;
 }
 
-function rateOf({ currency }: Wanted, { price, unit }: WantedPrice): Record<string, string> {
-  return {
-    ConditionRateValue: price.amount,
-    ConditionRateValueUnit: currency,
-    ConditionQuantity: price.per,
-    ConditionQuantityUnit: unit,
+function priceTaskOf(
+  { clock, settings }: Deps,
+  { mark, supplier, wanted, price }: { mark: string; supplier: string; wanted: Wanted; price: WantedPrice },
+  held: Held,
+): PriceTask {
+  const place = { supplier, material: price.material, organization: wanted.organization, plant: price.plant };
+  const records = held.records.filter(
+    (record) => isSameCode(record.Supplier, supplier) && isSameCode(record.Material, price.material),
+  );
+  const [record, second] = records;
+  if (second)
+    throw new ConflictError(
+      `SAP has several info records for supplier ${supplier} and material ${price.material}: ${records.map(({ PurchasingInfoRecord }) => PurchasingInfoRecord).join(', ')}`,
+    );
+  const organization = record?.to_PurgInfoRecdOrgPlantData.find(
+    (entry) =>
+      entry.PurchasingInfoRecordCategory === standard &&
+      entry.PurchasingOrganization === wanted.organization &&
+      isSameCode(entry.Plant, price.plant),
+  );
+  const isOwn = organization?.SupplierQuotation.trimEnd() === mark;
+  const since = isOwn ? dayOfDate(organization.SupplierQuotationDate) : undefined;
+  const conditions = held.conditions.filter((condition) => isOf(condition, place));
+  const before = conditions.find(
+    (condition) => since !== undefined && validityOf(condition).from === since && !isAutomatic(condition, organization),
+  );
+  const from = wanted.from ?? since ?? timeFromMs(clock.nowMs()).slice(0, 10);
+  const to = wanted.to ?? (before ? validityOf(before).to : dayAfter(from, settings.validity_days));
+  if (to < from) throw new DataError(`valid_to is ${to}, before the first day ${from} (ConditionValidityEndDate)`);
+  return { mark, wanted, price, place, record, organization, conditions, since, from, to };
+}
+
+/** A new info record alone, whose own condition is seen when it is read back; else its mark and its price. */
+function priceSteps(deps: Deps, task: PriceTask): Step[] {
+  return task.organization
+    ? [...takeOver(task, task.organization), ...conditionSteps(deps, task, task.organization)]
+    : [newRecord(task)];
+}
+
+function newRecord({ mark, wanted, price, place, record, from }: PriceTask): Step {
+  const data = organizationBody(wanted, price, { mark, from });
+  const { material, lot, unit } = price;
+  if (record) {
+    const { PurchasingInfoRecord: number } = record;
+    const entity = { set: 'A_PurchasingInfoRecord', key: number, navigation: 'to_PurgInfoRecdOrgPlantData' };
+    const what = `add organization ${wanted.organization} to the info record ${number} (${lot}), with the price ${shownPrice(wanted, price)}`;
+    return { service: infoRecordService, change: { what, method: 'POST', ...entity, body: data } };
+  }
+  const body = {
+    Supplier: place.supplier,
+    Material: material,
+    PurgDocOrderQuantityUnit: unit,
+    to_PurgInfoRecdOrgPlantData: [data],
   };
+  const what = `create the info record of supplier ${place.supplier} and material ${material} (${lot}), with the price ${shownPrice(wanted, price)}`;
+  return { service: infoRecordService, change: { what, method: 'POST', set: 'A_PurchasingInfoRecord', body } };
+}
+
+/** The mark of the award that sets the price, and the first day of the price. */
+function takeOver({ mark, price, from, since }: PriceTask, organization: HeldOrganization): Step[] {
+  const isOwn = organization.SupplierQuotation.trimEnd() === mark;
+  const body = {
+    ...(isOwn ? {} : { SupplierQuotation: mark }),
+    ...(since === from ? {} : { SupplierQuotationDate: odataDate(from, 'valid_from') }),
+    ...(organization.IsMarkedForDeletion === true ? { IsMarkedForDeletion: false } : {}),
+  };
+  if (Object.keys(body).length === 0) return [];
+  return [
+    organizationChange(
+      `take over the info record ${organization.PurchasingInfoRecord} (${price.lot})`,
+      organization,
+      body,
+    ),
+  ];
+}
+
+function organizationChange(what: string, organization: HeldOrganization, body: object): Step {
+  const { PurchasingInfoRecord, PurchasingInfoRecordCategory, PurchasingOrganization, Plant, __metadata } =
+    organization;
+  const key = { PurchasingInfoRecord, PurchasingInfoRecordCategory, PurchasingOrganization, Plant };
+  const entity = { set: 'A_PurgInfoRecdOrgPlantData', key, etag: __metadata?.etag };
+  return { service: infoRecordService, change: { what, method: 'PATCH', ...entity, body } };
+}
+
+/** Exactly one condition of the award: one that a person has given scales is made anew. */
+function conditionSteps({ settings }: Deps, task: PriceTask, organization: HeldOrganization): Step[] {
+  const { wanted, price, place, conditions, since, from, to } = task;
+  const isStill = (condition: HeldCondition) => validityOf(condition).from === from && validityOf(condition).to === to;
+  const [current, ...twins] = conditions.filter(isStill);
+  const isOwn = (condition: HeldCondition) => since !== undefined && validityOf(condition).from === since;
+  const others = conditions.filter(
+    (condition) =>
+      !isStill(condition) &&
+      (isOwn(condition) || isAutomatic(condition, since === undefined ? undefined : organization)),
+  );
+  const superfluous = [...others, ...twins].map((condition) => deletion(condition, price.material));
+  if (current && isAsWanted(current, wanted, price)) return superfluous;
+  const what = `set the price of ${price.material} (${price.lot}) to ${shownPrice(wanted, price)}, from ${from} to ${to}`;
+  if (current && current.to_PurgPricingCndnRecdScale.length === 0) {
+    const change = { what, method: 'PATCH', ...conditionEntity(current), body: rateOf(wanted, price) } as const;
+    return [...superfluous, { service: conditionService, change }];
+  }
+  const body = conditionBody({ wanted, price, supplier: place.supplier, from, to }, settings);
+  const set: Step = {
+    service: conditionService,
+    change: { what, method: 'POST', set: 'A_PurgPrcgConditionRecord', body },
+  };
+  return [...superfluous, ...(current ? [deletion(current, price.material)] : []), set];
+}
+
+function deletion(condition: HeldCondition, material: string): Step {
+  const what = `delete the price of ${material} (condition record ${condition.ConditionRecord})`;
+  return { service: conditionService, change: { what, method: 'DELETE', ...conditionEntity(condition) } };
+}
+
+function conditionEntity({ ConditionRecord, __metadata }: HeldCondition) {
+  return { set: 'A_PurgPrcgConditionRecord', key: ConditionRecord, etag: __metadata?.etag };
+}
+
+/** The award's price goes, and its mark; the info record, which may have other prices, stays. */
+function removalSteps(organization: HeldOrganization, { conditions }: Held): Step[] {
+  const place = placeOf(organization);
+  const since = dayOfDate(organization.SupplierQuotationDate);
+  const own = conditions.filter(
+    (condition) =>
+      isOf(condition, place) && (validityOf(condition).from === since || isAutomatic(condition, organization)),
+  );
+  const body = { SupplierQuotation: '', SupplierQuotationDate: null };
+  return [
+    ...own.map((condition) => deletion(condition, organization.Material)),
+    organizationChange(`release the info record ${organization.PurchasingInfoRecord}`, organization, body),
+  ];
 }
 
 function isAsWanted(held: HeldCondition, wanted: Wanted, price: WantedPrice): boolean {
-  const scales = held.to_PurgPricingCndnRecdScale;
-  return (
-    isSameNumber(held.ConditionRateValue, price.price.amount) &&
-    isSameNumber(held.ConditionQuantity, price.price.per) &&
-    held.ConditionRateValueUnit === wanted.currency &&
-    held.ConditionQuantityUnit === price.unit &&
-    scales.length === price.scales.length &&
-    price.scales.every(({ from, amount }) =>
-      scales.some(
-        (scale) => isSameNumber(scale.ConditionScaleQuantity, from) && isSameNumber(scale.ConditionRateValue, amount),
-      ),
-    )
-  );
+  return differing(rateOf(wanted, price), held).length === 0 && held.to_PurgPricingCndnRecdScale.length === 0;
 }

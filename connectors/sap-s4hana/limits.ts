@@ -14,7 +14,7 @@ const lengths = {
   IncotermsClassification: 3,
   IncotermsLocation1: 70,
   CorrespncInternalReference: 12,
-  DocumentCurrency: 5,
+  DocumentCurrency: 3,
   PurchaseOrderItemText: 40,
   Material: 40,
   MaterialGroup: 9,

@@ -1,6 +1,6 @@
 /**
  * The login at SAP: HTTP Basic, OAuth client credentials or a client certificate, and in each case a session with a
- * CSRF token, without which SAP refuses every change. One token is fetched for all requests that wait for it; SAP's
+ * CSRF token of the service, without which SAP refuses every change. One is fetched for all requests that wait for it; SAP's
  * refusal of it (403 with `x-csrf-token: Required`) comes before anything is done, so the request is sent again once.
  */
 import {
@@ -14,48 +14,58 @@ import {
   type SignedRequest,
   sessionAuth,
 } from 'sourcing-bridge/connector';
+import { serviceIn } from './protocols.ts';
 import type { Settings } from './settings.ts';
 
-/** `path` is a service's root, which answers with a token. */
-export function sapLogin(settings: Settings, path: string, clock: Clock): HttpAuth {
+/** `rootOf` returns the path of a service's root, which answers with a token: a proxy may hold one for each service. */
+export function sapLogin(settings: Settings, rootOf: (service: string) => string, clock: Clock): HttpAuth {
   const own = ownLogin(settings, clock);
-  const session = sessionAuth(async (send, signal) => {
-    const request: SignedRequest = { method: 'GET', path, body: '', headers: {} };
-    const login = own ? await own.headers(request, signal, send) : {};
-    const response = await send(path, {
-      method: 'GET',
-      path,
-      headers: { ...login, accept: 'application/json', 'x-csrf-token': 'Fetch' },
-      signal,
-    });
-    if (response.status === 401) {
-      // A token of OAuth that was refused is asked for again by the next request.
-      own?.renew?.(login);
-      throw new AuthError(`SAP refuses the login (401): ${whatToCheck(settings)}`);
-    }
-    if (response.status === 403)
-      throw new AuthError(
-        'SAP refuses the service API_PURCHASEORDER_PROCESS_SRV to this user (403): add it to the user’s role or communication arrangement',
-      );
-    if (response.status >= 300)
-      throw new ConfigError(
-        `SAP answered ${response.status} at ${path}: check settings.url and settings.service_path, and that the service is activated`,
-      );
-    const token = response.headers['x-csrf-token'];
-    const cookie = cookiesOf(response.headers['set-cookie'] ?? '');
-    if (token === undefined || /^required$/i.test(token))
-      throw new ConfigError(`SAP sent no CSRF token at ${path}: a proxy before it may remove the header x-csrf-token`);
-    return { headers: { 'x-csrf-token': token, ...(cookie === '' ? {} : { cookie }) } };
-  }, clock);
+  const sessions = new Map<string, HttpAuth>();
+  const sessionOf = (service: string) => {
+    const known = sessions.get(service) ?? openSession(rootOf(service), service);
+    sessions.set(service, known);
+    return known;
+  };
+  const openSession = (path: string, service: string) =>
+    sessionAuth(async (send, signal) => {
+      const request: SignedRequest = { method: 'GET', path, body: '', headers: {} };
+      const login = own ? await own.headers(request, signal, send) : {};
+      const response = await send(path, {
+        method: 'GET',
+        path,
+        headers: { ...login, accept: 'application/json', 'x-csrf-token': 'Fetch' },
+        signal,
+      });
+      if (response.status === 401) {
+        // A token of OAuth that was refused is asked for again by the next request.
+        own?.renew?.(login);
+        throw new AuthError(`SAP refuses the login (401): ${whatToCheck(settings)}`);
+      }
+      if (response.status === 403)
+        throw new AuthError(
+          `SAP refuses the service ${service} to this user (403): add it to the user’s role or communication arrangement`,
+        );
+      if (response.status >= 300)
+        throw new ConfigError(
+          `SAP answered ${response.status} at ${path}: check settings.url and settings.service_path, and that the service is activated`,
+        );
+      const token = response.headers['x-csrf-token'];
+      const cookie = cookiesOf(response.headers['set-cookie'] ?? '');
+      if (token === undefined || /^required$/i.test(token))
+        throw new ConfigError(
+          `SAP sent no CSRF token at ${path}: a proxy before it may remove the header x-csrf-token`,
+        );
+      return { headers: { 'x-csrf-token': token, ...(cookie === '' ? {} : { cookie }) } };
+    }, clock);
   return {
     headers: async (request, signal, send) => {
       const login = own ? await own.headers(request, signal, send) : {};
-      return { ...login, ...(await session.headers(request, signal, send)) };
+      return { ...login, ...(await sessionOf(serviceIn(request.path, settings)).headers(request, signal, send)) };
     },
     renew: (refused) => {
       const isOwnRenewed = own?.renew?.(refused) === true;
-      const isRenewed = session.renew?.(refused) === true;
-      return isOwnRenewed || isRenewed;
+      for (const session of sessions.values()) session.renew?.(refused);
+      return isOwnRenewed || sessions.size > 0;
     },
   };
 }

@@ -2,12 +2,11 @@
 import { DataError } from 'sourcing-bridge/connector';
 
 export const taxPrefix = 'tax_number_';
-/** The price from this quantity on. */
-export const scalePrefix = 'price_from_';
 
 const knownFields = {
   suppliers: [
     'name',
+    'person',
     'search_term',
     'street',
     'house_number',
@@ -77,14 +76,7 @@ const knownFields = {
     'account_assignment_category',
   ],
   'info records': ['purchasing_organization', 'purchasing_group', 'valid_from', 'valid_to'],
-  'lines of info records': [
-    'material',
-    'plant',
-    'unit',
-    'tax_code',
-    'delivery_days',
-    `${scalePrefix}<quantity>, such as ${scalePrefix}100`,
-  ],
+  'lines of info records': ['material', 'plant', 'unit', 'tax_code', 'delivery_days'],
   quotations: ['rfq', 'submission_date'],
   'lines of quotations': ['rfq_item'],
   attachments: ['attach_to'],
@@ -92,17 +84,11 @@ const knownFields = {
 
 export type FieldOwner = keyof typeof knownFields;
 
-/** Where the rest of a field's name is the user's. */
-const prefixes: Readonly<Partial<Record<FieldOwner, string>>> = {
-  suppliers: taxPrefix,
-  'lines of info records': scalePrefix,
-};
-
 /** Throws DataError for a field that this connector does not read: the mapping contains a mistake. */
 export function checkFields(fields: Readonly<Record<string, string>> | undefined, owner: FieldOwner): void {
   const names: readonly string[] = knownFields[owner];
   for (const name of Object.keys(fields ?? {}))
-    if (!names.includes(name) && !(prefixes[owner] !== undefined && name.startsWith(prefixes[owner])))
+    if (!names.includes(name) && !(owner === 'suppliers' && name.startsWith(taxPrefix)))
       throw new DataError(
         `The flow's mapping sets for ${owner} the field "${name}", which the SAP connector does not know. It knows: ${names.join(', ')}.`,
       );

@@ -1,6 +1,6 @@
 /**
- * What SAP says: errors (`error.message`, with details in `innererror.errordetails`) and, with a success, warnings in
- * the header `sap-message`. An error of SAP is a refusal of the one record, except where a user holds the document or
+ * What SAP says: errors (`error.message`, with details in `innererror.errordetails`, in V4 in `error.details`) and, with a
+ * success, warnings in the header `sap-message`, in V4 `sap-messages`. An error of SAP is a refusal of the one record, except where a user holds the document or
  * where it has changed since it was read.
  */
 import {
@@ -14,24 +14,41 @@ import {
 } from 'sourcing-bridge/connector';
 
 const text = z.union([z.string(), z.object({ value: z.string() }).transform(({ value }) => value)]);
-const detail = z.looseObject({
-  code: z.string().catch(''),
-  message: z.string(),
-  severity: z.string().catch('error'),
-  target: z.string().nullish().catch(undefined),
-  propertyref: z.string().nullish().catch(undefined),
-});
+const detail = z
+  .looseObject({
+    code: z.string().catch(''),
+    message: z.string(),
+    severity: z.string().optional().catch(undefined),
+    target: z.string().nullish().catch(undefined),
+    propertyref: z.string().nullish().catch(undefined),
+  })
+  .transform((given) => ({ ...given, severity: given.severity ?? severityInV4(given) }));
 const errorForm = z.object({
   error: z.looseObject({
     code: z.string().catch(''),
     message: text,
+    details: z.array(detail).catch([]),
     innererror: z
       .looseObject({ errordetails: z.array(detail).catch([]) })
       .optional()
       .catch(undefined),
   }),
 });
-const messageForm = detail.extend({ severity: z.string().catch('info'), details: z.array(detail).catch([]) });
+const messageForm = z.union([
+  z.array(detail),
+  z
+    .looseObject({ details: z.array(detail).catch([]) })
+    .and(detail)
+    .transform(({ details, ...own }) => [own, ...details]),
+]);
+
+/** By `numericSeverity`, whose name has the alias of a namespace before it in errors. */
+const severities = ['success', 'info', 'warning', 'error'];
+
+function severityInV4(entry: Readonly<Record<string, unknown>>): string {
+  const [, value] = Object.entries(entry).find(([name]) => name.endsWith('numericSeverity')) ?? [];
+  return severities[Number(value) - 1] ?? 'error';
+}
 
 const messagesMax = 8;
 const charactersMax = 1_500;
@@ -75,9 +92,11 @@ function pathOf({ path }: HttpRequest): string {
 function wordsOf(response: HttpResponse): string | undefined {
   const parsed = errorForm.safeParse(response.jsonIfAny());
   if (!parsed.success) return undefined;
-  const { code, message, innererror } = parsed.data.error;
+  const { code, message, details: inV4, innererror } = parsed.data.error;
   const own = { code, message, severity: 'error' };
-  const details = (innererror?.errordetails ?? []).filter(({ severity }) => !/^(?:success|info)$/i.test(severity));
+  const details = [...inV4, ...(innererror?.errordetails ?? [])].filter(
+    ({ severity }) => !/^(?:success|info)$/i.test(severity),
+  );
   // SAP repeats it among the details; "An exception was raised" says nothing beside them.
   const isSaid =
     details.some((entry) => entry.message === message) ||
@@ -112,7 +131,7 @@ function placeOf({ target, propertyref }: z.output<typeof detail>): string {
 
 /** The warnings of a successful answer, one line each. */
 export function warningsIn({ headers }: HttpResponse): string[] {
-  const header = headers['sap-message'];
+  const header = headers['sap-message'] ?? headers['sap-messages'];
   if (header === undefined) return [];
   let json: unknown;
   try {
@@ -122,8 +141,7 @@ export function warningsIn({ headers }: HttpResponse): string[] {
   }
   const parsed = messageForm.safeParse(json);
   if (!parsed.success) return [];
-  const { details, ...own } = parsed.data;
-  const warnings = [own, ...details].filter(({ severity }) => /^warning$/i.test(severity));
+  const warnings = parsed.data.filter(({ severity }) => /^warning$/i.test(severity));
   return shownOnce(warnings)
     .slice(0, messagesMax)
     .map((text) => text.slice(0, 120));

@@ -1,174 +1,68 @@
 /**
- * Compares what the connector sends with what a system's own description of its services (`$metadata`, EDMX) has: each
- * field that it needs, and the length of its text. The description is XML, of which only the names and numbers in the
- * start tags of four elements are needed; so it is searched, not parsed.
+ * Compares what the connector reads and writes with what a system's own description of its services (`$metadata`, EDMX)
+ * has: each field that it needs, and the length of its text. The description is XML, of which only the names and numbers
+ * in the start tags of four elements are needed; so it is searched, not parsed.
  */
-
-import { attachmentService } from './attachments.ts';
-import { contractService } from './contracts.ts';
+import { attachmentForms, attachmentService } from './attachments.ts';
+import { contractForms, contractService } from './contracts.ts';
+import { conditionForms, infoRecordForms } from './held-info-records.ts';
+import { orderForms } from './held-orders.ts';
+import { partnerForms } from './held-partners.ts';
 import { conditionService, infoRecordService } from './info-records.ts';
 import { fieldLength } from './limits.ts';
-
-import { orderService } from './odata.ts';
+import { namesOf } from './odata.ts';
+import { fieldInV4, nameInV4, orderServices } from './orders.ts';
 import { partnerService } from './partners.ts';
-import { quotationService } from './quotations.ts';
-import { requisitionService } from './reads.ts';
+import { quotationForms, quotationService } from './quotations.ts';
+import { requisitionForms, requisitionService } from './reads.ts';
 
-/** What the connector writes or reads: by service and set, the fields. */
-export const neededFields: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
-  [orderService]: {
-    A_PurchaseOrder: [
-      'PurchaseOrder',
-      'CompanyCode',
-      'PurchaseOrderType',
-      'PurchasingOrganization',
-      'PurchasingGroup',
-      'Supplier',
-      'DocumentCurrency',
-      'CorrespncExternalReference',
-      'CorrespncInternalReference',
-      'PurchasingDocumentDeletionCode',
-      'PurchasingProcessingStatus',
-      'PaymentTerms',
-      'IncotermsClassification',
-      'IncotermsLocation1',
-      'PurchaseOrderDate',
-    ],
-    A_PurchaseOrderItem: [
-      'PurchaseOrderItem',
-      'PurchasingDocumentDeletionCode',
-      'PurchaseOrderItemText',
-      'Material',
-      'MaterialGroup',
-      'SupplierMaterialNumber',
-      'Plant',
-      'StorageLocation',
-      'TaxCode',
-      'PurchaseOrderItemCategory',
-      'AccountAssignmentCategory',
-      'PurchaseRequisition',
-      'PurchaseRequisitionItem',
-      'OrderQuantity',
-      'PurchaseOrderQuantityUnit',
-      'OrderPriceUnit',
-      'NetPriceAmount',
-      'NetPriceQuantity',
-      'IsCompletelyDelivered',
-      'IsFinallyInvoiced',
-    ],
-    A_PurchaseOrderNote: ['TextObjectType', 'Language', 'PlainLongText'],
-    A_PurchaseOrderItemNote: ['TextObjectType', 'Language', 'PlainLongText'],
-    A_PurchaseOrderScheduleLine: ['ScheduleLine', 'ScheduleLineDeliveryDate', 'ScheduleLineOrderQuantity'],
-    A_PurOrdAccountAssignment: [
-      'AccountAssignmentNumber',
-      'CostCenter',
-      'GLAccount',
-      'OrderID',
-      'WBSElementExternalID',
-    ],
-  },
-  [contractService]: {
-    A_PurchaseContract: [
-      'PurchaseContract',
-      'PurchaseContractType',
-      'CorrespncExternalReference',
-      'CorrespncInternalReference',
-      'ValidityStartDate',
-      'ValidityEndDate',
-      'PurchasingProcessingStatus',
-    ],
-    A_PurchaseContractItem: [
-      'PurchaseContractItem',
-      'RequirementTracking',
-      'TargetQuantity',
-      'PurgDocReleaseOrderQuantity',
-      'ContractNetPriceAmount',
-      'OrderQuantityUnit',
-    ],
-  },
-  [infoRecordService]: {
-    A_PurchasingInfoRecord: ['PurchasingInfoRecord', 'PurgDocOrderQuantityUnit'],
-    A_PurgInfoRecdOrgPlantData: [
-      'PurchasingInfoRecordCategory',
-      'SupplierQuotation',
-      'SupplierQuotationDate',
-      'MaterialPriceUnitQty',
-      'PurchaseOrderPriceUnit',
-      'StandardPurchaseOrderQuantity',
-    ],
-  },
-  [conditionService]: {
-    A_PurgPrcgConditionRecord: ['ConditionRecord', 'ConditionTable', 'ConditionRateValue', 'ConditionQuantityUnit'],
-    A_PurgPrcgCndnRecdValidity: ['ConditionValidityStartDate', 'ConditionValidityEndDate', 'Supplier', 'Material'],
-    A_PurgPrcgCndnRecordScale: ['ConditionScaleLine', 'ConditionScaleQuantity', 'ConditionRateValue'],
-  },
-  [quotationService]: {
-    A_SupplierQuotation: ['SupplierQuotation', 'SupplierQuotationExternalID', 'RequestForQuotation', 'Supplier'],
-    A_SupplierQuotationItem: [
-      'RequestForQuotationItem',
-      'ScheduleLineOrderQuantity',
-      'AwardedQuantity',
-      'NetPriceAmount',
-    ],
-  },
-  [attachmentService]: {
-    AttachmentContentSet: ['LogicalDocument', 'ArchiveDocumentID', 'LinkedSAPObjectKey', 'FileName', 'FileSize'],
-  },
-  [requisitionService]: {
-    A_PurchaseRequisitionHeader: ['PurchaseRequisition', 'PurReqnDescription'],
-    A_PurchaseRequisitionItem: [
-      'PurchaseRequisition',
-      'PurchaseRequisitionItem',
-      'PurchaseRequisitionItemText',
-      'Material',
-      'MaterialGroup',
-      'Plant',
-      'PurchasingGroup',
-      'RequestedQuantity',
-      'OrderedQuantity',
-      'BaseUnit',
-      'PurchaseRequisitionPrice',
-      'PurReqnPriceQuantity',
-      'PurReqnItemCurrency',
-      'DeliveryDate',
-      'RequisitionerName',
-      'CreatedByUser',
-      'IsDeleted',
-      'IsClosed',
-      'IsPurReqnBlocked',
-      'ReleaseIsNotCompleted',
-      'CreationDate',
-      'LastChangeDateTime',
-    ],
-    A_PurchaseReqnItemText: ['DocumentText', 'TechnicalObjectType', 'Language', 'NoteDescription'],
-  },
-  [partnerService]: {
-    A_BusinessPartner: [
-      'BusinessPartner',
-      'Supplier',
-      'BusinessPartnerIDByExtSystem',
-      'BusinessPartnerCategory',
-      'OrganizationBPName1',
-      'OrganizationBPName4',
-      'SearchTerm1',
-      'IsMarkedForArchiving',
-      'BusinessPartnerIsBlocked',
-      'LastChangeDate',
-      'CreationDate',
-    ],
-    A_BusinessPartnerAddress: ['AddressID', 'StreetName', 'HouseNumber', 'PostalCode', 'CityName', 'Region', 'Country'],
-    A_AddressEmailAddress: ['EmailAddress', 'AddressCommunicationRemarkText'],
-    A_BusinessPartnerTaxNumber: ['BPTaxType', 'BPTaxNumber'],
-    A_BusinessPartnerRole: ['BusinessPartnerRole'],
-    A_Supplier: ['Supplier', 'PurchasingIsBlocked', 'DeletionIndicator'],
-    A_SupplierCompany: ['CompanyCode', 'ReconciliationAccount', 'PaymentTerms'],
-    A_SupplierPurchasingOrg: [
-      'PurchasingOrganization',
-      'PurchaseOrderCurrency',
-      'PurchasingIsBlockedForSupplier',
-      'PaymentTerms',
-    ],
-  },
+type Forms = Readonly<Record<string, Parameters<typeof namesOf>[0]>>;
+
+/** What is read of each set. */
+const read: Readonly<Record<string, Forms>> = {
+  [orderServices.v2]: orderForms,
+  [contractService]: contractForms,
+  [infoRecordService]: infoRecordForms,
+  [conditionService]: conditionForms,
+  [quotationService]: quotationForms,
+  [attachmentService]: attachmentForms,
+  [requisitionService]: requisitionForms,
+  [partnerService]: partnerForms,
+};
+/** What is only written. */
+const written: Readonly<Record<string, string>> = {
+  A_PurchaseOrder: 'CompanyCode PurchaseOrderType PurchasingOrganization PurchasingGroup PurchaseOrderDate',
+  A_PurchaseOrderItemNote: 'TextObjectType Language PlainLongText',
+  A_PurchaseContract: 'PurchaseContractType CompanyCode PurchasingOrganization PurchasingGroup',
+  A_PurchasingInfoRecord: 'PurgDocOrderQuantityUnit',
+  A_PurgInfoRecdOrgPlantData: 'Currency PurchaseOrderPriceUnit StandardPurchaseOrderQuantity PurchasingGroup',
+  A_PurgPrcgConditionRecord: 'ConditionTable ConditionType ConditionCalculationType',
+  A_SupplierCompany: 'ReconciliationAccount PaymentTerms',
+  A_SupplierPurchasingOrg: 'PurchaseOrderCurrency PaymentTerms',
+};
+
+type Fields = Readonly<Record<string, readonly string[]>>;
+
+function fieldsOf(forms: Forms): Fields {
+  const fields = Object.entries(forms).map(([set, form]) => [
+    set,
+    [...namesOf(form), ...(written[set]?.split(' ') ?? [])],
+  ]);
+  return Object.fromEntries(fields) as Fields;
+}
+
+function ordersInV4(): Fields {
+  const fields = Object.entries(fieldsOf(orderForms)).map(([set, names]) => [
+    nameInV4(set),
+    names.map((name) => fieldInV4(set, name)),
+  ]);
+  return Object.fromEntries(fields) as Fields;
+}
+
+/** By service and set, the fields. */
+export const neededFields: Readonly<Record<string, Fields>> = {
+  ...Object.fromEntries(Object.entries(read).map(([service, forms]) => [service, fieldsOf(forms)])),
+  [orderServices.v4]: ordersInV4(),
 };
 
 /** The texts of what is missing or shorter in this description; empty when all is as the connector needs it. */
@@ -181,7 +75,8 @@ export function differencesOf(service: string, edmx: string): string[] {
     const shorter = names.flatMap((name) => {
       const length = fields.get(name);
       const needed = fieldLength(name);
-      return length !== undefined && needed !== undefined && length < needed
+      // Material has 18 characters where long numbers of materials are not switched on.
+      return name !== 'Material' && length !== undefined && needed !== undefined && length < needed
         ? [`${set}.${name} has ${length} characters instead of ${needed}`]
         : [];
     });

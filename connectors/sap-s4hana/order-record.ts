@@ -1,7 +1,7 @@
 /**
  * The record: a text of the order's header in which the connector keeps what it wrote, since SAP has no field for it.
  * From it `lookup` takes the hash, an amend the item of each lot, and a check whether a person has changed the order.
- * For two lots, of which the second was removed later, it reads:
+ * It is written together with the order, in one save:
  *
  *     Sourcing event: Steel 2030 (PR-17)
  *     Total cost: 120.5 EUR
@@ -12,12 +12,13 @@
  *     item 10 MZXW6YTBOI23 3 PC 40.16/1 on 2030-03-31 to CostCenter=10101101
  *
  * The day and the account assignment stand there only where the flow's mapping sets them: others are a person's.
- * While an amend is under way, the hash is missing, and an item has a line for each state in which a kill may leave it:
- * the old one and the new one, where `none` is an item that does not exist or is deleted.
  */
-import { plain } from './prices.ts';
+import { plainCode, plainNumber } from './sap-values.ts';
 
-/** `3 PC 40.16/1`, with ` on <day>` and ` to <account assignment>` where the connector writes them; or `none`. */
+/**
+ * `3 PC 40.16/1`, with a unit of the price that is another one, ` on <day>` and ` to <account assignment>` where the
+ * connector writes them; or `none`.
+ */
 export type ItemState = string;
 export const noItem: ItemState = 'none';
 
@@ -71,24 +72,23 @@ export function parseRecord(text: string): OrderRecord | undefined {
   return { key, hash, supplier, currency, items };
 }
 
-/** An item's state in the record, whatever zeros SAP shows. */
-export function itemState({
-  quantity,
-  unit,
-  amount,
-  per,
-  due,
-  account,
-}: {
+/** An item's state, whatever zeros SAP shows. */
+export function itemState(state: {
   quantity: string;
   unit: string;
+  priceUnit: string;
   amount: string;
   per: string;
-  due: string | undefined;
-  account: string | undefined;
+  due?: string | undefined;
+  account?: string | undefined;
 }): ItemState {
-  const priced = `${plain(quantity)} ${unit} ${plain(amount)}/${plain(per)}`;
-  return `${priced}${due === undefined ? '' : ` on ${due}`}${account === undefined ? '' : ` to ${account}`}`;
+  const { quantity, unit, priceUnit, amount, per, due, account } = state;
+  return [
+    `${plainNumber(quantity)} ${unit} ${plainNumber(amount)}/${plainNumber(per)}`,
+    ...(priceUnit === unit || priceUnit === '' ? [] : [priceUnit]),
+    ...(due === undefined ? [] : [`on ${due}`]),
+    ...(account === undefined ? [] : [`to ${account}`]),
+  ].join(' ');
 }
 
 /** The day of the state; undefined where it names none. */
@@ -110,21 +110,4 @@ export function accountText(fields: Readonly<Partial<Record<(typeof accountField
     return value === '' ? [] : [`${name}=${plainCode(value)}`];
   });
   return set.length === 0 ? 'none' : set.join(',');
-}
-
-/** SAP shows numbers with or without leading zeros. */
-export function plainCode(code: string): string {
-  return /^\d+$/u.test(code) ? code.replace(/^0+(?=\d)/u, '') : code;
-}
-
-/** The states in which a kill may leave an item whose price, day and account assignment are changed in this order. */
-export function statesBetween(from: ItemState, to: ItemState): ItemState[] {
-  if (from === noItem || to === noItem) return [...new Set([from, to])];
-  const parts = (state: ItemState) => {
-    const [priced = ''] = / on | to /u.test(state) ? state.split(/ on | to /u) : [state];
-    const due = / on \S+/u.exec(state)?.[0] ?? '';
-    return { priced, due, account: state.slice(priced.length + due.length) };
-  };
-  const [old, next] = [parts(from), parts(to)];
-  return [...new Set([from, `${next.priced}${old.due}${old.account}`, `${next.priced}${next.due}${old.account}`, to])];
 }

@@ -1,5 +1,5 @@
 /** What an award is as a purchase order of SAP: pure, from the document, the settings and the supplier's number. */
-import { type AwardDocument, type AwardLine, DataError } from 'sourcing-bridge/connector';
+import { type AwardDocument, type AwardLine, awardAmount, DataError, type LotAmount } from 'sourcing-bridge/connector';
 import { cut, fitted, type LimitedField } from './limits.ts';
 import { checkFields } from './mapping-fields.ts';
 import { keyMarker, lotMarker } from './markers.ts';
@@ -17,8 +17,8 @@ export interface OrderItem {
   readonly price: Price;
   /** PurchaseOrderItemText: the lot's name, or its beginning. */
   readonly text: string;
-  /** Fields of A_PurchaseOrderItem that SAP lets be changed. */
-  readonly changeable: Readonly<Partial<Record<'TaxCode' | 'StorageLocation', string>>>;
+  /** Fields of A_PurchaseOrderItem that SAP lets be changed, beside quantity, price and text. */
+  readonly changeable: Readonly<Record<string, string>>;
   /** Fields of it that only a new item can have. */
   readonly fixed: Readonly<Record<string, string>>;
   /** Fields of A_PurOrdAccountAssignment; empty without an account assignment. */
@@ -33,6 +33,8 @@ export interface Order {
   readonly hash: string;
   readonly supplier: string;
   readonly currency: string;
+  /** The supplier's, in which SAP prints the order; undefined: SAP's. */
+  readonly language: string | undefined;
   /** Fields of A_PurchaseOrder beside supplier, currency and marker. */
   readonly header: Readonly<Record<string, string>>;
   readonly items: readonly OrderItem[];
@@ -44,26 +46,19 @@ const itemStep = 10;
 const itemMax = 99_990;
 
 /** Throws DataError for a value that SAP cannot keep, with the names of the field and of the lot. */
-export function orderOf(award: AwardDocument, hash: string, supplier: string, settings: Settings): Order {
+export function orderOf(
+  award: AwardDocument,
+  hash: string,
+  { number: supplier, language }: { readonly number: string; readonly language?: string | undefined },
+  settings: Settings,
+): Order {
   const { key, currency, event, lines, total_cost } = award;
   const fields: Readonly<Record<string, string>> = award.fields ?? {};
   checkFields(fields, 'awards');
-  if (!/^[A-Z]{3}$/u.test(currency))
-    throw new DataError(`the currency is "${currency}", which is no ISO code (DocumentCurrency)`);
-  const from = (name: string, setting: string | undefined) => fields[name] ?? setting;
-  const header = present({
-    CompanyCode: ['company_code', from('company_code', settings.company_code)],
-    PurchaseOrderType: ['order_type', from('order_type', settings.order_type)],
-    PurchasingOrganization: [
-      'purchasing_organization',
-      from('purchasing_organization', settings.purchasing_organization),
-    ],
-    PurchasingGroup: ['purchasing_group', from('purchasing_group', settings.purchasing_group)],
-    PaymentTerms: ['payment_terms', from('payment_terms', settings.payment_terms)],
-    IncotermsClassification: ['incoterms', from('incoterms', settings.incoterms)],
-    IncotermsLocation1: ['incoterms_location', from('incoterms_location', settings.incoterms_location)],
-    CorrespncInternalReference: ['our_reference', fields['our_reference']],
-  });
+  const header = {
+    ...headerOf(award, settings),
+    ...present({ PurchaseOrderType: ['order_type', fields['order_type'] ?? settings.order_type] }),
+  };
   const date = fields['document_date'];
   const { name, reference_id } = event;
   return {
@@ -72,6 +67,7 @@ export function orderOf(award: AwardDocument, hash: string, supplier: string, se
     hash,
     supplier,
     currency,
+    language,
     header: date === undefined ? header : { ...header, PurchaseOrderDate: odataDate(date, 'the field document_date') },
     items: lines.map((line) => itemOf(line, currency, settings)),
     remarks: [
@@ -80,6 +76,25 @@ export function orderOf(award: AwardDocument, hash: string, supplier: string, se
       ...lines.map((line) => remarkOf(line, currency)),
     ],
   };
+}
+
+/** The fields of the header that orders and contracts share. */
+export function headerOf(award: AwardDocument, settings: Settings): Record<string, string> {
+  const { currency } = award;
+  const fields: Readonly<Record<string, string>> = award.fields ?? {};
+  if (!/^[A-Z]{3}$/u.test(currency))
+    throw new DataError(`the currency is "${currency}", which is no ISO code (DocumentCurrency)`);
+  const from = (name: 'company_code' | 'purchasing_organization' | 'purchasing_group') =>
+    [name, fields[name] ?? settings[name]] as const;
+  return present({
+    CompanyCode: from('company_code'),
+    PurchasingOrganization: from('purchasing_organization'),
+    PurchasingGroup: from('purchasing_group'),
+    PaymentTerms: ['payment_terms', fields['payment_terms']],
+    IncotermsClassification: ['incoterms', fields['incoterms']],
+    IncotermsLocation1: ['incoterms_location', fields['incoterms_location']],
+    CorrespncInternalReference: ['our_reference', fields['our_reference']],
+  });
 }
 
 /** `owner`: whose fields the line's mapping may set. */
@@ -100,26 +115,21 @@ export function itemOf(
   const requisition = fields['requisition'];
   if ((requisition === undefined) !== (fields['requisition_item'] === undefined))
     throw new DataError(`${where}: requisition and requisition_item are set together`);
-  // Without columns for quantity and price, a lot is ordered as one piece at its cost.
-  const isWhole = line.quantity === undefined || line.unit_price === undefined;
+  const { quantity, unitPrice } = amountOf(line, where);
   const date = fields['delivery_date'];
   return {
     lot,
     mark: lotMarker(lot),
-    quantity: orderQuantity(isWhole ? '1' : (line.quantity ?? '1'), `${where}: quantity`),
-    unit: sapUnit(from('unit', settings.unit) ?? '', settings, `${where}: unit`),
-    price: netPrice(
-      isWhole ? line.cost : (line.unit_price ?? line.cost),
-      currency,
-      `${where}: ${isWhole ? 'cost' : 'unit_price'}`,
-    ),
+    quantity: orderQuantity(quantity, `${where}: quantity`),
+    unit: unitOf(fields, settings, where),
+    price: netPrice(unitPrice, currency, `${where}: ${line.unit_price === undefined ? 'cost' : 'unit_price'}`),
     text:
       fields['text'] === undefined
         ? cut('PurchaseOrderItemText', lot)
         : fitted('PurchaseOrderItemText', fields['text'], `${where}: text`),
     changeable: lotFields({
       TaxCode: ['tax_code', from('tax_code', settings.tax_code)],
-      StorageLocation: ['storage_location', from('storage_location', settings.storage_location)],
+      StorageLocation: ['storage_location', fields['storage_location']],
     }),
     fixed: lotFields({
       Material: ['material', material],
@@ -129,7 +139,7 @@ export function itemOf(
       ],
       SupplierMaterialNumber: ['supplier_material', fields['supplier_material']],
       Plant: ['plant', from('plant', settings.plant)],
-      PurchaseOrderItemCategory: ['item_category', from('item_category', settings.item_category)],
+      PurchaseOrderItemCategory: ['item_category', categoryOf(fields['item_category'], where)],
       AccountAssignmentCategory: ['account_assignment_category', category],
       PurchaseRequisition: ['requisition', requisition],
       PurchaseRequisitionItem: ['requisition_item', fields['requisition_item']],
@@ -145,6 +155,36 @@ export function itemOf(
           }),
     deliveryDate: date === undefined ? undefined : odataDate(date, `${where}: delivery_date`),
   };
+}
+
+/** Throws DataError, with the lot, for a line that is ordered by neither its numbers nor its cost. */
+export function amountOf(line: AwardLine, where: string): LotAmount {
+  try {
+    return awardAmount(line);
+  } catch (error) {
+    if (error instanceof DataError) throw new DataError(`${where}: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+/** KBA 3555741: the item categories that SAP's service takes, by their internal symbols. */
+const itemCategories: ReadonlySet<string> = new Set(['0', '2', '3', '5', 'A']);
+
+function categoryOf(category: string | undefined, where: string): string | undefined {
+  if (category === undefined || category === '' || itemCategories.has(category)) return category;
+  throw new DataError(
+    `${where}: item_category is "${category.slice(0, 20)}": SAP's service takes ${[...itemCategories].join(', ')} (the internal symbols, PurchaseOrderItemCategory)`,
+  );
+}
+
+/** A unit of SAP. A material has units of its own in SAP, so the setting's is never used beside one. */
+export function unitOf(fields: Readonly<Record<string, string>>, settings: Settings, where: string): string {
+  const { unit, material = '' } = fields;
+  if (unit === undefined && material !== '')
+    throw new DataError(
+      `${where} has the material ${material.slice(0, 40)} and no unit: the mapping has to name one of the material's units in SAP (unit, PurchaseOrderQuantityUnit)`,
+    );
+  return sapUnit(unit ?? settings.unit, settings, `${where}: unit`);
 }
 
 /** The fields that are set, each held against its length. */
@@ -171,6 +211,7 @@ export function stateOf({ quantity, unit, price, deliveryDate, account }: OrderI
   return itemState({
     quantity,
     unit,
+    priceUnit: unit,
     amount: price.amount,
     per: price.per,
     due: dayOfDate(deliveryDate),
@@ -203,23 +244,23 @@ export function recordOf(order: Order, numbers: readonly string[]): OrderRecord 
 
 /** The body of a POST that makes the whole order. */
 export function orderBody(order: Order, numbers: readonly string[], settings: Settings): object {
-  const { supplier, currency, marker, header, items, remarks } = order;
+  const { supplier, currency, language, marker, header, items, remarks } = order;
   return {
     ...header,
     Supplier: supplier,
     DocumentCurrency: currency,
-    Language: settings.language,
+    ...(language === undefined ? {} : { Language: language }),
     CorrespncExternalReference: marker,
-    to_PurchaseOrderItem: items.map((item, index) => itemBody(item, numbers[index] ?? '', settings)),
-    to_PurchaseOrderNote: [noteBody(recordText(recordOf(order, numbers), remarks), settings.note_type, settings)],
+    to_PurchaseOrderItem: items.map((item, index) => itemBody(item, numbers[index] ?? '', language, settings)),
+    to_PurchaseOrderNote: [
+      noteBody(recordText(recordOf(order, numbers), remarks), settings.note_type, settings.language),
+    ],
   };
 }
 
-/** The body of a POST that adds an item. */
-export function itemBody(item: OrderItem, number: string, settings: Settings): object {
-  const { quantity, unit, price, text, changeable, fixed, account, deliveryDate, lot } = item;
+/** The fields of A_PurchaseOrderItem that the connector writes. */
+export function itemFields({ quantity, unit, price, text, changeable, fixed }: OrderItem): Record<string, string> {
   return {
-    PurchaseOrderItem: number,
     PurchaseOrderItemText: text,
     ...fixed,
     ...changeable,
@@ -228,6 +269,15 @@ export function itemBody(item: OrderItem, number: string, settings: Settings): o
     OrderPriceUnit: unit,
     NetPriceAmount: price.amount,
     NetPriceQuantity: price.per,
+  };
+}
+
+/** The body of a POST that adds an item, with its text in the language of the order, in which SAP prints it. */
+export function itemBody(item: OrderItem, number: string, language: string | undefined, settings: Settings): object {
+  const { quantity, account, deliveryDate, lot } = item;
+  return {
+    PurchaseOrderItem: number,
+    ...itemFields(item),
     ...(Object.keys(account).length === 0
       ? {}
       : { to_AccountAssignment: [{ AccountAssignmentNumber: '1', ...account }] }),
@@ -238,10 +288,10 @@ export function itemBody(item: OrderItem, number: string, settings: Settings): o
             { ScheduleLine: '1', ScheduleLineDeliveryDate: deliveryDate, ScheduleLineOrderQuantity: quantity },
           ],
         }),
-    to_PurchaseOrderItemNote: [noteBody(lot, settings.item_text_type, settings)],
+    to_PurchaseOrderItemNote: [noteBody(lot, settings.item_text_type, language ?? settings.language)],
   };
 }
 
-export function noteBody(text: string, type: string, { language }: Settings): object {
+export function noteBody(text: string, type: string, language: string): object {
   return { TextObjectType: type, Language: language, PlainLongText: text };
 }

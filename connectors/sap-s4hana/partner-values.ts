@@ -7,7 +7,10 @@ import type { Settings } from './settings.ts';
 
 export interface PartnerValues {
   readonly external: string;
-  /** OrganizationBPName1 to 4, and SearchTerm1. */
+  readonly name: string;
+  /** Whether a new one is a person; one that SAP has stays what it is. */
+  readonly isPerson: boolean;
+  /** Fields of A_BusinessPartner beside its name. */
   readonly head: Readonly<Record<string, string>>;
   /** Undefined without a country, without which SAP takes no address. */
   readonly address: Readonly<Record<string, string>> | undefined;
@@ -20,7 +23,7 @@ export interface PartnerValues {
 }
 
 const nameLength = 40;
-const nameFields = [
+const organizationNames = [
   'OrganizationBPName1',
   'OrganizationBPName2',
   'OrganizationBPName3',
@@ -41,7 +44,9 @@ export function partnerOf(supplier: SupplierDocument, settings: Settings): Partn
   const country = fields['country'] ?? settings.supplier_country;
   return {
     external: externalNumber(supplier.key),
-    head: { ...nameParts(fields['name'] ?? supplier.name), ...given([['SearchTerm1', 'search_term']]) },
+    name: fields['name'] ?? supplier.name,
+    isPerson: isPerson(fields['person']),
+    head: given([['SearchTerm1', 'search_term']]),
     address:
       country === undefined
         ? undefined
@@ -67,30 +72,61 @@ export function partnerOf(supplier: SupplierDocument, settings: Settings): Partn
       CompanyCode: settings.company_code,
       ...given([
         ['ReconciliationAccount', 'reconciliation_account', settings.reconciliation_account],
-        ['PaymentTerms', 'payment_terms', settings.payment_terms],
+        ['PaymentTerms', 'payment_terms'],
       ]),
     },
     purchasing: {
       PurchasingOrganization: settings.purchasing_organization,
       ...given([
-        ['PurchaseOrderCurrency', 'currency'],
-        ['PaymentTerms', 'payment_terms', settings.payment_terms],
-        ['IncotermsClassification', 'incoterms', settings.incoterms],
-        ['IncotermsLocation1', 'incoterms_location', settings.incoterms_location],
+        ['PurchaseOrderCurrency', 'currency', settings.supplier_currency],
+        ['PaymentTerms', 'payment_terms'],
+        ['IncotermsClassification', 'incoterms'],
+        ['IncotermsLocation1', 'incoterms_location'],
       ]),
     },
   };
+}
+
+function isPerson(field: string | undefined): boolean {
+  if (field === undefined || field === '' || field === 'no') return false;
+  if (field === 'yes') return true;
+  throw new DataError(
+    `person is "${field.slice(0, 20)}": it is yes for a sole trader, or no (BusinessPartnerCategory)`,
+  );
+}
+
+/** The company's and the organization's data of a new supplier. Throws DataError where SAP would refuse it. */
+export function expectSupplierData({ company, purchasing }: PartnerValues): void {
+  const missing = [
+    ...(company['ReconciliationAccount'] === undefined ? ['reconciliation_account (ReconciliationAccount)'] : []),
+    ...(purchasing['PurchaseOrderCurrency'] === undefined ? ['supplier_currency (PurchaseOrderCurrency)'] : []),
+  ];
+  if (missing.length > 0)
+    throw new DataError(
+      `SAP makes no supplier without ${missing.join(' and ')}: name it in the settings, or in the mapping`,
+    );
+}
+
+/** The fields of the name: first and last name of a person, which are divided at the last blank. */
+export function nameFields(name: string, isPersonsName: boolean): Record<string, string> {
+  if (!isPersonsName) return nameParts(name);
+  const [, first = '', last = name] = /^(.*)\s(\S+)$/su.exec(name.trim()) ?? [];
+  const fits = (part: string) => part.length <= nameLength;
+  if (fits(first) && fits(last)) return { FirstName: first, LastName: last };
+  throw new DataError(
+    `the name "${name.slice(0, 60)}" is longer than SAP's two fields of 40 characters (FirstName, LastName)`,
+  );
 }
 
 /**
  * The name in four fields of 40 characters, divided at blanks where there are some. Throws DataError for one that is
  * longer.
  */
-export function nameParts(name: string): Record<(typeof nameFields)[number], string> {
+export function nameParts(name: string): Record<(typeof organizationNames)[number], string> {
   const parts: string[] = [];
   let rest = name;
   while (rest !== '') {
-    if (parts.length === nameFields.length)
+    if (parts.length === organizationNames.length)
       throw new DataError(
         `the name "${name.slice(0, 60)}…" is longer than SAP's four fields of 40 characters (OrganizationBPName1 to 4)`,
       );
@@ -114,16 +150,20 @@ function endWithin(text: string): number {
   return /[\uD800-\uDBFF]/u.test(text.charAt(nameLength - 1)) ? nameLength - 1 : nameLength;
 }
 
+/** SearchTerm2 of a supplier that the connector has blocked: it lifts no other block, which may be compliance's. */
+export const ownBlock = 'SB-BLOCKED';
+
 /** The body of a POST that makes the whole business partner. */
 export function partnerBody(values: PartnerValues, settings: Settings): object {
-  const { external, head, address, emails, taxes, isBlocked, company, purchasing } = values;
+  const { external, name, isPerson: isOne, head, address, emails, taxes, isBlocked, company, purchasing } = values;
   const { supplier_roles, supplier_grouping, language } = settings;
   return {
-    BusinessPartnerCategory: '2',
+    BusinessPartnerCategory: isOne ? '1' : '2',
     ...(supplier_grouping === undefined ? {} : { BusinessPartnerGrouping: supplier_grouping }),
     BusinessPartnerIDByExtSystem: external,
     CorrespondenceLanguage: language,
-    ...filled(head),
+    ...filled({ ...nameFields(name, isOne), ...head }),
+    ...(isBlocked === true ? { SearchTerm2: ownBlock } : {}),
     to_BusinessPartnerRole: supplier_roles.map((role) => ({ BusinessPartnerRole: role })),
     ...(address ? { to_BusinessPartnerAddress: [addressBody(address, emails, settings)] } : {}),
     ...(taxes.length > 0 ? { to_BusinessPartnerTax: taxes } : {}),

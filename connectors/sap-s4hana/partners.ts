@@ -1,11 +1,8 @@
-/**
- * The numbers of SAP's suppliers. A number that was found is remembered for a while, up to a limit; a supplier that is
- * not remembered is always asked for, so a new one is found at once.
- */
-import { type Clock, ConflictError, DataError, LockedError, z } from 'sourcing-bridge/connector';
+/** SAP's suppliers as orders and other documents need them: asked for with each batch, by the supplier's key. */
+import { ConflictError, LockedError, z } from 'sourcing-bridge/connector';
 import { externalNumber } from './markers.ts';
-import { anyOf, type OData, textOrEmpty } from './odata.ts';
-import type { Settings } from './settings.ts';
+import { equals, expanded, type OData, textOrEmpty } from './odata.ts';
+import { isSameCode } from './sap-values.ts';
 
 export const partnerService = 'API_BUSINESS_PARTNER';
 
@@ -16,96 +13,75 @@ interface Named {
   readonly name: string;
 }
 
-export interface Partners {
-  /**
-   * Asks SAP for those that are not remembered: one request for up to 20. Then `numberOf` answers for all of them.
-   */
-  find(suppliers: readonly Named[], signal: AbortSignal): Promise<void>;
-  /** SAP's number. Throws LockedError for a supplier that SAP does not have yet, ConflictError for one that it has twice. */
-  numberOf(supplier: Named): string;
-  /** After SAP has refused the number: it is asked for again. */
-  forget(supplier: Named): void;
+export interface Partner {
+  readonly number: string;
+  /** Of its address, in which SAP prints its orders; undefined where it has none. */
+  readonly language: string | undefined;
 }
 
-const rememberedMax = 10_000;
-const perRequest = 20;
+/** Throws LockedError for a supplier that SAP does not have yet, ConflictError for one that it has twice. */
+export type PartnerOf = (supplier: Named) => Partner;
 
-const partner = z.object({
+const row = z.object({
   BusinessPartner: z.string().min(1),
   Supplier: textOrEmpty,
   BusinessPartnerIDByExtSystem: textOrEmpty,
+  CorrespondenceLanguage: textOrEmpty,
+  to_BusinessPartnerAddress: expanded(z.object({ Language: textOrEmpty })),
 });
+const query = {
+  select: [
+    'BusinessPartner',
+    'Supplier',
+    'BusinessPartnerIDByExtSystem',
+    'CorrespondenceLanguage',
+    'to_BusinessPartnerAddress/Language',
+  ],
+  expand: ['to_BusinessPartnerAddress'],
+};
 
-interface Remembered {
-  readonly numbers: readonly string[];
-  readonly untilMs: number;
+export async function findSuppliers(
+  odata: OData,
+  suppliers: readonly Named[],
+  signal: AbortSignal,
+): Promise<PartnerOf> {
+  const filters = [...new Set(suppliers.map(keyOf))].flatMap(filtersOf);
+  const rows = await odata.listAny(partnerService, 'A_BusinessPartner', row, filters, query, signal);
+  return (supplier) => {
+    const key = keyOf(supplier);
+    const found = rowsOf(key, rows).filter(({ Supplier }) => Supplier !== '');
+    const [only, second] = found;
+    if (!only)
+      throw new LockedError(
+        `SAP has no supplier "${supplier.name}" (${key}): it is neither the number in an external system (BusinessPartnerIDByExtSystem ${externalNumber(key)}) of a business partner that is a supplier, nor a number of SAP`,
+      );
+    if (second)
+      throw new ConflictError(
+        `SAP has several suppliers for "${supplier.name}" (${key}): ${found.map(({ Supplier }) => Supplier).join(', ')}. Only one of them may have this number in an external system.`,
+      );
+    return asPartner(only);
+  };
 }
 
-export function createPartners(odata: OData, settings: Settings, clock: Clock): Partners {
-  /** In the order in which they were asked for last, so that none of a batch is forgotten before it is used. */
-  const remembered = new Map<string, Remembered>();
+/** The business partners with this number in an external system, or of SAP. */
+export function filtersOf(key: string): string[] {
+  const external = equals('BusinessPartnerIDByExtSystem', [externalNumber(key)]);
+  return isSapNumber(key) ? [...external, ...equals('Supplier', [key])] : external;
+}
 
-  function remember(key: string, value: Remembered): void {
-    remembered.delete(key);
-    remembered.set(key, value);
-    const [oldest] = remembered.keys();
-    if (remembered.size > rememberedMax && oldest !== undefined) remembered.delete(oldest);
-  }
+/** Those of the key: by the number in an external system, else by SAP's own. */
+export function rowsOf<Row extends { Supplier: string; BusinessPartnerIDByExtSystem: string }>(
+  key: string,
+  rows: readonly Row[],
+): Row[] {
+  const byExternal = rows.filter((one) => isSameCode(one.BusinessPartnerIDByExtSystem, externalNumber(key)));
+  if (byExternal.length > 0 || !isSapNumber(key)) return byExternal;
+  return rows.filter((one) => isSameCode(one.Supplier, key));
+}
 
-  return {
-    async find(suppliers, signal) {
-      if (settings.supplier_number === 'sap') return;
-      const isKnown = (key: string) => {
-        const known = remembered.get(key);
-        if (known?.numbers.length !== 1 || known.untilMs <= clock.nowMs()) return false;
-        remember(key, known);
-        return true;
-      };
-      const asked = [...new Set(suppliers.map(keyOf))].filter((key) => !isKnown(key));
-      for (let from = 0; from < asked.length; from += perRequest) {
-        const keys = asked.slice(from, from + perRequest);
-        const external = anyOf('BusinessPartnerIDByExtSystem', keys.map(externalNumber));
-        const own = settings.supplier_number === 'auto' ? keys.filter(isSapNumber) : [];
-        const filter = own.length === 0 ? external : `${external} or ${anyOf('Supplier', own)}`;
-        const rows = await odata.list(
-          partnerService,
-          'A_BusinessPartner',
-          partner,
-          { filter, select: ['BusinessPartner', 'Supplier', 'BusinessPartnerIDByExtSystem'] },
-          signal,
-        );
-        for (const key of keys) {
-          const byExternal = rows.filter((row) => row.BusinessPartnerIDByExtSystem === externalNumber(key));
-          const found =
-            byExternal.length > 0 ? byExternal : rows.filter((row) => own.includes(key) && row.Supplier === key);
-          const numbers = found.map(({ Supplier }) => Supplier).filter((number) => number !== '');
-          if (numbers.length > 0) remember(key, { numbers, untilMs: clock.nowMs() + settings.cache_seconds * 1_000 });
-          else remembered.delete(key);
-        }
-      }
-    },
-    numberOf(supplier) {
-      const key = keyOf(supplier);
-      if (settings.supplier_number === 'sap') {
-        if (isSapNumber(key)) return key;
-        throw new DataError(
-          `the supplier "${supplier.name}" has the external id "${key}", which is no number of SAP (settings.supplier_number is sap)`,
-        );
-      }
-      const { numbers = [] } = remembered.get(key) ?? {};
-      const [number, second] = numbers;
-      if (number === undefined)
-        throw new LockedError(
-          `SAP has no supplier "${supplier.name}" (${key}): it is neither the number in an external system (BusinessPartnerIDByExtSystem ${externalNumber(key)}) of a business partner that is a supplier${settings.supplier_number === 'auto' ? ', nor a number of SAP' : ''}`,
-        );
-      if (second !== undefined)
-        throw new ConflictError(
-          `SAP has several suppliers for "${supplier.name}" (${key}): ${numbers.join(', ')}. Only one of them may have this number in an external system.`,
-        );
-      return number;
-    },
-    forget: (supplier) => void remembered.delete(keyOf(supplier)),
-  };
+function asPartner({ Supplier, CorrespondenceLanguage, to_BusinessPartnerAddress: addresses }: z.output<typeof row>) {
+  const [language = CorrespondenceLanguage] = addresses.flatMap(({ Language }) => (Language === '' ? [] : [Language]));
+  return { number: Supplier, language: language === '' ? undefined : language };
 }
 
 function keyOf({ id, external_id }: Named): string {
@@ -113,6 +89,6 @@ function keyOf({ id, external_id }: Named): string {
 }
 
 /** A_Supplier-Supplier has 10 characters. */
-export function isSapNumber(key: string): boolean {
+function isSapNumber(key: string): boolean {
   return /^[\dA-Z]{1,10}$/u.test(key);
 }

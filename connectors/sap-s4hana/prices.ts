@@ -1,9 +1,9 @@
 /**
- * Prices and quantities as SAP keeps them: a net price with as many decimals as the currency has (three at most), per a
+ * Prices and quantities as SAP keeps them: a net price with as many decimals as SAP's currency has (three at most), per a
  * whole number of units. A price with more decimals becomes a price per 10, 100, 1,000 or 10,000 units, exactly:
  * 0.0125 EUR per piece is 1.25 EUR per 100 pieces. What cannot be kept exactly is refused, never rounded.
  */
-import { currencyDecimals, DataError, type Decimal, readDecimal } from 'sourcing-bridge/connector';
+import { currencyDecimals, DataError, readDecimal } from 'sourcing-bridge/connector';
 
 export interface Price {
   /** NetPriceAmount, Edm.Decimal(12,3). */
@@ -13,6 +13,15 @@ export interface Price {
 }
 
 const decimalsMax = 3;
+/**
+ * Where SAP's table of decimals (TCURX, note 137626) is not ISO's.
+ */
+const tcurx: ReadonlyMap<string, number> = new Map([
+  ['HUF', 0],
+  ['IDR', 0],
+  ['COP', 0],
+  ['TWD', 0],
+]);
 /** Of 12 digits 3 are decimals. */
 const amountMax = 999_999_999;
 const quantityMax = 9_999_999_999;
@@ -21,7 +30,7 @@ const priceUnits = [1, 10, 100, 1_000, 10_000];
 /** Throws DataError, which names the value by `what`, for a price that SAP cannot keep exactly. */
 export function netPrice(price: string, currency: string, what: string): Price {
   const value = readDecimal(price, what);
-  const places = Math.min(decimalsMax, currencyDecimals(currency));
+  const places = Math.min(decimalsMax, tcurx.get(currency) ?? currencyDecimals(currency));
   for (const per of priceUnits) {
     const amount = value.times(per);
     if (amount.decimalPlaces() > places) continue;
@@ -37,19 +46,6 @@ export function netPrice(price: string, currency: string, what: string): Price {
   );
 }
 
-/** The same prices, all per the same number of units: SAP keeps one for a price and its scales. */
-export function pricesPerSame(prices: readonly Price[], what: string): Price[] {
-  const per = Math.max(...prices.map((price) => Number(price.per)));
-  return prices.map((price) => {
-    const amount = readDecimal(price.amount, what).times(per / Number(price.per));
-    if (amount.greaterThan(amountMax))
-      throw new DataError(
-        `${what}: a price is ${amount.toFixed()} per ${per}, of which SAP keeps ${amountMax} at most`,
-      );
-    return { amount: amount.toFixed(), per: String(per) };
-  });
-}
-
 /** OrderQuantity, Edm.Decimal(13,3). Throws DataError for a quantity that SAP cannot keep exactly. */
 export function orderQuantity(quantity: string, what: string): string {
   const value = readDecimal(quantity, what);
@@ -58,16 +54,5 @@ export function orderQuantity(quantity: string, what: string): string {
   if (value.abs().greaterThan(quantityMax))
     throw new DataError(`${what} is ${quantity}: SAP keeps at most ${quantityMax} there (OrderQuantity)`);
   if (!value.greaterThan(0)) throw new DataError(`${what} is ${quantity}: SAP orders more than 0 (OrderQuantity)`);
-  return value.toFixed();
-}
-
-/** Whether two decimals are the same number, however they are written. */
-export function isSameNumber(a: string, b: string): boolean {
-  return plain(a) === plain(b);
-}
-
-/** The number without zeros at its end. */
-export function plain(text: string): string {
-  const value: Decimal = readDecimal(text, 'a number of SAP');
   return value.toFixed();
 }

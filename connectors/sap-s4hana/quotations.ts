@@ -1,41 +1,41 @@
 /**
  * Bids as supplier quotations of a request for quotation in SAP (API_QTN_PROCESS_SRV). The quotation is made by the
- * function CreateFromRFQ, which copies the items of the request; then its prices are changed item by item, and last, if
- * the settings say so, it is submitted. It is found by request and supplier, of which SAP has one quotation, and carries
- * the mark of the document's key as SupplierQuotationExternalID. After a kill the next write compares it again.
+ * function CreateFromRFQ, which copies the items of the request; then it gets its mark, and its prices item by item. It is
+ * found by request and supplier, of which SAP has one quotation, and carries the mark of the document's key as
+ * SupplierQuotationExternalID. After a kill the next write compares it again. It stays in preparation: SAP changes no
+ * submitted one.
  */
 import {
   ConflictError,
   DataError,
+  type Kind,
   type Operation,
-  type Outcome,
   type QuotationDocument,
   type QuotationLine,
   timeFromMs,
   z,
 } from 'sourcing-bridge/connector';
-import { type Deps, type Kind, kindOfParts, nothingToDo, referenceOf, type Task } from './kind.ts';
+import { type Change, literal } from './batch.ts';
+import { type Decision, type Deps, kindOfParts, nothingToDo, referenceOf } from './kind.ts';
 import { fitted } from './limits.ts';
 import { checkFields } from './mapping-fields.ts';
 import { shortMarker } from './markers.ts';
 import {
-  anyOf,
   dateLiteral,
   decimalOrZero,
-  entityPath,
+  equals,
   expanded,
-  literal,
   metadataForm,
+  type OData,
   odataDate,
   textOrEmpty,
 } from './odata.ts';
-import { plainCode } from './order-record.ts';
-import { isSameNumber, netPrice, orderQuantity, type Price } from './prices.ts';
+import { findSuppliers, type PartnerOf } from './partners.ts';
+import { netPrice, orderQuantity } from './prices.ts';
+import { changed, isSameCode, isSameNumber, plainCode, pricedTogether, shown } from './sap-values.ts';
 
 export const quotationService = 'API_QTN_PROCESS_SRV';
 const objectName = 'SupplierQuotation';
-/** QTNLifecycleStatus of a quotation that was not submitted yet. */
-const inPreparation = '01';
 
 const heldItem = z.object({
   SupplierQuotationItem: z.string(),
@@ -52,248 +52,202 @@ const heldQuotation = z.object({
   Supplier: textOrEmpty,
   DocumentCurrency: textOrEmpty,
   SupplierQuotationExternalID: textOrEmpty,
-  QTNLifecycleStatus: textOrEmpty,
   to_SupplierQuotationItem: expanded(heldItem),
   __metadata: metadataForm,
 });
+type HeldItem = z.output<typeof heldItem>;
 type HeldQuotation = z.output<typeof heldQuotation>;
+export const quotationForms = { A_SupplierQuotation: heldQuotation, A_SupplierQuotationItem: heldItem };
 const made = z.object({ SupplierQuotation: z.string().min(1) });
 
 interface WantedItem {
   readonly lot: string;
   /** RequestForQuotationItem. */
   readonly item: string;
-  readonly quantity: string | undefined;
-  readonly price: Price;
+  /** Fields of A_SupplierQuotationItem. */
+  readonly fields: Readonly<Record<string, string>>;
 }
 
-interface Change {
-  readonly what: string;
-  readonly path: string;
-  readonly body: object;
-  readonly etag: string | undefined;
+interface Held {
+  readonly quotations: readonly HeldQuotation[];
+  readonly partnerOf: PartnerOf;
 }
 
 export function createQuotations(deps: Deps): Kind<'quotation'> {
-  const { odata, settings, partners, clock } = deps;
-
-  async function read(documents: readonly QuotationDocument[], signal: AbortSignal): Promise<HeldQuotation[]> {
-    await partners.find(
-      documents.map(({ supplier }) => supplier),
-      signal,
-    );
-    const requests = [...new Set(documents.flatMap((document) => requestIn(document) ?? []))];
-    const filters = [
-      anyOf(
-        'SupplierQuotationExternalID',
-        documents.map(({ key }) => shortMarker(key)),
-      ),
-      ...(requests.length === 0 ? [] : [anyOf('RequestForQuotation', requests)]),
-    ];
-    const query = { filter: filters.join(' or '), expand: ['to_SupplierQuotationItem'] };
-    return odata.list(quotationService, 'A_SupplierQuotation', heldQuotation, query, signal);
-  }
-
-  /** The quotation of this document; undefined for none. Throws ConflictError for several, and for one of a person. */
-  function heldOf(document: QuotationDocument, all: readonly HeldQuotation[]): HeldQuotation | undefined {
-    const mark = shortMarker(document.key);
-    const marked = all.filter(({ SupplierQuotationExternalID: id }) => id === mark);
-    if (marked.length > 1)
-      throw new ConflictError(
-        `SAP holds ${marked.length} supplier quotations for ${document.key}: ${marked.map(({ SupplierQuotation }) => SupplierQuotation).join(', ')}. Delete all but one of them in SAP.`,
-      );
-    return marked[0];
-  }
-
-  /** One that a kill has left without its mark. */
-  function unmarkedOf(request: string, supplier: string, all: readonly HeldQuotation[]): HeldQuotation | undefined {
-    const own = all.filter((held) => held.RequestForQuotation === request && held.Supplier === supplier);
-    const [other] = own.filter(({ SupplierQuotationExternalID: id }) => id !== '');
-    const named = (held: readonly HeldQuotation[]) => held.map(({ SupplierQuotation }) => SupplierQuotation).join(', ');
-    if (other)
-      throw new ConflictError(
-        `the supplier has the quotation ${other.SupplierQuotation} for this request for quotation in SAP, with the number ${other.SupplierQuotationExternalID} (SupplierQuotationExternalID), which is another one's`,
-      );
-    if (own.length > 1)
-      throw new ConflictError(`the supplier has several quotations for this request for quotation: ${named(own)}`);
-    return own[0];
-  }
-
-  function taskOf({ document, action, reference }: Operation<'quotation'>, all: readonly HeldQuotation[]): Task {
-    const own = heldOf(document, all);
-    if (action === 'cancel' || document.lines.length === 0) return removal(own, reference);
-    const supplier = partners.numberOf(document.supplier);
-    const request = requestOf(document);
-    if (own && (own.Supplier !== supplier || own.RequestForQuotation !== request))
-      throw new ConflictError(
-        `quotation ${own.SupplierQuotation} is of supplier ${own.Supplier} for the request ${own.RequestForQuotation}: delete it in SAP`,
-      );
-    const items = document.lines.map((line) => wantedItem(line, document.currency));
-    const held = own ?? unmarkedOf(request, supplier, all);
-    if (!held)
-      return {
-        action: 'create',
-        steps: [`create a quotation of supplier ${supplier} for the request ${request}`, ...items.map(shownItem)],
-        run: (signal) => create(document, { request, supplier, items }, signal),
-      };
-    const changes = changesOf(document, held, items);
-    const isDue = changes.length > 0 || held.QTNLifecycleStatus === inPreparation;
-    const submits = settings.quotation_state === 'submitted' && isDue;
-    const ownReference = referenceOf(objectName, held.SupplierQuotation);
-    if (changes.length === 0 && !submits) return nothingToDo(ownReference);
-    return {
-      action: own ? 'amend' : 'create',
-      steps: [...changes.map(({ what }) => what), ...(submits ? ['submit the quotation'] : [])],
-      run: async (signal): Promise<Outcome> => {
-        await change(held.SupplierQuotation, changes, signal);
-        return { status: own ? 'updated' : 'created', reference: ownReference };
-      },
-    };
-  }
-
-  function removal(held: HeldQuotation | undefined, reference: string | undefined): Task {
-    if (!held)
-      return {
-        action: 'none',
-        steps: [],
-        run: async () => ({ status: 'cancelled', reference: reference ?? '' }),
-      };
-    const { SupplierQuotation: number, to_SupplierQuotationItem: items, __metadata } = held;
-    const awarded = items.find(({ AwardedQuantity }) => !isSameNumber(AwardedQuantity, '0'));
-    if (awarded)
-      throw new ConflictError(
-        `quotation ${number} was awarded in SAP (AwardedQuantity ${awarded.AwardedQuantity}), so it is not deleted`,
-      );
-    return {
-      action: 'cancel',
-      steps: [`delete the quotation ${number}`],
-      run: async (signal): Promise<Outcome> => {
-        const path = entityPath('A_SupplierQuotation', number);
-        await odata.delete(quotationService, path, __metadata?.etag, signal);
-        return { status: 'cancelled', reference: referenceOf(objectName, number) };
-      },
-    };
-  }
-
-  async function create(
-    document: QuotationDocument,
-    { request, supplier, items }: { request: string; supplier: string; items: readonly WantedItem[] },
-    signal: AbortSignal,
-  ): Promise<Outcome> {
-    const day = document.fields?.['submission_date'] ?? timeFromMs(clock.nowMs()).slice(0, 10);
-    odataDate(day, 'the field submission_date');
-    const { SupplierQuotation: number } = await odata.call(
-      quotationService,
-      'CreateFromRFQ',
-      made,
-      {
-        RequestForQuotation: literal(request),
-        Supplier: literal(supplier),
-        QuotationSubmissionDate: dateLiteral(day),
-      },
-      signal,
-    );
-    const filter = anyOf('SupplierQuotation', [number]);
-    const query = { filter, expand: ['to_SupplierQuotationItem'] };
-    const [held] = await odata.list(quotationService, 'A_SupplierQuotation', heldQuotation, query, signal);
-    if (!held) throw new DataError(`SAP made the quotation ${number}, and does not show it`);
-    await change(number, changesOf(document, held, items), signal);
-    return { status: 'created', reference: referenceOf(objectName, number) };
-  }
-
-  /** First the mark, then each item, last the submission. */
-  async function change(number: string, changes: readonly Change[], signal: AbortSignal): Promise<void> {
-    for (const { path, body, etag } of changes) await odata.patch(quotationService, path, body, etag, signal);
-    if (settings.quotation_state === 'submitted')
-      await odata.call(quotationService, 'Submit', z.unknown(), { SupplierQuotation: literal(number) }, signal);
-  }
-
-  function changesOf(document: QuotationDocument, held: HeldQuotation, items: readonly WantedItem[]): Change[] {
-    const { SupplierQuotation: number, __metadata } = held;
-    const mark = shortMarker(document.key);
-    const head = {
-      ...(held.SupplierQuotationExternalID === mark ? {} : { SupplierQuotationExternalID: mark }),
-      ...(held.DocumentCurrency === document.currency ? {} : { DocumentCurrency: document.currency }),
-    };
-    const changes: Change[] = [];
-    if (Object.keys(head).length > 0)
-      changes.push({
-        what: `set ${Object.entries(head)
-          .map(([name, value]) => `${name} to ${value}`)
-          .join(', ')}`,
-        path: entityPath('A_SupplierQuotation', number),
-        body: head,
-        etag: __metadata?.etag,
-      });
-    const byItem = new Map(
-      held.to_SupplierQuotationItem.map((item) => [plainCode(item.RequestForQuotationItem), item]),
-    );
-    for (const wanted of items) {
-      const item = byItem.get(plainCode(wanted.item));
-      if (!item)
-        throw new DataError(
-          `lot "${wanted.lot}": the request for quotation ${held.RequestForQuotation} has no item ${wanted.item} (RequestForQuotationItem)`,
-        );
-      byItem.delete(plainCode(wanted.item));
-      const body = changedItem(item, wanted);
-      if (Object.keys(body).length > 0) changes.push(itemChange(number, item, body, `lot "${wanted.lot}"`));
-    }
-    // A lot without a bid, or without one any more, has no price.
-    for (const item of byItem.values())
-      if (!isSameNumber(item.NetPriceAmount, '0'))
-        changes.push(itemChange(number, item, { NetPriceAmount: '0' }, 'no bid any more'));
-    return changes;
-  }
-
-  return kindOfParts(
+  const { odata } = deps;
+  return kindOfParts<'quotation', Held>(
     {
-      read: (operations, signal) =>
-        read(
-          operations.map(({ document }) => document),
-          signal,
-        ),
-      taskOf,
+      async read(operations, signal) {
+        const documents = operations.map(({ document }) => document);
+        const suppliers = documents.map(({ supplier }) => supplier);
+        const partnerOf = await findSuppliers(odata, suppliers, signal);
+        return { quotations: await find(odata, documents, signal), partnerOf };
+      },
+      decideOn: (operation, held) => decideOn(deps, operation, held),
       async lookup(documents, signal) {
-        const all = await read(documents, signal);
+        const all = await find(odata, documents, signal);
         return documents.flatMap(({ key }) =>
-          all
-            .filter(({ SupplierQuotationExternalID: id }) => id === shortMarker(key))
-            .map(({ SupplierQuotation }) => ({
-              key,
-              reference: referenceOf(objectName, SupplierQuotation),
-              contentHash: undefined,
-            })),
+          markedBy(key, all).map((held) => ({ key, reference: numberOf(held), contentHash: undefined })),
         );
       },
-      refused: ({ document }) => partners.forget(document.supplier),
     },
     deps,
   );
 }
 
-function itemChange(number: string, held: z.output<typeof heldItem>, body: object, why: string): Change {
-  const { SupplierQuotationItem, __metadata } = held;
-  const values = Object.entries(body).map(([name, value]) => `${name} to ${value}`);
+async function find(odata: OData, documents: readonly QuotationDocument[], signal: AbortSignal) {
+  const marks = documents.map(({ key }) => shortMarker(key));
+  const requests = [...new Set(documents.flatMap((document) => requestIn(document) ?? []))];
+  const filters = [...equals('SupplierQuotationExternalID', marks), ...equals('RequestForQuotation', requests)];
+  const query = { expand: ['to_SupplierQuotationItem'] };
+  return odata.listAny(quotationService, 'A_SupplierQuotation', heldQuotation, filters, query, signal);
+}
+
+function markedBy(key: string, all: readonly HeldQuotation[]): HeldQuotation[] {
+  return all.filter(({ SupplierQuotationExternalID: id }) => id.trimEnd() === shortMarker(key));
+}
+
+function numberOf({ SupplierQuotation }: HeldQuotation): string {
+  return referenceOf(objectName, SupplierQuotation);
+}
+
+/** The quotation with the document's mark; undefined for none. Throws ConflictError for several. */
+function heldOf({ key }: QuotationDocument, all: readonly HeldQuotation[]): HeldQuotation | undefined {
+  const marked = markedBy(key, all);
+  if (marked.length > 1)
+    throw new ConflictError(
+      `SAP holds ${marked.length} supplier quotations for ${key}: ${marked.map(({ SupplierQuotation }) => SupplierQuotation).join(', ')}. Delete all but one of them in SAP.`,
+    );
+  return marked[0];
+}
+
+/** One that has no mark yet. Throws ConflictError for a person's. */
+function unmarkedOf(request: string, supplier: string, all: readonly HeldQuotation[]): HeldQuotation | undefined {
+  const own = all.filter(
+    (held) => isSameCode(held.RequestForQuotation, request) && isSameCode(held.Supplier, supplier),
+  );
+  const [other] = own.filter(({ SupplierQuotationExternalID: id }) => id !== '');
+  if (other)
+    throw new ConflictError(
+      `the supplier has the quotation ${other.SupplierQuotation} for this request for quotation in SAP, with the number ${other.SupplierQuotationExternalID} (SupplierQuotationExternalID), which is another one's`,
+    );
+  if (own.length > 1)
+    throw new ConflictError(
+      `the supplier has several quotations for this request for quotation: ${own.map(({ SupplierQuotation }) => SupplierQuotation).join(', ')}`,
+    );
+  return own[0];
+}
+
+function decideOn(
+  deps: Deps,
+  { document, action, reference }: Operation<'quotation'>,
+  { quotations, partnerOf }: Held,
+): Decision {
+  const { odata } = deps;
+  const own = heldOf(document, quotations);
+  if (action === 'cancel') return own ? removal(deps, own) : nothingToDo(reference ?? '');
+  const { number: supplier } = partnerOf(document.supplier);
+  const request = requestOf(document);
+  if (own && !(isSameCode(own.Supplier, supplier) && isSameCode(own.RequestForQuotation, request)))
+    throw new ConflictError(
+      `quotation ${own.SupplierQuotation} is of supplier ${own.Supplier} for the request ${own.RequestForQuotation}: delete it in SAP`,
+    );
+  const items = document.lines.map((line) => wantedItem(line, document.currency));
+  const held = own ?? unmarkedOf(request, supplier, quotations);
+  if (!held) return creation(deps, document, { request, supplier, items });
+  const changes = changesOf(document, held, items);
+  if (changes.length === 0) return nothingToDo(numberOf(held));
   return {
-    what: `change item ${SupplierQuotationItem} (${why}): ${values.join(', ')}`,
-    path: entityPath('A_SupplierQuotationItem', { SupplierQuotation: number, SupplierQuotationItem }),
-    body,
-    etag: __metadata?.etag,
+    action: own ? 'amend' : 'create',
+    steps: changes.map(({ what }) => what),
+    reference: numberOf(held),
+    run: async (signal) => {
+      await odata.changeEach(quotationService, changes, numberOf(held), signal);
+      return numberOf(held);
+    },
   };
 }
 
-function changedItem(held: z.output<typeof heldItem>, { price, quantity }: WantedItem): Record<string, string> {
-  const isSamePrice = isSameNumber(price.amount, held.NetPriceAmount) && isSameNumber(price.per, held.NetPriceQuantity);
+function removal({ odata }: Deps, held: HeldQuotation): Decision {
+  const { SupplierQuotation: number, to_SupplierQuotationItem: items, __metadata } = held;
+  const awarded = items.find(({ AwardedQuantity }) => !isSameNumber(AwardedQuantity, '0'));
+  if (awarded)
+    throw new ConflictError(
+      `quotation ${number} was awarded in SAP (AwardedQuantity ${awarded.AwardedQuantity}), so it is not deleted`,
+    );
+  const what = `delete the quotation ${number}`;
+  const entity = { set: 'A_SupplierQuotation', key: number, etag: __metadata?.etag };
   return {
-    ...(isSamePrice ? {} : { NetPriceAmount: price.amount, NetPriceQuantity: price.per }),
-    ...(quantity === undefined || isSameNumber(quantity, held.ScheduleLineOrderQuantity)
-      ? {}
-      : { ScheduleLineOrderQuantity: quantity }),
+    action: 'cancel',
+    steps: [what],
+    reference: numberOf(held),
+    run: async (signal) => {
+      await odata.change(quotationService, { what, method: 'DELETE', ...entity }, signal);
+      return numberOf(held);
+    },
   };
 }
 
-function shownItem({ lot, item, quantity, price }: WantedItem): string {
-  return `${lot} (item ${item}): ${quantity ?? 'the requested quantity'} at ${price.amount}/${price.per}`;
+/** The quotation as SAP makes it. Its mark and its prices follow when it is read back. */
+function creation(
+  { odata, clock }: Deps,
+  { fields }: QuotationDocument,
+  { request, supplier, items }: { request: string; supplier: string; items: readonly WantedItem[] },
+): Decision {
+  const day = fields?.['submission_date'] ?? timeFromMs(clock.nowMs()).slice(0, 10);
+  odataDate(day, 'the field submission_date');
+  return {
+    action: 'create',
+    steps: [
+      `create a quotation of supplier ${supplier} for the request ${request}`,
+      ...items.map(({ lot, item, fields: values }) => `${lot} (item ${item}): ${shown(values)}`),
+    ],
+    reference: '',
+    run: async (signal) => {
+      const given = {
+        RequestForQuotation: literal(request),
+        Supplier: literal(supplier),
+        QuotationSubmissionDate: dateLiteral(day),
+      };
+      const { SupplierQuotation } = await odata.call(quotationService, 'CreateFromRFQ', made, given, signal);
+      return referenceOf(objectName, SupplierQuotation);
+    },
+  };
+}
+
+/** First the mark, then each item. A lot without a bid, or without one any more, has no price. */
+function changesOf(document: QuotationDocument, held: HeldQuotation, items: readonly WantedItem[]): Change[] {
+  const { SupplierQuotation, __metadata } = held;
+  const wanted = { SupplierQuotationExternalID: shortMarker(document.key), DocumentCurrency: document.currency };
+  const head = changed(wanted, held);
+  const left = new Map(held.to_SupplierQuotationItem.map((item) => [plainCode(item.RequestForQuotationItem), item]));
+  const changes = items.map(({ lot, item: number, fields }) => {
+    const item = left.get(plainCode(number));
+    if (!item)
+      throw new DataError(
+        `lot "${lot}": the request for quotation ${held.RequestForQuotation} has no item ${number} (RequestForQuotationItem)`,
+      );
+    left.delete(plainCode(number));
+    return itemChange(held, item, pricedTogether(changed(fields, item), fields), `lot "${lot}"`);
+  });
+  const priced = [...left.values()].filter(({ NetPriceAmount }) => !isSameNumber(NetPriceAmount, '0'));
+  const entity = { set: 'A_SupplierQuotation', key: SupplierQuotation, etag: __metadata?.etag };
+  return [
+    { what: `set ${shown(head)}`, method: 'PATCH' as const, ...entity, body: head },
+    ...changes,
+    ...priced.map((item) => itemChange(held, item, { NetPriceAmount: '0' }, 'no bid any more')),
+  ].filter(({ body }) => Object.keys(body).length > 0);
+}
+
+function itemChange(
+  { SupplierQuotation }: HeldQuotation,
+  { SupplierQuotationItem, __metadata }: HeldItem,
+  body: Readonly<Record<string, string>>,
+  why: string,
+) {
+  const key = { SupplierQuotation, SupplierQuotationItem };
+  const what = `change item ${SupplierQuotationItem} (${why}): ${shown(body)}`;
+  return { what, method: 'PATCH' as const, set: 'A_SupplierQuotationItem', key, body, etag: __metadata?.etag };
 }
 
 /** Throws DataError for a bid that SAP cannot keep, with the names of the field and of the lot. */
@@ -310,12 +264,11 @@ function wantedItem(line: QuotationLine, currency: string): WantedItem {
     throw new DataError(
       `${where} has no unit_price, which SAP keeps for an item (NetPriceAmount): the flow has to name its column (unit_price_column)`,
     );
-  return {
-    lot,
-    item,
-    quantity: quantity === undefined ? undefined : orderQuantity(quantity, `${where}: quantity`),
-    price: netPrice(unitPrice, currency, `${where}: unit_price`),
-  };
+  const price = netPrice(unitPrice, currency, `${where}: unit_price`);
+  const priced = { NetPriceAmount: price.amount, NetPriceQuantity: price.per };
+  if (quantity === undefined) return { lot, item, fields: priced };
+  const ScheduleLineOrderQuantity = orderQuantity(quantity, `${where}: quantity`);
+  return { lot, item, fields: { ...priced, ScheduleLineOrderQuantity } };
 }
 
 /** Undefined where the mapping names none. */

@@ -2,12 +2,13 @@
  * What SAP holds of a supplier as a business partner, field by field, beside what a write makes of it. What is only in SAP
  * (further addresses, e-mail addresses, tax numbers, roles) is not compared: users add it.
  */
-import { fieldsOf, type ReadBack, type TakenDocument, TransientError } from 'sourcing-bridge/connector';
-import type { HeldPartner } from './held-partners.ts';
+import { caseless, fieldsOf, type ReadBack, type TakenDocument } from 'sourcing-bridge/connector';
+import { type HeldPartner, person } from './held-partners.ts';
 import { referenceOf } from './kind.ts';
-import type { PartnerValues } from './partner-values.ts';
+import { nameFields, type PartnerValues } from './partner-values.ts';
+import { differing, isSameCode, sapValue } from './sap-values.ts';
 
-/** `found` are the partners with the supplier's number, and the one of the reference. Throws where SAP did not show all. */
+/** `found` are the partners with the supplier's number, and the one of the reference. */
 export function readBusinessPartner(
   { document, reference }: TakenDocument<'supplier'>,
   { values, roles }: { readonly values: PartnerValues; readonly roles: readonly string[] },
@@ -21,13 +22,13 @@ export function readBusinessPartner(
       ? { key, status: 'missing' }
       : { key, status: 'unclear', reason: `SAP holds ${found.length} business partners for it` };
   if (own.Supplier !== '' && !own.to_Supplier)
-    throw new TransientError(`SAP did not show the supplier data of ${referenceTo(own)}`);
+    return { key, status: 'unclear', reason: `SAP did not show the supplier data of ${referenceTo(own)}` };
   const hasEmails = values.emails.length > 0 && values.address === undefined;
   return {
     key,
     status: 'held',
     reference: referenceTo(own),
-    fields: fieldsOf(wantedValues(values, roles, own.Supplier === key), heldValues(values, roles, own), {
+    fields: fieldsOf(wantedValues(values, roles, key, own), heldValues(values, roles, own), {
       names: ['EmailAddress', 'BPTaxType', 'BusinessPartnerRole'],
     }),
     notCompared: [
@@ -38,12 +39,13 @@ export function readBusinessPartner(
 }
 
 /** A partner that was found by SAP's own number keeps what it has as the number in an external system. */
-function wantedValues(values: PartnerValues, roles: readonly string[], isKnownByOwnNumber: boolean) {
-  const { external, head, address, emails, taxes, isBlocked, company, purchasing } = values;
+function wantedValues(values: PartnerValues, roles: readonly string[], key: string, held: HeldPartner) {
+  const { external, name, head, address, emails, taxes, isBlocked, company, purchasing } = values;
   return {
-    ...(isKnownByOwnNumber ? {} : { BusinessPartnerIDByExtSystem: external }),
-    ...head,
-    ...(address ? { address, emails } : {}),
+    ...(isSameCode(held.Supplier, key) ? {} : { BusinessPartnerIDByExtSystem: external }),
+    ...nameFields(name, held.BusinessPartnerCategory === person),
+    ...asKept(head),
+    ...(address ? { address: asKept(address), emails } : {}),
     taxes,
     roles: roles.map((role) => ({ BusinessPartnerRole: role })),
     PurchasingIsBlocked: isBlocked,
@@ -53,20 +55,17 @@ function wantedValues(values: PartnerValues, roles: readonly string[], isKnownBy
 }
 
 function heldValues(
-  { head, address, emails, taxes, company, purchasing }: PartnerValues,
+  { address, emails, taxes, company, purchasing }: PartnerValues,
   roles: readonly string[],
   held: HeldPartner,
 ) {
   const { to_Supplier: supplier } = held;
   const { CompanyCode } = company;
   const { PurchasingOrganization } = purchasing;
+  const place = addressLike(address, held);
   return {
     ...held,
-    // SAP keeps search terms in capitals.
-    ...(head['SearchTerm1']?.toUpperCase() === held.SearchTerm1.toUpperCase()
-      ? { SearchTerm1: head['SearchTerm1'] }
-      : {}),
-    address: addressLike(address, held),
+    address: place && asKept(place),
     emails: emailsLike(emails, held),
     taxes: held.to_BusinessPartnerTax.filter(({ BPTaxType }) => taxes.some((tax) => tax.BPTaxType === BPTaxType)),
     roles: held.to_BusinessPartnerRole.filter(({ BusinessPartnerRole }) => roles.includes(BusinessPartnerRole)),
@@ -78,10 +77,14 @@ function heldValues(
   };
 }
 
+function asKept(fields: object): Record<string, string> {
+  const texts = Object.entries(fields).filter(([, value]) => typeof value === 'string');
+  return Object.fromEntries(texts.map(([name, value]) => [name, sapValue(name, value)]));
+}
+
 /** The address that is as it was written, else the first: SAP promises no order of them. */
 function addressLike(wanted: PartnerValues['address'], { to_BusinessPartnerAddress: all }: HeldPartner) {
-  const isAsWritten = (held: object) =>
-    Object.entries(wanted ?? {}).every(([name, value]) => (held as Readonly<Record<string, unknown>>)[name] === value);
+  const isAsWritten = (held: object) => differing(wanted ?? {}, held).length === 0;
   return all.find(isAsWritten) ?? all[0];
 }
 
@@ -89,7 +92,7 @@ function addressLike(wanted: PartnerValues['address'], { to_BusinessPartnerAddre
 function emailsLike(wanted: PartnerValues['emails'], { to_BusinessPartnerAddress: addresses }: HeldPartner) {
   const held = addresses.flatMap(({ to_EmailAddress }) => to_EmailAddress);
   return wanted.flatMap((email) => {
-    const same = held.filter(({ EmailAddress }) => EmailAddress.toLowerCase() === email.EmailAddress.toLowerCase());
+    const same = held.filter(({ EmailAddress }) => caseless(EmailAddress) === caseless(email.EmailAddress));
     const remark = 'AddressCommunicationRemarkText';
     const found = same.find((one) => one[remark] === email[remark]) ?? same[0];
     return found ? [{ EmailAddress: email.EmailAddress, [remark]: found[remark] }] : [];

@@ -3,10 +3,12 @@
  * the connector does not write, releases, receipts and invoices are not compared.
  */
 import { fieldsOf, type ReadBack, type ReadField, type TakenDocument } from 'sourcing-bridge/connector';
-import { type HeldItem, type HeldOrder, heldState, isDeleted, isItemDeleted, itemNumber } from './held-orders.ts';
+import { type HeldItem, type HeldOrder, isDeleted, isItemDeleted, itemNumber } from './held-orders.ts';
 import { referenceOf } from './kind.ts';
-import { accountIn, dueIn, plainCode } from './order-record.ts';
-import { type Order, type OrderItem, stateOf } from './order-values.ts';
+import { heldFields, wantedFields } from './order-fields.ts';
+import type { Order } from './order-values.ts';
+import { headerFields } from './purchasing-documents.ts';
+import { plainCode, sapValue } from './sap-values.ts';
 
 /** What SAP holds of one document; `found` are all orders of it, deleted ones included. */
 export function readPurchaseOrder(
@@ -28,20 +30,18 @@ export function readPurchaseOrder(
   return deleted ? { key, status: 'cancelled', reference: referenceTo(deleted) } : { key, status: 'missing' };
 }
 
-const headerFields = ['PaymentTerms', 'IncotermsClassification', 'IncotermsLocation1'] as const;
-
 function headFields({ supplier, currency, marker, header }: Order, held: HeldOrder): ReadField[] {
   const wanted = {
     Supplier: plainCode(supplier),
     DocumentCurrency: currency,
     CorrespncExternalReference: marker,
-    ...Object.fromEntries(headerFields.map((name) => [name, header[name]])),
+    ...Object.fromEntries(headerFields.map((name) => [name, header[name] && sapValue(name, header[name])])),
   };
   const seen = {
     Supplier: plainCode(held.Supplier),
     DocumentCurrency: held.DocumentCurrency,
     CorrespncExternalReference: held.CorrespncExternalReference,
-    ...Object.fromEntries(headerFields.map((name) => [name, held[name]])),
+    ...Object.fromEntries(headerFields.map((name) => [name, sapValue(name, held[name])])),
   };
   return fieldsOf(wanted, seen);
 }
@@ -59,61 +59,17 @@ function itemFields({ items }: Order, { record, to_PurchaseOrderItem: all }: Hel
     const numbers = (record?.items ?? []).filter(({ lot }) => lot === item.mark).map(({ item: number }) => number);
     const held = record
       ? take((candidate) => numbers.includes(itemNumber(candidate)))
-      : take((candidate) => candidate.PurchaseOrderItemText === item.text);
+      : take((candidate) => candidate.PurchaseOrderItemText.trimEnd() === item.text.trimEnd());
     return { item, held };
   });
   return fieldsOf(
-    { items: pairs.map(({ item }) => ({ lot: item.lot, ...wantedValues(item) })) },
+    { items: pairs.map(({ item }) => ({ lot: item.lot, ...wantedFields(item) })) },
     {
       items: [
-        ...pairs.flatMap(({ item, held }) => (held ? [{ lot: item.lot, ...heldValues(held, item) }] : [])),
-        ...[...left].map((held) => ({ lot: held.PurchaseOrderItemText, ...heldValues(held, undefined) })),
+        ...pairs.flatMap(({ item, held }) => (held ? [{ lot: item.lot, ...heldFields(held, item) }] : [])),
+        ...[...left].map((held) => ({ lot: held.PurchaseOrderItemText, ...heldFields(held, undefined) })),
       ],
     },
     { names: ['lot'], decimals: ['OrderQuantity', 'NetPriceAmount', 'NetPriceQuantity'] },
   );
-}
-
-function wantedValues(item: OrderItem) {
-  const { quantity, unit, price, text, changeable, fixed } = item;
-  const state = stateOf(item);
-  return {
-    OrderQuantity: quantity,
-    PurchaseOrderQuantityUnit: unit,
-    NetPriceAmount: price.amount,
-    NetPriceQuantity: price.per,
-    PurchaseOrderItemText: text,
-    ...changeable,
-    ...Object.fromEntries(Object.entries(fixed).map(([name, value]) => [name, plainCode(value)])),
-    ...placeOf(state, state),
-  };
-}
-
-function heldValues(held: HeldItem, item: OrderItem | undefined) {
-  const { OrderQuantity, PurchaseOrderQuantityUnit, NetPriceAmount, NetPriceQuantity, PurchaseOrderItemText } = held;
-  const values: Readonly<Record<string, unknown>> = { ...held };
-  const written = Object.keys({ ...item?.changeable, ...item?.fixed });
-  const wanted = item ? stateOf(item) : '';
-  return {
-    OrderQuantity,
-    PurchaseOrderQuantityUnit,
-    NetPriceAmount,
-    NetPriceQuantity,
-    PurchaseOrderItemText,
-    ...Object.fromEntries(
-      written.map((name) => {
-        const value = values[name];
-        return [name, typeof value === 'string' && item && name in item.fixed ? plainCode(value) : value];
-      }),
-    ),
-    ...placeOf(heldState(held, wanted), wanted),
-  };
-}
-
-/** The day and the account assignment, where the connector writes them. */
-function placeOf(state: string, wanted: string) {
-  return {
-    ...(dueIn(wanted) === undefined ? {} : { delivery_date: dueIn(state) }),
-    ...(accountIn(wanted) === undefined ? {} : { account_assignment: accountIn(state) }),
-  };
 }

@@ -1,38 +1,36 @@
 /**
- * Reads suppliers and purchase requisitions that have changed. A read asks for everything since the day (suppliers) or
- * the time (requisitions) of the checkpoint less the overlap, page by page in the order of SAP's numbers. A record that
- * changes during the read, behind the page, has a stamp after the read's beginning, where the next read begins.
- *
- *     no checkpoint                          everything, from the first number
- *     {"began":"…T10:00…","after":"1000123"} a page of that read: go on after the number
- *     {"since":"…T10:00…"}                   the read has ended: what has changed since 10:00, less the overlap
+ * Reads suppliers and purchase requisitions that have changed, in the order of SAP's numbers: suppliers by the day,
+ * requisitions by the time of their last change.
  */
 import {
-  type Clock,
-  ConfigError,
-  type ReadPage,
   type RequisitionRecord,
   readDecimal,
   readFrom,
   roundTo,
   type SupplierRecord,
   timeFromMs,
+  walkById,
   z,
 } from 'sourcing-bridge/connector';
+import { literal } from './batch.ts';
 import { type HeldPartner, listPartners, nameOf } from './held-partners.ts';
 import type { Deps } from './kind.ts';
-import { anyOf, decimalOrZero, expanded, flagOrFalse, literal, msOfDate, textOrEmpty } from './odata.ts';
+import {
+  dateLiteral,
+  decimalOrZero,
+  equals,
+  expanded,
+  flagOrFalse,
+  metadataForm,
+  msOfDate,
+  textOrEmpty,
+} from './odata.ts';
+import { plainCode } from './sap-values.ts';
 
 export const requisitionService = 'API_PURCHASEREQ_PROCESS_SRV';
 
-const checkpointForm = z.object({
-  /** From when on; undefined: everything. */
-  since: z.string().optional(),
-  began: z.string().optional(),
-  after: z.string().optional(),
-});
-
-const earliestMs = Date.parse('1900-01-01T00:00:00Z');
+/** Suppliers are read by the day, in the time zone of SAP. */
+const overlapMs = 86_400_000;
 
 const requisitionItem = z.object({
   PurchaseRequisition: z.string(),
@@ -56,11 +54,23 @@ const requisitionItem = z.object({
   IsPurReqnBlocked: textOrEmpty,
   ReleaseIsNotCompleted: flagOrFalse,
 });
+export const requisitionText = z.object({
+  DocumentText: z.string(),
+  TechnicalObjectType: z.string(),
+  Language: z.string(),
+  NoteDescription: textOrEmpty,
+  __metadata: metadataForm,
+});
 const requisition = z.object({
   PurchaseRequisition: z.string(),
   PurReqnDescription: textOrEmpty,
   to_PurchaseReqnItem: expanded(requisitionItem),
 });
+export const requisitionForms = {
+  A_PurchaseRequisitionHeader: requisition,
+  A_PurchaseRequisitionItem: requisitionItem,
+  A_PurchaseReqnItemText: requisitionText,
+};
 type Item = z.output<typeof requisitionItem>;
 
 /** What says whether an item is open. */
@@ -76,96 +86,81 @@ const openItem = requisitionItem.pick({
 });
 type OpenItem = z.output<typeof openItem>;
 
-interface Window {
-  /** Undefined: everything. */
-  readonly sinceMs: number | undefined;
-  readonly after: string;
-  readonly top: number;
+type Row = Readonly<{ id: string }>;
+
+export function createReads(deps: Deps) {
+  const { clock, settings } = deps;
+  const walk = { connector: 'SAP', beforeFirst: '', overlapMs, pageSize: settings.read_page };
+  const nowMs = async () => clock.nowMs();
+  return readFrom({
+    supplier: (checkpoint, signal) => {
+      const changedSince = (sinceMs: number | undefined) => (after: string) =>
+        partnersAfter(deps, after, sinceMs, signal);
+      const recordsOf = async (rows: readonly (Row & { partner: HeldPartner })[]) =>
+        rows.flatMap(({ partner }) => supplierOf(partner, settings.purchasing_organization));
+      return walkById({ ...walk, nowMs, changedSince, recordsOf }, checkpoint, signal);
+    },
+    requisition: (checkpoint, signal) => {
+      const changedSince = (sinceMs: number | undefined) => (after: string) =>
+        changedItemsAfter(deps, after, sinceMs, signal);
+      // The last requisition is complete, however many of its items the page has: they are read with it.
+      const recordsOf = (rows: readonly Row[]) => requisitionsOf(deps, [...new Set(rows.map(({ id }) => id))], signal);
+      return walkById({ ...walk, nowMs, changedSince, recordsOf }, checkpoint, signal);
+    },
+  });
 }
 
-export function createReads({ odata, settings }: Deps, clock: Clock) {
-  const { read_page, read_overlap_seconds } = settings;
+async function partnersAfter(
+  { odata, settings }: Deps,
+  after: string,
+  sinceMs: number | undefined,
+  signal: AbortSignal,
+) {
+  // A partner that was never changed has no date of a change.
+  const day = sinceMs === undefined ? undefined : dateLiteral(new Date(sinceMs).toISOString().slice(0, 10));
+  const since = day === undefined ? [] : [`(LastChangeDate ge ${day} or CreationDate ge ${day})`];
+  const filter = [`Supplier ne ''`, `BusinessPartner gt ${literal(after)}`, ...since].join(' and ');
+  const query = { filter, orderby: 'BusinessPartner', top: settings.read_page };
+  const partners = await listPartners(odata, query, signal);
+  return partners.map((partner) => ({ id: partner.BusinessPartner, partner }));
+}
 
-  /** The pages of one read; `page` returns records and the last number that it has seen, undefined where none is left. */
-  async function* readPages<R>(
-    checkpoint: string | undefined,
-    signal: AbortSignal,
-    page: (window: Window) => Promise<{ records: R[]; last: string | undefined }>,
-  ): AsyncGenerator<{ records: R[]; checkpoint: string }> {
-    const stored = checkpoint === undefined ? {} : parseCheckpoint(checkpoint);
-    const began = stored.began ?? timeFromMs(clock.nowMs());
-    const sinceMs = stored.since === undefined ? undefined : Date.parse(stored.since) - read_overlap_seconds * 1_000;
-    let { after = '' } = stored;
-    while (!signal.aborted) {
-      const { records, last } = await page({ sinceMs, after, top: read_page });
-      // The end of a read is a page of its own, without records where there are none.
-      if (last === undefined) {
-        yield { records, checkpoint: JSON.stringify({ since: began }) };
-        return;
-      }
-      after = last;
-      yield {
-        records,
-        checkpoint: JSON.stringify({ ...(stored.since === undefined ? {} : { since: stored.since }), began, after }),
-      };
-    }
-    signal.throwIfAborted();
-  }
+async function changedItemsAfter(
+  { odata, settings }: Deps,
+  after: string,
+  sinceMs: number | undefined,
+  signal: AbortSignal,
+): Promise<Row[]> {
+  const time = sinceMs === undefined ? undefined : new Date(sinceMs).toISOString();
+  const since =
+    time === undefined
+      ? []
+      : [`(LastChangeDateTime ge datetimeoffset'${time}' or CreationDate ge ${dateLiteral(time.slice(0, 10))})`];
+  const query = {
+    filter: [`PurchaseRequisition gt ${literal(after)}`, ...since].join(' and '),
+    select: ['PurchaseRequisition'],
+    orderby: 'PurchaseRequisition',
+    top: settings.read_page,
+  };
+  const form = z.object({ PurchaseRequisition: z.string() });
+  const items = await odata.list(requisitionService, 'A_PurchaseRequisitionItem', form, query, signal);
+  return items.map(({ PurchaseRequisition }) => ({ id: PurchaseRequisition }));
+}
 
-  async function partnersPage({ sinceMs, after, top }: Window, signal: AbortSignal) {
-    // A partner that was never changed has no date of a change.
-    const day =
-      sinceMs === undefined ? undefined : `datetime'${new Date(sinceMs).toISOString().slice(0, 10)}T00:00:00'`;
-    const since = day === undefined ? [] : [`(LastChangeDate ge ${day} or CreationDate ge ${day})`];
-    const filter = [`Supplier ne ''`, ...(after === '' ? [] : [`BusinessPartner gt ${literal(after)}`]), ...since].join(
-      ' and ',
-    );
-    const rows = await listPartners(odata, { filter, orderby: 'BusinessPartner', top }, signal);
-    return {
-      records: rows.flatMap((partner) => supplierOf(partner, settings.purchasing_organization)),
-      last: rows.length < top ? undefined : rows.at(-1)?.BusinessPartner,
-    };
-  }
-
-  async function requisitionsPage({ sinceMs, after, top }: Window, signal: AbortSignal) {
-    const from = new Date(sinceMs ?? earliestMs).toISOString();
-    const since =
-      sinceMs === undefined
-        ? []
-        : [
-            `(LastChangeDateTime ge datetimeoffset'${from}' or CreationDate ge datetime'${from.slice(0, 10)}T00:00:00')`,
-          ];
-    const filter = [...(after === '' ? [] : [`PurchaseRequisition gt ${literal(after)}`]), ...since].join(' and ');
-    const changed = await odata.list(
-      requisitionService,
-      'A_PurchaseRequisitionItem',
-      z.object({ PurchaseRequisition: z.string() }),
-      { ...(filter === '' ? {} : { filter }), select: ['PurchaseRequisition'], orderby: 'PurchaseRequisition', top },
-      signal,
-    );
-    const numbers = [...new Set(changed.map((item) => item.PurchaseRequisition))];
-    const records: RequisitionRecord[] = [];
-    for (let start = 0; start < numbers.length; start += perRequest) {
-      const filter = anyOf('PurchaseRequisition', numbers.slice(start, start + perRequest));
-      const rows = await odata.list(
-        requisitionService,
-        'A_PurchaseRequisitionHeader',
-        requisition,
-        { filter, expand: ['to_PurchaseReqnItem'], orderby: 'PurchaseRequisition' },
-        signal,
-      );
-      records.push(...rows.flatMap(requisitionOf));
-    }
-    // The last requisition is complete, however many of its items the page has: they are read with it.
-    return { records, last: changed.length < top ? undefined : numbers.at(-1) };
-  }
-
-  return readFrom({
-    supplier: (checkpoint, signal): AsyncIterable<ReadPage<'supplier'>> =>
-      readPages(checkpoint, signal, (window) => partnersPage(window, signal)),
-    requisition: (checkpoint, signal): AsyncIterable<ReadPage<'requisition'>> =>
-      readPages(checkpoint, signal, (window) => requisitionsPage(window, signal)),
-  });
+async function requisitionsOf(
+  { odata }: Deps,
+  numbers: readonly string[],
+  signal: AbortSignal,
+): Promise<RequisitionRecord[]> {
+  const rows = await odata.listAny(
+    requisitionService,
+    'A_PurchaseRequisitionHeader',
+    requisition,
+    equals('PurchaseRequisition', numbers),
+    { expand: ['to_PurchaseReqnItem'], orderby: 'PurchaseRequisition' },
+    signal,
+  );
+  return rows.flatMap(requisitionOf);
 }
 
 /**
@@ -188,7 +183,7 @@ export function createOpenRequisitions({ odata, settings: { read_page: top } }: 
         },
         signal,
       );
-      yield [...new Set(rows.filter(isOpen).map((item) => item.PurchaseRequisition))];
+      yield [...new Set(rows.filter(isOpen).map((item) => plainCode(item.PurchaseRequisition)))];
       if (rows.length < top) return;
       after = rows.at(-1);
     }
@@ -200,24 +195,8 @@ function behind({ PurchaseRequisition: number, PurchaseRequisitionItem: item }: 
   return `(PurchaseRequisition gt ${after} or (PurchaseRequisition eq ${after} and PurchaseRequisitionItem gt ${within}))`;
 }
 
-const perRequest = 20;
 /** A price for 3 pieces has no end of decimals for one. */
 const pricePlaces = 6;
-
-function parseCheckpoint(text: string): z.output<typeof checkpointForm> {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    json = undefined;
-  }
-  const { data } = checkpointForm.safeParse(json);
-  if (!data)
-    throw new ConfigError(
-      `The checkpoint ${text.slice(0, 100)} is not one of this connector: read from the beginning.`,
-    );
-  return data;
-}
 
 /** None for a partner without a name. */
 function supplierOf(partner: HeldPartner, organization: string): SupplierRecord[] {
@@ -236,7 +215,7 @@ function supplierOf(partner: HeldPartner, organization: string): SupplierRecord[
   return [
     {
       // A hash is no number that a person knows.
-      external_id: external === '' || external.startsWith('SB-') ? number : external,
+      external_id: external === '' || external.startsWith('SB-') ? plainCode(number) : external,
       name,
       archived:
         partner.IsMarkedForArchiving ||
@@ -276,7 +255,7 @@ function requisitionOf({
   const name = PurReqnDescription === '' ? first.PurchaseRequisitionItemText : PurReqnDescription;
   return [
     {
-      reference_id: PurchaseRequisition,
+      reference_id: plainCode(PurchaseRequisition),
       name: name === '' ? PurchaseRequisition : name,
       ...(requester === '' ? {} : { requested_by: requester }),
       ...(days.length === 0 ? {} : { needed_by: timeFromMs(Math.min(...days)) }),
@@ -302,9 +281,9 @@ function itemOf(item: Item): RequisitionRecord['items'][number] {
   const name = item.PurchaseRequisitionItemText === '' ? item.Material : item.PurchaseRequisitionItemText;
   const isPriced = !price.isZero() && item.PurReqnItemCurrency !== '';
   return {
-    line: item.PurchaseRequisitionItem,
+    line: plainCode(item.PurchaseRequisitionItem),
     name: name === '' ? `${item.PurchaseRequisition} ${item.PurchaseRequisitionItem}` : name,
-    ...(item.Material === '' ? {} : { description: `Material ${item.Material}` }),
+    ...(item.Material === '' ? {} : { description: `Material ${plainCode(item.Material)}` }),
     quantity: readDecimal(item.RequestedQuantity, 'RequestedQuantity').toFixed(),
     ...(item.BaseUnit === '' ? {} : { unit: item.BaseUnit }),
     ...(isPriced

@@ -50,6 +50,12 @@ export const settings = z
       .enum(['purchase-orders', 'contracts', 'info-records'])
       .default('purchase-orders')
       .describe('What an award becomes: a purchase order, a purchase contract, or prices in info records'),
+    purchase_orders: z
+      .enum(['v2', 'v4'])
+      .optional()
+      .describe(
+        "Version of SAP's service for purchase orders. Default: v4 where the system has it and can change texts of orders, else v2",
+      ),
     order_type: code(4).default('NB').describe('Type of purchase orders'),
     contract_type: code(4).default('MK').describe('Type of purchase contracts, such as MK (quantity contract)'),
     validity_days: z
@@ -61,27 +67,15 @@ export const settings = z
     price_condition_type: code(4)
       .default('PPR0')
       .describe('Condition type of the gross price in info records: PPR0, or PB00 in older systems'),
-    quotation_state: z
-      .enum(['in-preparation', 'submitted'])
-      .default('in-preparation')
-      .describe('The state in which the connector leaves supplier quotations. SAP does not change a submitted one'),
-    supplier_object_type: code(40)
-      .default('LFA1')
-      .describe('Business object type of suppliers, which answers and files are attached to (BusinessObjectTypeName)'),
     plant: code(4).optional().describe('Plant of lines whose mapping names none'),
-    storage_location: code(4).optional().describe('Storage location of lines whose mapping names none'),
     material_group: code(9).optional().describe('Material group of lines without a material'),
-    item_category: code(1).optional().describe('Item category of lines, such as 0 (standard) or D (service)'),
     account_assignment_category: code(1)
       .optional()
       .describe('Account assignment category of lines whose mapping names none, such as K (cost center)'),
     cost_center: code(10).optional().describe('Cost center of lines with an account assignment'),
     gl_account: code(10).optional().describe('G/L account of lines with an account assignment'),
     tax_code: code(2).optional().describe('Tax code of lines whose mapping names none'),
-    payment_terms: code(4).optional().describe("Terms of payment. Default: the supplier's"),
-    incoterms: code(3).optional().describe("Incoterms. Default: the supplier's"),
-    incoterms_location: z.string().min(1).max(70).optional().describe('Location of the incoterms'),
-    unit: z.string().min(1).default('PC').describe('Unit of lines whose mapping names none'),
+    unit: z.string().min(1).default('PC').describe('Unit of lines whose mapping names neither a unit nor a material'),
     units: z
       .record(z.string(), code(3))
       .default({})
@@ -95,12 +89,6 @@ export const settings = z
     requisition_text_type: code(4)
       .default('B02')
       .describe("Text of a requisition's items that shows what became of it; it must not be printed on orders"),
-    supplier_number: z
-      .enum(['auto', 'sap', 'external'])
-      .default('auto')
-      .describe(
-        "What a supplier's external id is: SAP's number, the number in an external system (BusinessPartnerIDByExtSystem), or whichever is found",
-      ),
     supplier_grouping: code(4)
       .optional()
       .describe('Grouping (number range) of new business partners. Default: that of SAP'),
@@ -114,16 +102,12 @@ export const settings = z
       .describe(
         'Country of suppliers whose mapping names none. Without either they get no address, and no e-mail addresses',
       ),
-    reconciliation_account: code(10).optional().describe('Reconciliation account of new suppliers in the company code'),
-
-    released_orders: z
-      .enum(['refuse', 'change'])
-      .default('refuse')
-      .describe('What to do when an order that is to be changed has been released in SAP'),
-    changed_orders: z
-      .enum(['refuse', 'overwrite'])
-      .default('refuse')
-      .describe('What to do when a person has changed quantities or prices of the order in SAP'),
+    supplier_currency: code(5)
+      .optional()
+      .describe('Order currency of new suppliers whose mapping names none, such as EUR'),
+    reconciliation_account: code(10)
+      .optional()
+      .describe('Reconciliation account of new suppliers in the company code whose mapping names none'),
 
     batch_size: z.int().min(1).max(50).default(20).describe('Maximum number of documents in one write'),
     connections: z.int().min(1).max(20).default(4).describe('Maximum number of requests at once'),
@@ -137,13 +121,6 @@ export const settings = z
         'How long SAP may still work on a call that was cut off. Not shorter than its limit for a dialog step (rdisp/max_wprun_time)',
       ),
     read_page: z.int().min(1).max(1_000).default(200).describe('Number of records in one page of a read'),
-    read_overlap_seconds: z
-      .int()
-      .min(0)
-      .max(864_000)
-      .default(86_400)
-      .describe('How far a read looks back. Suppliers are read by the day, in the time zone of SAP'),
-    cache_seconds: z.int().min(0).max(86_400).default(600).describe('How long the numbers of suppliers are remembered'),
   })
   .superRefine(({ user, password, oauth, client_certificate_file }, context) => {
     if ((user === undefined) !== (password === undefined))

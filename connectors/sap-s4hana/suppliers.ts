@@ -5,294 +5,255 @@
  */
 import {
   ConflictError,
-  ConnectorError,
-  DataError,
+  caseless,
+  type Kind,
   type Operation,
-  type Outcome,
-  outcomeOf,
-  type ReadBack,
-  type SupplierDocument,
   type TakenDocument,
   UnknownOutcome,
-  writeEach,
   z,
 } from 'sourcing-bridge/connector';
-import { findPartners, type HeldPartner, listPartners } from './held-partners.ts';
-import { type Deps, type Kind, referenceOf } from './kind.ts';
-import { anyOf, entityPath } from './odata.ts';
-import { addressBody, type PartnerValues, partnerBody, partnerOf } from './partner-values.ts';
+import type { Change } from './batch.ts';
+import { findPartners, type HeldPartner, listPartnersAny, person } from './held-partners.ts';
+import { type Decision, type Deps, kindOfParts, nothingToDo, referenceOf } from './kind.ts';
+import { equals } from './odata.ts';
+import {
+  addressBody,
+  expectSupplierData,
+  nameFields,
+  ownBlock,
+  type PartnerValues,
+  partnerBody,
+  partnerOf,
+} from './partner-values.ts';
 import { partnerService } from './partners.ts';
 import { readBusinessPartner } from './read-back-partners.ts';
+import { changed, isSameCode, shown } from './sap-values.ts';
+import type { Settings } from './settings.ts';
 
-type SupplierOperation = Operation<'supplier'>;
+type Held = ReadonlyMap<string, readonly HeldPartner[]>;
 
 const objectName = 'BusinessPartner';
-const lostPerRequest = 20;
+const made = z.object({ BusinessPartner: z.string().min(1) });
 
-/** One request, and what it does in words. */
-interface Step {
-  readonly what: string;
-  readonly method: 'POST' | 'PATCH';
-  readonly path: string;
-  readonly body: object;
-  readonly etag?: string | undefined;
+export function createSuppliers(deps: Deps): Kind<'supplier'> {
+  const { odata, settings } = deps;
+  return kindOfParts<'supplier', Held>(
+    {
+      read: (operations, signal) =>
+        findPartners(
+          odata,
+          operations.map(({ document }) => document.key),
+          signal,
+        ),
+      decideOn: (operation, held) => decideOn(deps, operation, held.get(operation.document.key) ?? []),
+      async lookup(documents, signal) {
+        const found = await findPartners(
+          odata,
+          documents.map(({ key }) => key),
+          signal,
+        );
+        return [...found].flatMap(([key, held]) =>
+          held.map((partner) => ({ key, reference: numberOf(partner), contentHash: undefined })),
+        );
+      },
+      async readBack(deliveries, signal) {
+        const found = await findDelivered(deps, deliveries, signal);
+        return deliveries.map((delivery) => {
+          const wanted = { values: partnerOf(delivery.document, settings), roles: settings.supplier_roles };
+          return readBusinessPartner(delivery, wanted, found(delivery));
+        });
+      },
+    },
+    deps,
+  );
 }
 
-type Task =
-  | { readonly values: PartnerValues; readonly held: undefined }
-  | { readonly values: PartnerValues; readonly held: HeldPartner; readonly steps: readonly Step[] };
-
-const madeForm = z.object({ BusinessPartner: z.string().min(1) });
-
-export function createSuppliers({ odata, settings, partners }: Deps): Kind<'supplier'> {
-  const keysOf = (documents: readonly SupplierDocument[]) => documents.map(({ key }) => key);
-
-  function taskOf({ document }: SupplierOperation, found: readonly HeldPartner[]): Task {
-    const [held, second] = found;
-    if (second)
-      throw new ConflictError(
-        `SAP holds several business partners for ${document.key}: ${found.map(({ BusinessPartner }) => BusinessPartner).join(', ')}. Leave the number in an external system to one of them.`,
-      );
-    const values = partnerOf(document, settings);
-    if (held) return { values, held, steps: stepsOf(values, held) };
-    if (settings.supplier_number === 'sap')
-      throw new DataError(
-        `SAP has no supplier ${document.key}, and with settings.supplier_number sap the connector makes none`,
-      );
-    return { values, held: undefined };
+function decideOn(
+  { odata, settings, log }: Deps,
+  { document }: Operation<'supplier'>,
+  found: readonly HeldPartner[],
+): Decision {
+  const [held, second] = found;
+  if (second)
+    throw new ConflictError(
+      `SAP holds several business partners for ${document.key}: ${found.map(({ BusinessPartner }) => BusinessPartner).join(', ')}. Leave the number in an external system to one of them.`,
+    );
+  const values = partnerOf(document, settings);
+  if (!held) {
+    expectSupplierData(values);
+    return {
+      action: 'create',
+      steps: [`create a business partner ${values.external}`],
+      reference: '',
+      run: async (signal) => {
+        const body = partnerBody(values, settings);
+        const change = { what: 'create', method: 'POST', set: 'A_BusinessPartner', body } as const;
+        const { data } = made.safeParse(await odata.change(partnerService, change, signal));
+        if (!data)
+          throw new UnknownOutcome('SAP made a business partner and did not return its number', { answered: true });
+        return referenceOf(objectName, data.BusinessPartner);
+      },
+    };
   }
-
-  /** What differs between the document and SAP's partner. */
-  function stepsOf(values: PartnerValues, held: HeldPartner): Step[] {
-    const { BusinessPartner: number, __metadata, to_Supplier: supplier } = held;
-    const path = entityPath('A_BusinessPartner', number);
-    const steps: Step[] = [];
-    const head = changed(values.head, held);
-    if (head)
-      steps.push({ what: `the name: ${shown(head)}`, method: 'PATCH', path, body: head, etag: __metadata?.etag });
-    steps.push(...addressSteps(values, held), ...taxSteps(values, held));
-    const roles = new Set(held.to_BusinessPartnerRole.map(({ BusinessPartnerRole }) => BusinessPartnerRole));
-    for (const role of settings.supplier_roles)
-      if (!roles.has(role))
-        steps.push({
-          what: `the role ${role}`,
-          method: 'POST',
-          path: `${path}/to_BusinessPartnerRole`,
-          body: { BusinessPartnerRole: role },
-        });
-    const supplierNumber = supplier?.Supplier ?? number;
-    const supplierPath = entityPath('A_Supplier', supplierNumber);
-    if (values.isBlocked !== undefined && values.isBlocked !== (supplier?.PurchasingIsBlocked ?? false))
-      steps.push({
-        what: values.isBlocked ? 'the block for purchasing' : 'the end of the block for purchasing',
-        method: 'PATCH',
-        path: supplierPath,
-        body: { PurchasingIsBlocked: values.isBlocked },
-        etag: supplier?.__metadata?.etag,
-      });
-    if (!supplier?.to_SupplierCompany.some(({ CompanyCode }) => CompanyCode === values.company['CompanyCode']))
-      steps.push({
-        what: `company code ${values.company['CompanyCode']}`,
-        method: 'POST',
-        path: `${supplierPath}/to_SupplierCompany`,
-        body: values.company,
-      });
-    const organization = values.purchasing['PurchasingOrganization'];
-    if (
-      !supplier?.to_SupplierPurchasingOrg.some(({ PurchasingOrganization }) => PurchasingOrganization === organization)
-    )
-      steps.push({
-        what: `purchasing organization ${organization}`,
-        method: 'POST',
-        path: `${supplierPath}/to_SupplierPurchasingOrg`,
-        body: values.purchasing,
-      });
-    return steps;
-  }
-
-  function addressSteps({ address, emails }: PartnerValues, held: HeldPartner): Step[] {
-    const { BusinessPartner: number } = held;
-    const [first] = held.to_BusinessPartnerAddress;
-    if (!first)
-      return address
-        ? [
-            {
-              what: 'the address',
-              method: 'POST',
-              path: `${entityPath('A_BusinessPartner', number)}/to_BusinessPartnerAddress`,
-              body: addressBody(address, emails, settings),
-            },
-          ]
-        : [];
-    const path = entityPath('A_BusinessPartnerAddress', { BusinessPartner: number, AddressID: first.AddressID });
-    const change = address && changed(address, first);
-    const steps: Step[] = change
-      ? [{ what: `the address: ${shown(change)}`, method: 'PATCH', path, body: change, etag: first.__metadata?.etag }]
-      : [];
-    for (const email of emails) {
-      const known = first.to_EmailAddress.find(({ EmailAddress }) => isSameEmail(EmailAddress, email.EmailAddress));
-      if (!known)
-        steps.push({
-          what: `the e-mail address ${email.EmailAddress}`,
-          method: 'POST',
-          path: `${path}/to_EmailAddress`,
-          body: email,
-        });
-      else if (known.AddressCommunicationRemarkText !== email.AddressCommunicationRemarkText)
-        steps.push({
-          what: `the name at ${email.EmailAddress}`,
-          method: 'PATCH',
-          path: entityPath('A_AddressEmailAddress', {
-            AddressID: known.AddressID,
-            Person: known.Person,
-            OrdinalNumber: known.OrdinalNumber,
-          }),
-          body: { AddressCommunicationRemarkText: email.AddressCommunicationRemarkText },
-          etag: known.__metadata?.etag,
-        });
-    }
-    return steps;
-  }
-
-  function taxSteps({ taxes }: PartnerValues, held: HeldPartner): Step[] {
-    const { BusinessPartner: number } = held;
-    return taxes.flatMap((tax): Step[] => {
-      const known = held.to_BusinessPartnerTax.find(({ BPTaxType }) => BPTaxType === tax.BPTaxType);
-      const what = `tax number ${tax.BPTaxType}`;
-      if (!known)
-        return [
-          { what, method: 'POST', path: `${entityPath('A_BusinessPartner', number)}/to_BusinessPartnerTax`, body: tax },
-        ];
-      if (known.BPTaxNumber === tax.BPTaxNumber) return [];
-      const path = entityPath('A_BusinessPartnerTaxNumber', { BusinessPartner: number, BPTaxType: tax.BPTaxType });
-      return [{ what, method: 'PATCH', path, body: { BPTaxNumber: tax.BPTaxNumber }, etag: known.__metadata?.etag }];
-    });
-  }
-
-  async function perform(task: Task, signal: AbortSignal): Promise<Outcome> {
-    if (!task.held) {
-      const { entity } = await odata.post(
-        partnerService,
-        'A_BusinessPartner',
-        partnerBody(task.values, settings),
-        signal,
-      );
-      const { data } = madeForm.safeParse(entity);
-      if (!data)
-        throw new UnknownOutcome('SAP made a business partner and did not return its number', { answered: true });
-      return { status: 'created', reference: referenceOf(objectName, data.BusinessPartner) };
-    }
-    const reference = referenceOf(objectName, task.held.BusinessPartner);
-    const done: string[] = [];
-    for (const { what, method, path, body, etag } of task.steps)
-      try {
-        if (method === 'POST') await odata.post(partnerService, path, body, signal);
-        else await odata.patch(partnerService, path, body, etag, signal);
-        done.push(what);
-      } catch (error) {
-        if (error instanceof ConnectorError)
-          error.message = `${reference}, ${what}: ${error.message}${done.length > 0 ? ` (changed before that: ${done.join(', ')})` : ''}`;
-        throw error;
-      }
-    return { status: task.steps.length > 0 ? 'updated' : 'unchanged', reference };
-  }
-
-  /** By the supplier's number, and by the reference where a person has changed that number. */
-  async function findDelivered(deliveries: readonly TakenDocument<'supplier'>[], signal: AbortSignal) {
-    const byKey = await findPartners(odata, keysOf(deliveries.map(({ document }) => document)), settings, signal);
-    const numberIn = (reference: string | undefined) => /^BusinessPartner\/(.+)$/u.exec(reference ?? '')?.[1];
-    const lost = deliveries.flatMap(({ document, reference }) => {
-      const number = numberIn(reference);
-      const isFound = (byKey.get(document.key) ?? []).some(({ BusinessPartner }) => BusinessPartner === number);
-      return number === undefined || isFound ? [] : [number];
-    });
-    const others: HeldPartner[] = [];
-    for (let from = 0; from < lost.length; from += lostPerRequest)
-      others.push(
-        ...(await listPartners(
-          odata,
-          { filter: anyOf('BusinessPartner', lost.slice(from, from + lostPerRequest)) },
-          signal,
-        )),
-      );
-    return ({ document, reference }: TakenDocument<'supplier'>): HeldPartner[] => [
-      ...(byKey.get(document.key) ?? []),
-      ...others.filter(({ BusinessPartner }) => BusinessPartner === numberIn(reference)),
-    ];
-  }
-
+  const changes = changesOf(values, held, settings);
+  if (values.isBlocked === false && isBlocked(held) && !isOwnBlock(held))
+    log.info('a block for purchasing that the connector has not set stays', { supplier: held.Supplier });
+  if (changes.length === 0) return nothingToDo(numberOf(held));
   return {
-    async write(operations, signal) {
-      let found: Map<string, HeldPartner[]>;
-      try {
-        found = await findPartners(odata, keysOf(operations.map(({ document }) => document)), settings, signal);
-      } catch (error) {
-        // Nothing was sent but questions.
-        return operations.map(() => outcomeOf(error));
-      }
-      const write = async (operation: SupplierOperation) => {
-        const outcome = await perform(taskOf(operation, found.get(operation.document.key) ?? []), signal);
-        const { key, name } = operation.document;
-        if (outcome.status === 'created') partners.forget({ id: key, name });
-        return outcome;
-      };
-      return writeEach(operations, write, { signal, atOnce: settings.connections });
-    },
-    async plan(operations, signal) {
-      const found = await findPartners(odata, keysOf(operations.map(({ document }) => document)), settings, signal);
-      return operations.map((operation) => {
-        const { key } = operation.document;
-        try {
-          const task = taskOf(operation, found.get(key) ?? []);
-          if (!task.held)
-            return { key, action: 'create' as const, steps: [`create a business partner ${task.values.external}`] };
-          const steps = task.steps.map(({ what, method }) => `${method === 'POST' ? 'add' : 'change'} ${what}`);
-          return { key, action: steps.length > 0 ? ('amend' as const) : ('none' as const), steps };
-        } catch (error) {
-          if (!(error instanceof ConnectorError)) throw error;
-          return { key, action: operation.action, steps: [`cannot be written: ${error.message}`] };
-        }
-      });
-    },
-    async readBack(deliveries, signal) {
-      const found = await findDelivered(deliveries, signal);
-      return deliveries.map((delivery): ReadBack => {
-        const { document } = delivery;
-        try {
-          const wanted = { values: partnerOf(document, settings), roles: settings.supplier_roles };
-          return readBusinessPartner(delivery, wanted, found(delivery));
-        } catch (error) {
-          if (!(error instanceof ConnectorError)) throw error;
-          return { key: document.key, status: 'unclear', reason: error.message };
-        }
-      });
-    },
-    async lookup(documents, signal) {
-      const found = await findPartners(odata, keysOf(documents), settings, signal);
-      return [...found].flatMap(([key, held]) =>
-        held.map(({ BusinessPartner }) => ({
-          key,
-          reference: referenceOf(objectName, BusinessPartner),
-          contentHash: undefined,
-        })),
-      );
+    action: 'amend',
+    steps: changes.map(({ what, method }) => `${method === 'POST' ? 'add' : 'change'} ${what}`),
+    reference: numberOf(held),
+    run: async (signal) => {
+      await odata.changeEach(partnerService, changes, numberOf(held), signal);
+      return numberOf(held);
     },
   };
 }
 
-/** The fields that differ; undefined for none. */
-function changed(wanted: Readonly<Record<string, string>>, held: object): Record<string, string> | undefined {
-  const members = held as Readonly<Record<string, unknown>>;
-  const fields = Object.entries(wanted).filter(([name, value]) => members[name] !== value);
-  return fields.length > 0 ? Object.fromEntries(fields) : undefined;
+/** What differs between the document and SAP's partner. */
+function changesOf(values: PartnerValues, held: HeldPartner, settings: Settings): Change[] {
+  const entity = partnerEntity(held);
+  const head = changed({ ...nameFields(values.name, held.BusinessPartnerCategory === person), ...values.head }, held);
+  const roles = new Set(held.to_BusinessPartnerRole.map(({ BusinessPartnerRole }) => BusinessPartnerRole));
+  return [
+    ...(Object.keys(head).length > 0 ? [patchOf(`the name: ${shown(head)}`, entity, head, held.__metadata?.etag)] : []),
+    ...addressChanges(values, held, settings),
+    ...taxChanges(values, held),
+    ...settings.supplier_roles
+      .filter((role) => !roles.has(role))
+      .map((role) => postOf(`the role ${role}`, entity, 'to_BusinessPartnerRole', { BusinessPartnerRole: role })),
+    ...blockChanges(values, held),
+    ...supplierChanges(values, held),
+  ];
 }
 
-function shown(fields: Readonly<Record<string, string>>): string {
-  return Object.entries(fields)
-    .map(([name, value]) => `${name} ${value}`)
-    .join(', ');
+function isBlocked({ to_Supplier }: HeldPartner): boolean {
+  return to_Supplier?.PurchasingIsBlocked === true;
+}
+
+function isOwnBlock({ SearchTerm2 }: HeldPartner): boolean {
+  return SearchTerm2.trimEnd() === ownBlock;
+}
+
+/** The mark is there before the block, and goes after it: so a kill in between leaves no block without its mark. */
+function blockChanges({ isBlocked: isWanted }: PartnerValues, held: HeldPartner): Change[] {
+  const { SearchTerm2, to_Supplier: supplier } = held;
+  const block = (what: string) =>
+    patchOf(what, supplierEntity(held), { PurchasingIsBlocked: isWanted }, supplier?.__metadata?.etag);
+  // Without its ETag: the change of the name before it may have changed that.
+  const mark = (what: string, term: string) => patchOf(what, partnerEntity(held), { SearchTerm2: term }, undefined);
+  if (isWanted === true && !isBlocked(held)) {
+    const isFree = SearchTerm2.trimEnd() === '';
+    return [...(isFree ? [mark('the mark of the block', ownBlock)] : []), block('the block for purchasing')];
+  }
+  if (isWanted !== false || !isOwnBlock(held)) return [];
+  return [
+    ...(isBlocked(held) ? [block('the end of the block for purchasing')] : []),
+    mark('the mark of the block', ''),
+  ];
+}
+
+/** The data of the company and of the purchasing organization, where they are missing. */
+function supplierChanges(values: PartnerValues, held: HeldPartner): Change[] {
+  const { company, purchasing } = values;
+  const { to_Supplier: supplier } = held;
+  const entity = supplierEntity(held);
+  const code = company['CompanyCode'];
+  const organization = purchasing['PurchasingOrganization'];
+  const changes = [
+    ...(supplier?.to_SupplierCompany.some(({ CompanyCode }) => CompanyCode === code)
+      ? []
+      : [postOf(`company code ${code}`, entity, 'to_SupplierCompany', company)]),
+    ...(supplier?.to_SupplierPurchasingOrg.some((one) => one.PurchasingOrganization === organization)
+      ? []
+      : [postOf(`purchasing organization ${organization}`, entity, 'to_SupplierPurchasingOrg', purchasing)]),
+  ];
+  if (changes.length > 0) expectSupplierData(values);
+  return changes;
+}
+
+function addressChanges({ address, emails }: PartnerValues, held: HeldPartner, settings: Settings): Change[] {
+  const { BusinessPartner, to_BusinessPartnerAddress: addresses } = held;
+  const [first] = addresses;
+  if (!first) {
+    const body = address && addressBody(address, emails, settings);
+    return body ? [postOf('the address', partnerEntity(held), 'to_BusinessPartnerAddress', body)] : [];
+  }
+  const entity = { set: 'A_BusinessPartnerAddress', key: { BusinessPartner, AddressID: first.AddressID } };
+  const change = changed(address ?? {}, first);
+  return [
+    ...(Object.keys(change).length > 0
+      ? [patchOf(`the address: ${shown(change)}`, entity, change, first.__metadata?.etag)]
+      : []),
+    ...emails.flatMap((email): Change[] => {
+      const { EmailAddress, AddressCommunicationRemarkText } = email;
+      const known = first.to_EmailAddress.find((one) => isSameEmail(one.EmailAddress, EmailAddress));
+      if (!known) return [postOf(`the e-mail address ${EmailAddress}`, entity, 'to_EmailAddress', email)];
+      const remark = changed({ AddressCommunicationRemarkText }, known);
+      if (Object.keys(remark).length === 0) return [];
+      const { AddressID, Person, OrdinalNumber, __metadata } = known;
+      const own = { set: 'A_AddressEmailAddress', key: { AddressID, Person, OrdinalNumber } };
+      return [patchOf(`the name at ${EmailAddress}`, own, remark, __metadata?.etag)];
+    }),
+  ];
+}
+
+function taxChanges({ taxes }: PartnerValues, held: HeldPartner): Change[] {
+  const { BusinessPartner } = held;
+  return taxes.flatMap((tax): Change[] => {
+    const { BPTaxType, BPTaxNumber } = tax;
+    const known = held.to_BusinessPartnerTax.find((one) => one.BPTaxType === BPTaxType);
+    const what = `tax number ${BPTaxType}`;
+    if (!known) return [postOf(what, partnerEntity(held), 'to_BusinessPartnerTax', tax)];
+    const change = changed({ BPTaxNumber }, known);
+    if (Object.keys(change).length === 0) return [];
+    const entity = { set: 'A_BusinessPartnerTaxNumber', key: { BusinessPartner, BPTaxType } };
+    return [patchOf(what, entity, change, known.__metadata?.etag)];
+  });
+}
+
+type Entity = Pick<Change, 'set' | 'key'>;
+
+function partnerEntity({ BusinessPartner }: HeldPartner): Entity {
+  return { set: 'A_BusinessPartner', key: BusinessPartner };
+}
+
+function supplierEntity({ BusinessPartner, Supplier, to_Supplier: supplier }: HeldPartner): Entity {
+  return { set: 'A_Supplier', key: supplier?.Supplier ?? (Supplier === '' ? BusinessPartner : Supplier) };
+}
+
+function patchOf(what: string, entity: Entity, body: object, etag: string | undefined): Change {
+  return { what, method: 'PATCH', ...entity, body, etag };
+}
+
+function postOf(what: string, entity: Entity, navigation: string, body: object): Change {
+  return { what, method: 'POST', ...entity, navigation, body };
+}
+
+/** By the supplier's number, and by the reference where a person has changed that number. */
+async function findDelivered({ odata }: Deps, deliveries: readonly TakenDocument<'supplier'>[], signal: AbortSignal) {
+  const byKey = await findPartners(
+    odata,
+    deliveries.map(({ document }) => document.key),
+    signal,
+  );
+  const numberIn = (reference: string | undefined) => /^BusinessPartner\/(.+)$/u.exec(reference ?? '')?.[1];
+  const lost = deliveries.flatMap(({ document, reference }) => {
+    const number = numberIn(reference);
+    const isFound = (byKey.get(document.key) ?? []).some((one) => isSameCode(one.BusinessPartner, number ?? ''));
+    return number === undefined || isFound ? [] : [number];
+  });
+  const others = await listPartnersAny(odata, equals('BusinessPartner', lost), signal);
+  return ({ document, reference }: TakenDocument<'supplier'>): HeldPartner[] => [
+    ...(byKey.get(document.key) ?? []),
+    ...others.filter(({ BusinessPartner }) => isSameCode(BusinessPartner, numberIn(reference) ?? '')),
+  ];
+}
+
+function numberOf({ BusinessPartner }: HeldPartner): string {
+  return referenceOf(objectName, BusinessPartner);
 }
 
 function isSameEmail(a: string, b: string): boolean {
-  return a.toLowerCase() === b.toLowerCase();
+  return caseless(a) === caseless(b);
 }

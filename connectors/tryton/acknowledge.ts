@@ -2,10 +2,20 @@
  * Shows on a purchase requisition what became of it: by one note (`ir.note`), whose text is replaced by each news. The
  * note ends with the key of its news. It is looked for before it is written, so that a repetition adds no second note.
  */
-import { type Acknowledgement, ConflictError, DataError, type Outcome, outcomeOf, z } from 'sourcing-bridge/connector';
+import {
+  type Acknowledgement,
+  asConnectorError,
+  ConflictError,
+  concernsOneRecord,
+  DataError,
+  type Outcome,
+  outcomeOf,
+  type Progress,
+  runInHalves,
+  z,
+} from 'sourcing-bridge/connector';
 import type { Tryton } from './rpc.ts';
-import { asConnectorError, concernsOneRecord, runInHalves, sendTasks } from './send-batch.ts';
-import type { Progress } from './task.ts';
+import { sendTasks } from './send-batch.ts';
 import { id, ids, oneLine, referenceTo, text } from './values.ts';
 
 export const requisitionModel = 'purchase.requisition';
@@ -16,7 +26,7 @@ const noteRows = z.array(z.object({ id, resource: text, message: text }));
 /** By what the bridge's note is found; the key of the news follows it. */
 const mark = 'Kept by the sourcing bridge: news ';
 
-interface NoteTask extends Progress {
+interface NoteTask extends Omit<Progress, 'isBegun'> {
   readonly news: Acknowledgement;
   readonly message: string;
   /** The note that the requisition has. More than one, if a user has copied it: all of them are kept up to date. */

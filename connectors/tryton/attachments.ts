@@ -8,10 +8,14 @@ import {
   ConflictError,
   DataError,
   type DocumentOf,
+  decide,
   type Found,
   fileBytes,
+  type Kind,
+  newTask,
   type Operation,
   type SupplierHead,
+  type Task,
   z,
 } from 'sourcing-bridge/connector';
 import { findPurchases, isLive, referenceOfPurchase } from './held-purchases.ts';
@@ -21,7 +25,6 @@ import { codeOf, createMissingSuppliers, findSuppliers, planMissingSupplier, typ
 import type { Tryton } from './rpc.ts';
 import { sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
-import { decide, type Kind, newTask, type Task } from './task.ts';
 import { bytesOf, id, ids, ifUnchanged, oneLine, type ReadRecord, referenceTo, text, timestamp } from './values.ts';
 
 type AttachedKind = 'rfi-answers' | 'file';

@@ -1,5 +1,5 @@
 /** The CSV that is attached to a purchase: what was awarded, with the whole bid sheet. */
-import type { AwardDocument } from 'sourcing-bridge/connector';
+import { type AwardDocument } from 'sourcing-bridge/connector';
 
 /** UTF-8, one row per lot, with a column for each column of the bid sheet. */
 export function awardSheet({ lines, currency }: AwardDocument): Uint8Array {

@@ -2,8 +2,12 @@
 import {
   type AwardDocument,
   type AwardLine,
+  awardAmount,
   ConnectorError,
+  decide,
   type Found,
+  type Kind,
+  newTask,
   type Operation,
 } from 'sourcing-bridge/connector';
 import {
@@ -15,7 +19,7 @@ import {
   purchaseModel,
   referenceOfPurchase,
 } from './held-purchases.ts';
-import { awardAmount, type WantedLine, wantedLines } from './lots.ts';
+import { type WantedLine, wantedLines } from './lots.ts';
 import { createMissingSuppliers, planMissingSupplier } from './parties.ts';
 import { linesByLot, type PurchaseTask, planPurchase } from './plan-purchase.ts';
 import { addChanges, answerEach, readPurchase } from './read-back.ts';
@@ -38,7 +42,6 @@ import {
   referenceOfPrices,
   sendPrices,
 } from './supplier-prices.ts';
-import { decide, type Kind, newTask } from './task.ts';
 
 interface AwardTask extends PurchaseTask, PriceTask {
   lines: readonly WantedLine<AwardLine>[];

@@ -1,8 +1,7 @@
 /** Checks whether the flow can work with this Tryton: login, rights, modules, settings. Changes nothing. */
-import { type CheckResult, ConfigError, z } from 'sourcing-bridge/connector';
+import { type CheckResult, ConfigError, createCheckList, z } from 'sourcing-bridge/connector';
 import type { ReadReferenceData } from './reference-data.ts';
 import { ServerFault, type Tryton } from './rpc.ts';
-import { asConnectorError } from './send-batch.ts';
 import type { Settings } from './settings.ts';
 
 const access = z.record(z.string(), z.object({ read: z.unknown(), write: z.unknown(), create: z.unknown() }));
@@ -74,16 +73,7 @@ export async function check(
   { tryton, settings, readReferenceData }: { tryton: Tryton; settings: Settings; readReferenceData: ReadReferenceData },
   signal: AbortSignal,
 ): Promise<CheckResult[]> {
-  const results: CheckResult[] = [];
-  const attempt = async (name: string, run: () => Promise<string>): Promise<boolean> => {
-    try {
-      results.push({ name, ok: true, message: await run() });
-      return true;
-    } catch (error) {
-      results.push({ name, ok: false, message: asConnectorError(error).message });
-      return false;
-    }
-  };
+  const { results, attempt } = createCheckList();
   async function missingOf(models: readonly string[], isRead: boolean): Promise<'rights' | 'module' | undefined> {
     try {
       const rights = await tryton.ask('ir.model.access.get_access', [models], access, signal);

@@ -1,5 +1,5 @@
 /** The lots of an award or of bids, translated into Tryton's values: product, unit, quantity and price. */
-import { type AwardLine, DataError, type QuotationLine } from 'sourcing-bridge/connector';
+import { type AwardLine, DataError, type LotAmount, type QuotationLine } from 'sourcing-bridge/connector';
 import { checkFields, productCodeOf } from './mapping-fields.ts';
 import type { Product, ReferenceData, Unit } from './reference-data.ts';
 import type { Settings } from './settings.ts';
@@ -31,28 +31,24 @@ export function lotName(lot: string): string {
 export function wantedLines<Line extends AwardLine | QuotationLine>(
   { fields, lines }: { readonly fields?: Fields; readonly lines: readonly Line[] },
   kind: 'awards' | 'quotations',
-  amountOf: (line: Line) => Amount,
+  amountOf: (line: Line) => LotAmount,
   context: { data: ReferenceData; settings: Settings; dateField: string },
 ): WantedLine<Line>[] {
   checkFields(fields, kind);
   for (const line of lines) checkFields(line.fields, `lines of ${kind}`);
-  return lines.map((line) => wantedLine(line, amountOf(line), context));
+  return lines.map((line) => wantedLine(line, amountOf, context));
 }
 
 type Fields = Record<string, string> | undefined;
 
-interface Amount {
-  readonly quantity: string;
-  readonly unitPrice: string;
-}
-
 function wantedLine<Line extends AwardLine | QuotationLine>(
   line: Line,
-  amount: Amount,
+  amountOf: (line: Line) => LotAmount,
   { data, settings, dateField }: { data: ReferenceData; settings: Settings; dateField: string },
 ): WantedLine<Line> {
   const lot = lotName(line.lot);
   try {
+    const amount = amountOf(line);
     const { fields = {} } = line;
     const code = productCodeOf(line, settings);
     const product = code === undefined ? undefined : data.product(code);
@@ -63,15 +59,17 @@ function wantedLine<Line extends AwardLine | QuotationLine>(
       throw new DataError(
         `the unit "${unit.name}" does not fit the product "${code}", which Tryton keeps in "${productUnit.name}"`,
       );
+    const isOrderedAtCost = 'cost' in line && line.unit_price === undefined;
+    const rounding = isOrderedAtCost ? 'never' : settings.rounding;
     const quantityText = fitDecimals(
       amount.quantity,
       unit?.digits ?? 2,
-      settings,
+      rounding,
       unit ? `the unit "${unit.name}"` : 'a line without unit',
     );
     const quantity = floatOf(quantityText);
     if (quantity === undefined) throw new DataError(`the quantity ${quantityText} has more digits than Tryton keeps`);
-    const unitPrice = fitDecimals(amount.unitPrice, data.priceDecimals, settings, 'a price in Tryton');
+    const unitPrice = fitDecimals(amount.unitPrice, data.priceDecimals, rounding, 'a price in Tryton');
     const date = fields[dateField];
     if (date !== undefined && !isDate(date))
       throw new DataError(`the field ${dateField} is "${date}" and not a date such as 2030-12-31`);
@@ -83,36 +81,26 @@ function wantedLine<Line extends AwardLine | QuotationLine>(
 }
 
 /**
- * Quantity and unit price of an award's line. A line without both counts as one piece at the cost of the supplier's
- * share. Throws DataError if only one of the two is there.
- */
-export function awardAmount({ lot, quantity, unit_price, cost }: AwardLine): Amount {
-  if (quantity !== undefined && unit_price !== undefined) return { quantity, unitPrice: unit_price };
-  if (quantity === undefined && unit_price === undefined) return { quantity: '1', unitPrice: cost };
-  throw new DataError(
-    `Lot "${lotName(lot)}" has a ${quantity === undefined ? 'unit price and no quantity' : 'quantity and no unit price'}: name both columns in the flow (quantity_column, unit_price_column), or neither of them.`,
-  );
-}
-
-/**
  * Quantity and unit price of a bid. A bid without both counts by its single value (with its volume, else one piece).
  * Throws DataError if there is no single value, or if only one of the two is there.
  */
-export function quotationAmount({ lot, quantity, unit_price, bids }: QuotationLine): Amount {
+export function quotationAmount({ quantity, unit_price, bids }: QuotationLine): LotAmount {
   if (quantity !== undefined && unit_price !== undefined) return { quantity, unitPrice: unit_price };
   const [bid] = bids;
   if (quantity === undefined && unit_price === undefined && bids.length === 1 && bid)
     return { quantity: bid.volume ?? '1', unitPrice: bid.value };
   throw new DataError(
-    `Lot "${lotName(lot)}" has no quantity and unit price: name both columns in the flow (quantity_column, unit_price_column).`,
+    'it has no quantity and unit price: name both columns in the flow (quantity_column, unit_price_column)',
   );
 }
 
 /** The value, rounded if the settings allow it. Throws DataError if it has too many decimals for `place`. */
-function fitDecimals(value: string, decimals: number, { rounding }: Settings, place: string): string {
+function fitDecimals(value: string, decimals: number, rounding: Settings['rounding'] | 'never', place: string): string {
   if (decimalsOf(value) <= decimals) return plainDecimal(value);
   if (rounding === 'half-up') return roundedHalfUp(value, decimals);
-  throw new DataError(
-    `${value} has more decimals than ${place} takes (${decimals}); settings.rounding: half-up would round it`,
-  );
+  const cure =
+    rounding === 'never'
+      ? 'it is not rounded, as the lot is ordered at its cost, which would change'
+      : 'where the lot is shared by several suppliers, set quantity_decimals of the flow; settings.rounding: half-up would round it';
+  throw new DataError(`${value} has more decimals than ${place} takes (${decimals}); ${cure}`);
 }

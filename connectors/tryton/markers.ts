@@ -3,7 +3,7 @@
  * the key, into a field that Tryton can search.
  */
 import { createHash } from 'node:crypto';
-import type { DocumentKind } from 'sourcing-bridge/connector';
+import { type DocumentKind } from 'sourcing-bridge/connector';
 
 /**
  * The marker of a document, or of a `part` of it: `SB-` and 16 letters and digits. Its 80 bits of a hash are enough to

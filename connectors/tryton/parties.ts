@@ -3,11 +3,17 @@
  * sourcing service. The code is unique in Tryton: a second party with the same code is refused, even if both are
  * created at the same time. A party with that code that a user created is the supplier's party, too.
  */
-import { DataError, type SupplierHead, TransientError, z } from 'sourcing-bridge/connector';
+import {
+  asConnectorError,
+  DataError,
+  type Progress,
+  type SupplierHead,
+  TransientError,
+  z,
+} from 'sourcing-bridge/connector';
 import type { Tryton } from './rpc.ts';
-import { asConnectorError, sendTasks } from './send-batch.ts';
+import { sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
-import type { Progress } from './task.ts';
 import { fieldNames, flag, id, ids, oneLine, text, timestamp } from './values.ts';
 
 const partyRows = z.array(

@@ -3,7 +3,7 @@
  * this is possible. It compares what Tryton holds with what was written last and with what is wanted, field by field
  * and lot by lot, so that users' edits and additions stay.
  */
-import { type AwardLine, ConflictError } from 'sourcing-bridge/connector';
+import { type AwardLine, ConflictError, type Task } from 'sourcing-bridge/connector';
 import {
   dueSteps,
   type HeldPurchase,
@@ -40,7 +40,6 @@ import {
 import type { ReferenceData } from './reference-data.ts';
 import { type HeldRequisitions, planLinks, type RequisitionNeed } from './requisition-requests.ts';
 import type { Settings } from './settings.ts';
-import type { Task } from './task.ts';
 
 export interface PurchaseTask extends Task<'award'>, SupplierAward {
   purchase: PurchaseStep | undefined;

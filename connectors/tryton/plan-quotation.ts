@@ -2,7 +2,7 @@
  * Decides what to do with the quotation of a supplier's bids. A line belongs to a lot if it answers the lot's purchase
  * request.
  */
-import { ConflictError } from 'sourcing-bridge/connector';
+import { ConflictError, type Task } from 'sourcing-bridge/connector';
 import {
   type HeldQuotation,
   type QuotationLineRow,
@@ -14,7 +14,6 @@ import type { Supplier } from './parties.ts';
 import type { Bid } from './purchase-requests.ts';
 import type { ReferenceData } from './reference-data.ts';
 import type { Settings } from './settings.ts';
-import type { Task } from './task.ts';
 import { dateOf, decimalOf } from './values.ts';
 
 export interface QuotationTask extends Task<'quotation'> {

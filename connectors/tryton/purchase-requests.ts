@@ -3,14 +3,20 @@
  * lot of an event answer the same one: the request that the flow's mapping names (field `request`), else one that the
  * connector creates. It finds that one again by its description, which users cannot edit.
  */
-import { ConflictError, DataError, type QuotationDocument, type QuotationLine, z } from 'sourcing-bridge/connector';
+import {
+  ConflictError,
+  DataError,
+  type Progress,
+  type QuotationDocument,
+  type QuotationLine,
+  z,
+} from 'sourcing-bridge/connector';
 import type { HeldQuotation } from './held-quotations.ts';
 import { lotName, type WantedLine } from './lots.ts';
 import { markerOf } from './markers.ts';
 import type { ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
 import { sendBatch } from './send-batch.ts';
-import type { Progress } from './task.ts';
 import { id, ids, text } from './values.ts';
 
 export interface PurchaseRequest {

@@ -2,7 +2,7 @@
  * Documents of the kind `quotation`: a supplier's bids become a quotation (`purchase.request.quotation`), one line per
  * lot.
  */
-import type { Found, Operation } from 'sourcing-bridge/connector';
+import { decide, type Found, type Kind, newTask, type Operation } from 'sourcing-bridge/connector';
 import { findQuotations, type HeldQuotation, quotationModel, referenceOfQuotation } from './held-quotations.ts';
 import { quotationAmount, wantedLines } from './lots.ts';
 import { createMissingSuppliers, planMissingSupplier } from './parties.ts';
@@ -13,7 +13,6 @@ import type { ReadReferenceData, ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
 import { sendQuotations } from './send-quotations.ts';
 import type { Settings } from './settings.ts';
-import { decide, type Kind, newTask } from './task.ts';
 
 /** What Tryton holds for the documents of a batch. */
 interface Held {

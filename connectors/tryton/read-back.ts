@@ -4,6 +4,7 @@
  */
 import {
   type AwardDocument,
+  awardAmount,
   ConnectorError,
   type DocumentKind,
   fieldsOf,
@@ -18,7 +19,7 @@ import {
 import type { HeldPurchase, PurchaseLine } from './held-purchases.ts';
 import { isLive, purchaseModel, referenceOfPurchase } from './held-purchases.ts';
 import { type HeldQuotation, quotationModel, referenceOfQuotation } from './held-quotations.ts';
-import { awardAmount, quotationAmount, type WantedLine, wantedLines } from './lots.ts';
+import { quotationAmount, type WantedLine, wantedLines } from './lots.ts';
 import { linesByLot } from './plan-purchase.ts';
 import type { Requests } from './purchase-requests.ts';
 import { bidsOf } from './purchase-requests.ts';

@@ -1,32 +1,19 @@
 /**
- * Reads what has changed in Tryton: parties, as suppliers, and purchase requisitions.
- *
- * A read goes in the order of ids through all records that changed since the last read began, minus an overlap. So each
- * page is bounded, and a read that was interrupted continues after the last id. The next read starts at the time at
- * which this one began. Times come from the server (its Date header). A change that was committed late, or that a slow
- * clock dated too early, is still found if the delay is at most the overlap; changes within the overlap are read twice.
- * Tryton keeps no trace of a deletion, so a read does not see it.
+ * Reads what has changed in Tryton, in the order of ids: parties, as suppliers, and purchase requisitions. Times come from
+ * the server (its Date header). Tryton keeps no trace of a deletion, so a read does not see it.
  */
 import {
-  ConfigError,
+  pagesById,
   type ReadPage,
   type ReadStream,
   type RequisitionRecord,
   type SupplierRecord,
+  walkById,
   z,
 } from 'sourcing-bridge/connector';
 import type { Tryton } from './rpc.ts';
 import type { Settings } from './settings.ts';
 import { date, datetimeOf, decimal, fieldNames, flag, id, oneLine, plainDecimal, text } from './values.ts';
-
-/** The bridge stores checkpoints as JSON: the member names stay as they are. Times are milliseconds since 1970. */
-const checkpointSchema = z.object({
-  /** All changes before this time were read; absent: none were. */
-  since: z.int().optional(),
-  /** An unfinished read: when it began, and the last id that was read. */
-  walk: z.object({ began: z.int().optional(), after: z.int() }).optional(),
-});
-type Checkpoint = z.output<typeof checkpointSchema>;
 
 const partyRows = z.array(
   z.object({
@@ -100,13 +87,12 @@ export function createOpenRequisitions({ tryton, settings }: { tryton: Tryton; s
         ['lines.purchase_requests.id', '>', 0],
       ],
     ];
-    for (let after = -1; ; ) {
+    const pageAfter = (after: number) => {
       const params = [[isOpen, ['id', '>', after]], 0, settings.read_page, [['id', 'ASC']], ['number']];
-      const rows = await tryton.ask('purchase.requisition.search_read', params, openRows, signal);
+      return tryton.ask('purchase.requisition.search_read', params, openRows, signal);
+    };
+    for await (const { rows } of pagesById(pageAfter, { pageSize: settings.read_page }, signal))
       yield rows.map(({ number }) => number).filter((number) => number !== '');
-      if (rows.length < settings.read_page) return;
-      after = rows.at(-1)?.id ?? after;
-    }
   };
 }
 
@@ -121,7 +107,7 @@ export function createReads({ tryton, settings }: { tryton: Tryton; settings: Se
     return tryton.serverMs();
   }
 
-  async function* readStream<Row extends { id: number }, Stream extends ReadStream>(
+  const readStream = <Row extends { id: number }, Stream extends ReadStream>(
     source: {
       model: string;
       fields: readonly string[];
@@ -132,21 +118,27 @@ export function createReads({ tryton, settings }: { tryton: Tryton; settings: Se
     },
     checkpoint: string | undefined,
     signal: AbortSignal,
-  ): AsyncIterable<ReadPage<Stream>> {
-    const { since, walk: unfinished } = checkpointOf(checkpoint);
-    const began = unfinished ? unfinished.began : await serverNowMs(signal);
-    const next: Checkpoint = began === undefined ? { since } : { since: began };
-    const changed = since === undefined ? [] : [changedSince(since - read_overlap_seconds * 1_000, source.children)];
-    for (let after = unfinished?.after ?? -1; ; ) {
-      const params = [[...source.domain, ...changed, ['id', '>', after]], 0, read_page, [['id', 'ASC']], source.fields];
-      const rows = await tryton.ask(`${source.model}.search_read`, params, source.rows, signal, { active_test: false });
-      const isLast = rows.length < read_page;
-      after = rows.at(-1)?.id ?? after;
-      const reached: Checkpoint = isLast ? next : { since, walk: { began, after } };
-      yield { records: rows.flatMap(source.recordsOf), checkpoint: JSON.stringify(reached) };
-      if (isLast) return;
-    }
-  }
+  ) =>
+    walkById<Row, Stream>(
+      {
+        connector: 'Tryton',
+        nowMs: serverNowMs,
+        overlapMs: read_overlap_seconds * 1_000,
+        pageSize: read_page,
+        changedSince: (sinceMs) => {
+          const changed = sinceMs === undefined ? [] : [changedSince(sinceMs, source.children)];
+          return (after, signalOfPage) => {
+            const domain = [...source.domain, ...changed, ['id', '>', after]];
+            const params = [domain, 0, read_page, [['id', 'ASC']], source.fields];
+            const context = { active_test: false };
+            return tryton.ask(`${source.model}.search_read`, params, source.rows, signalOfPage, context);
+          };
+        },
+        recordsOf: async (rows) => rows.flatMap(source.recordsOf),
+      },
+      checkpoint,
+      signal,
+    );
 
   const streams: Record<ReadStream, (checkpoint: string | undefined, signal: AbortSignal) => AsyncIterable<ReadPage>> =
     {
@@ -181,18 +173,6 @@ export function createReads({ tryton, settings }: { tryton: Tryton; settings: Se
 
   return <Stream extends ReadStream>(stream: Stream, checkpoint: string | undefined, signal: AbortSignal) =>
     streams[stream](checkpoint, signal) as AsyncIterable<ReadPage<Stream>>;
-}
-
-function checkpointOf(stored: string | undefined): Checkpoint {
-  if (stored === undefined) return {};
-  try {
-    return checkpointSchema.parse(JSON.parse(stored));
-  } catch (cause) {
-    throw new ConfigError(
-      'The checkpoint was not written by the Tryton connector: start this read from the beginning.',
-      { cause },
-    );
-  }
 }
 
 /** Includes the children's times: a change of a child does not change the times of the record itself. */

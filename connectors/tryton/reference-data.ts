@@ -7,6 +7,7 @@ import {
   type AwardDocument,
   type Clock,
   ConfigError,
+  composed,
   DataError,
   type QuotationDocument,
   z,
@@ -158,7 +159,9 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
     );
 
     function warehouseNamed(name: string): number {
-      const found = warehouses.filter((warehouse) => warehouse.code === name || warehouse.name === name);
+      const found = warehouses.filter(
+        (warehouse) => warehouse.code === name || composed(warehouse.name) === composed(name),
+      );
       if (found.length === 1) return (found[0] as { id: number }).id;
       throw new DataError(`Tryton has ${found.length === 0 ? 'no' : 'several'} warehouses "${name}".`);
     }
@@ -197,7 +200,7 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
         };
       },
       unit(name) {
-        const found = units.filter((unit) => unit.symbol === name || unit.name === name);
+        const found = units.filter((unit) => unit.symbol === name || composed(unit.name) === composed(name));
         if (found.length === 1) return found[0] as Unit;
         throw new DataError(`Tryton has ${found.length === 0 ? 'no' : 'several'} units "${name}".`);
       },

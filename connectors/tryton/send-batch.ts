@@ -1,7 +1,16 @@
 /** Sends many tasks in as few calls as Tryton allows. Each task still gets a result of its own. */
-import { ConnectorError, LockedError, TransientError, UnknownOutcome, z } from 'sourcing-bridge/connector';
+import {
+  asConnectorError,
+  ConnectorError,
+  concernsOneRecord,
+  dueOf,
+  LockedError,
+  type Progress,
+  TransientError,
+  UnknownOutcome,
+  z,
+} from 'sourcing-bridge/connector';
 import { ServerFault, type Tryton } from './rpc.ts';
-import type { Progress } from './task.ts';
 import { id, idIn } from './values.ts';
 
 interface SendOptions<T, R> {
@@ -15,13 +24,18 @@ interface SendOptions<T, R> {
   readonly findCreated?: (items: readonly T[]) => Promise<readonly (R | undefined)[]>;
 }
 
+/** For `done`: a task that is refused later was not refused as a whole. */
+export function begun(task: Pick<Progress, 'isBegun'>): void {
+  task.isBegun = true;
+}
+
 /** Sends, in one call of `send`, the tasks that have not failed. A task that Tryton refuses gets the error. */
 export async function sendTasks<T extends Pick<Progress, 'error'>, R>(
   tasks: readonly T[],
   send: (tasks: readonly T[]) => Promise<readonly R[]>,
   options: SendOptions<T, R>,
 ): Promise<void> {
-  const due = tasks.filter(({ error }) => error === undefined);
+  const due = dueOf(tasks);
   const results = await sendBatch(due, send, options);
   for (const [index, task] of due.entries()) {
     const result = results[index];
@@ -82,42 +96,6 @@ async function findCreatedDespite<T, R>(
       () => new UnknownOutcome(`${fault.message} The connector could not look up whether it was done: ${why}`),
     );
   }
-}
-
-/**
- * Runs `run` for all items at once. If it fails because of one record, it is run for the halves, and so on until that
- * record is alone: its result is then `resultOf(item, error)`. Rejects with any error that does not concern a single
- * record.
- */
-export async function runInHalves<T, R>(
-  items: readonly T[],
-  run: (items: readonly T[]) => Promise<readonly R[]>,
-  resultOf: (item: T, error: ConnectorError) => R,
-  signal: AbortSignal,
-): Promise<R[]> {
-  try {
-    return [...(await run(items))];
-  } catch (thrown) {
-    const error = asConnectorError(thrown);
-    if (!concernsOneRecord(error)) throw thrown;
-    if (items.length <= 1) return items.map((item) => resultOf(item, error));
-    if (signal.aborted)
-      return items.map((item) => resultOf(item, new TransientError('stopped before Tryton was asked')));
-    const half = Math.ceil(items.length / 2);
-    const first = await runInHalves(items.slice(0, half), run, resultOf, signal);
-    return [...first, ...(await runInHalves(items.slice(half), run, resultOf, signal))];
-  }
-}
-
-/** Whether the error concerns one record, so that other records of the same call may succeed without it. */
-export function concernsOneRecord({ type }: ConnectorError): boolean {
-  return type === 'data' || type === 'conflict' || type === 'locked';
-}
-
-/** The error itself; one that is not a ConnectorError becomes an UnknownOutcome. */
-export function asConnectorError(error: unknown): ConnectorError {
-  if (error instanceof ConnectorError) return error;
-  return new UnknownOutcome(error instanceof Error ? error.message : String(error), { cause: error });
 }
 
 const stateRows = z.array(z.object({ id, state: z.string() }));

@@ -3,7 +3,15 @@
  * cancellations in three. Purchase requests are linked before a purchase is confirmed: linked later, Tryton would show
  * their requisition as open.
  */
-import { ConflictError, ConnectorError, DataError, type Operation, UnknownOutcome, z } from 'sourcing-bridge/connector';
+import {
+  asConnectorError,
+  ConflictError,
+  ConnectorError,
+  DataError,
+  type Operation,
+  UnknownOutcome,
+  z,
+} from 'sourcing-bridge/connector';
 import { awardSheet } from './award-sheet.ts';
 import {
   attachmentText,
@@ -22,7 +30,7 @@ import { encodedHead, headValues, lastWrittenOf, newPurchaseLine } from './purch
 import type { ReferenceData } from './reference-data.ts';
 import { findBought, findRequisitions, markDone, openRequests, planLinks, sendLinks } from './requisition-requests.ts';
 import type { Tryton } from './rpc.ts';
-import { asConnectorError, runWorkflowStep, sendTasks } from './send-batch.ts';
+import { begun, runWorkflowStep, sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
 import { bytesOf, ids, ifUnchanged, oneLine } from './values.ts';
 
@@ -120,7 +128,7 @@ async function amendPurchases(
       await tryton.change(`${purchaseModel}.write`, pairs, z.unknown(), signal, context);
       return batch;
     },
-    { signal },
+    { signal, done: begun },
   );
 }
 

@@ -13,7 +13,7 @@ import { markerOf } from './markers.ts';
 import { newQuotation, type QuotationTask, quotationChanges, stepsToState } from './plan-quotation.ts';
 import type { ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
-import { runWorkflowStep, sendTasks } from './send-batch.ts';
+import { begun, runWorkflowStep, sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
 import { ids, ifUnchanged, oneLine } from './values.ts';
 
@@ -119,7 +119,7 @@ async function amendQuotations(tasks: readonly HeldTask[], { tryton, data }: Dep
       await tryton.change(`${quotationModel}.write`, pairs, z.unknown(), signal, context);
       return batch;
     },
-    { signal },
+    { signal, done: begun },
   );
 }
 

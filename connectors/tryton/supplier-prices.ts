@@ -3,14 +3,13 @@
  * the awarded price, valid from a quantity of 0 on. Its code is the award's marker, its name is the lot. The price of a
  * lot that is no longer awarded is archived. Other prices of the same supplier and product are left alone.
  */
-import { DataError, z } from 'sourcing-bridge/connector';
+import { DataError, type Task, z } from 'sourcing-bridge/connector';
 import type { WantedLine } from './lots.ts';
 import { markerOf } from './markers.ts';
 import type { SupplierAward } from './purchase-values.ts';
 import type { ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
 import { sendTasks } from './send-batch.ts';
-import type { Task } from './task.ts';
 import {
   decimal,
   decimalOf,

@@ -4,22 +4,27 @@
  * addresses and identifiers in Tryton stay, because the connector cannot tell who added them.
  */
 import {
+  asConnectorError,
   ConflictError,
+  caseless,
   DataError,
+  decide,
   type Found,
   fieldsOf,
+  type Kind,
+  newTask,
   type Operation,
   type ReadBack,
   type ReadField,
   type SupplierDocument,
+  type Task,
   z,
 } from 'sourcing-bridge/connector';
 import { addressFields, checkFields, identifierPrefix, mechanismFields } from './mapping-fields.ts';
 import { type HeldParty, readParties } from './parties.ts';
 import { addChanges, answerEach } from './read-back.ts';
 import type { Tryton } from './rpc.ts';
-import { asConnectorError, sendTasks } from './send-batch.ts';
-import { decide, type Kind, newTask, type Task } from './task.ts';
+import { sendTasks } from './send-batch.ts';
 import { id, idIn, ids, ifUnchanged, oneLine, type ReadRecord, referenceTo, text } from './values.ts';
 
 const countryRows = z.array(z.object({ id, code: text }));
@@ -282,7 +287,7 @@ function mechanismCommands(
 
 /** Tryton may keep a phone number with other blanks. */
 function isSameMechanism(type: string, held: string, wanted: string): boolean {
-  if (type === 'email' || type === 'website') return held.toLowerCase() === wanted.toLowerCase();
+  if (type === 'email' || type === 'website') return caseless(held) === caseless(wanted);
   return held.replaceAll(/[^\d+]/gu, '') === wanted.replaceAll(/[^\d+]/gu, '');
 }
 

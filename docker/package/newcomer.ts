@@ -55,7 +55,15 @@ try {
     libraryPackages.join() === 'sourcing-bridge-library,zod',
     `the library must need zod alone: ${String(libraryPackages)}`,
   );
-  for (const left of ['typescript', 'vitest', '@aws-sdk', 'ssh2', 'swagger-ui-dist', '@modelcontextprotocol'])
+  for (const left of [
+    'typescript',
+    'vitest',
+    '@aws-sdk',
+    'ssh2-sftp-client',
+    'ssh2',
+    'swagger-ui-dist',
+    '@modelcontextprotocol',
+  ])
     expect(!existsSync(join(place, 'node_modules', left)), `${left} must not come with the package`);
 
   const help = npx('--help');
@@ -167,8 +175,8 @@ async function lackOptional(): Promise<void> {
   const sftp = { host: '127.0.0.1', user: 'none', password: 'none-at-all', fingerprint: `SHA256:${'A'.repeat(43)}` };
   const flow = { name: 'erp', source: 'local', connector: 'file', settings: { directory: 'out', sftp } };
   writeFileSync(join(place, 'sftp.yaml'), JSON.stringify({ bridge: { flows: [flow] } }));
-  const check = refusal('bridge', 'check', '--config', 'sftp.yaml', '--data', 'data');
-  expect(check.includes(commandFor('ssh2')), `the check must name the package of SFTP:\n${check}`);
+  const found = refusal('bridge', 'doctor', '--config', 'sftp.yaml', '--data', 'data');
+  expect(found.includes(commandFor('ssh2-sftp-client')), `the doctor must name the package of SFTP:\n${found}`);
   console.log('what is not installed is named, with the command that installs it: mcp, /docs, SFTP');
 }
 

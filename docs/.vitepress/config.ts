@@ -3,15 +3,19 @@
  * link. The pages are the Markdown files of the repository as they stand: a link to another of them leads to its page; one
  * to any other file is the file's name, or a link if DOCS_REPOSITORY says where the files can be read.
  */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { defineConfig } from 'vitepress';
 import { faultyLinks } from './check-links.ts';
 
 const root = resolve(import.meta.dirname, '../..');
+const { version, repository: known } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  version: string;
+  repository?: string;
+};
 /** For example `https://git.example.com/acme/sourcing-bridge/blob/main/`. */
-const repository = process.env['DOCS_REPOSITORY'];
+const repository = process.env['DOCS_REPOSITORY'] ?? known;
 
 const section = (text: string, ...items: [string, string][]) => ({
   text,
@@ -19,6 +23,8 @@ const section = (text: string, ...items: [string, string][]) => ({
   items: items.map(([title, path]) => ({ text: title, link: `/${path}` })),
 });
 const connectors = ['sap-s4hana', 'odoo', 'tryton', 'postgres', 'http', 'file', 'memory'];
+
+const logo = `data:image/svg+xml,${encodeURIComponent(readFileSync(join(root, 'docs/images/logo.svg'), 'utf8'))}`;
 
 /** Folders that have no pages. */
 const excluded = ['dist', 'node_modules', 'src', 'test'];
@@ -52,7 +58,10 @@ export default defineConfig({
   lastUpdated: false,
   // A page that is linked and does not exist ends the build; check-links.ts also sees anchors and files.
   ignoreDeadLinks: false,
-  head: [['meta', { name: 'referrer', content: 'no-referrer' }]],
+  head: [
+    ['meta', { name: 'referrer', content: 'no-referrer' }],
+    ['link', { rel: 'icon', href: logo }],
+  ],
   markdown: {
     languageAlias: { caddyfile: 'nginx' },
     anchor: { slugify: anchorOf },
@@ -118,74 +127,86 @@ export default defineConfig({
     logoLink: '/docs/',
     search: { provider: 'local' },
     outline: [2, 3],
+    logo,
     nav: [
       { text: 'Start', link: '/docs/start' },
-      { text: 'Is this for you?', link: '/docs/comparison' },
-      { text: 'Reference', link: '/docs/reference' },
+      { text: 'Commands', link: '/docs/reference/commands' },
+      { text: version, link: '/CHANGELOG' },
     ],
+    ...(repository !== undefined && { editLink: { pattern: `${repository.replace('/blob/', '/edit/')}:path` } }),
     sidebar: [
       section(
-        'Begin',
+        'Try it',
         ['What it does', 'docs/'],
-        ['Your service to your ERP', 'docs/start'],
-        ['Is this for you? Questions', 'docs/comparison'],
-        ['All of it', 'README'],
+        ['Is this for you?', 'docs/comparison'],
+        ['Proofs', 'docs/prove-it'],
       ),
       section(
-        'Use it',
-        ['Connect, watch, repair', 'docs/bridge'],
-        ['Suppliers and requisitions', 'docs/way-back'],
+        'Connect your service and your ERP',
+        ['15 minutes', 'docs/start'],
+        ['Every step', 'docs/connect'],
+        ['Documents and mapping', 'docs/documents'],
+        ['Suppliers to the service', 'docs/way-back'],
+        ['Requisitions to the service', 'docs/requisitions'],
+        ['Webhooks', 'docs/webhooks'],
+        ['What each connector does', 'docs/connectors'],
+        ...connectors.map((name): [string, string] => [name, `connectors/${name}/README`]),
+      ),
+      section('Write a connector', ['The guide', 'docs/writing-a-connector']),
+      section(
+        'Run it for real',
         ['Operate', 'docs/operations'],
-        ['Prove it to your auditor', 'docs/prove-it'],
+        ['Watch', 'docs/watch'],
+        ['Repair', 'docs/repair'],
         ['The console', 'docs/console'],
+        ['Who did what', 'docs/audit-log'],
         ['An assistant', 'docs/assistant'],
-        ['As a library', 'docs/library'],
-      ),
-      section(
-        'Run it',
+        ['Traces', 'docs/traces'],
+        ['Install', 'docs/install'],
         ['One machine: systemd', 'docs/one-machine'],
         ['Containers', 'docker/README'],
         ['Kubernetes', 'docs/kubernetes'],
         ['Behind a proxy', 'docs/behind-a-proxy'],
+        ['Processes, database, settings', 'docs/processes'],
         ['Scaling', 'docs/scaling'],
         ['Backup and restore', 'docs/backup'],
         ['Upgrade and roll back', 'docs/upgrade'],
         ['Data protection', 'docs/data-protection'],
         ['Security questionnaire', 'docs/questionnaire'],
-        ['What was tried', 'docs/tried'],
-      ),
-      section(
-        'Connectors',
-        ['What each does', 'docs/connectors'],
-        ...connectors.map((name): [string, string] => [name, `connectors/${name}/README`]),
-        ['Write your own', 'docs/writing-a-connector'],
-      ),
-      section(
-        'Reference',
-        ['Settings, commands, metrics, errors', 'docs/reference'],
-        ['Documents', 'docs/documents'],
-        ['Glossary', 'docs/glossary'],
-        ['Changes', 'CHANGELOG'],
       ),
       section(
         'The Sourcing Service',
         ['Run it', 'docs/service'],
+        ['Operate it', 'docs/service-operations'],
         ['Use its API', 'docs/api-for-integrators'],
         ['Every call', 'docs/api-table'],
         ['The operator’s calls', 'docs/spec/operator-api'],
+        ['Receive its webhooks', 'docs/library'],
         ['Let it misbehave', 'docs/misbehave'],
         ['The contract', 'docs/spec/sourcing-service-api'],
         ['Decisions', 'docs/spec/decisions'],
-        ['Conformance', 'docs/conformance'],
       ),
       section(
-        'How it works',
+        'Reference',
+        ['Commands', 'docs/reference/commands'],
+        ['Commands of the bridge: look', 'docs/reference/commands-look'],
+        ['Commands of the bridge: change', 'docs/reference/commands-bridge'],
+        ['Settings: programs, service', 'docs/reference/settings'],
+        ['Settings: bridge, sources', 'docs/reference/settings-bridge'],
+        ['Settings: flows, intakes', 'docs/reference/settings-flows'],
+        ['Conditions', 'docs/reference/conditions'],
+        ['Metrics', 'docs/reference/metrics'],
+        ['Errors', 'docs/reference/errors'],
+        ['Glossary', 'docs/glossary'],
+      ),
+      section(
+        'Work on it',
+        ['Contribute', 'CONTRIBUTING'],
+        ['The repository', 'README'],
+        ['How it reads and delivers', 'docs/delivery'],
         ['Checkpoints', 'docs/checkpoints'],
-        ['Webhooks', 'docs/webhooks'],
-        ['Simulation', 'docs/simulation'],
-        ['Attacks', 'docs/attacks'],
         ['Security', 'SECURITY'],
-        ['Contributing', 'CONTRIBUTING'],
+        ['Changes', 'CHANGELOG'],
       ),
     ],
   },

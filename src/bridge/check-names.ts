@@ -13,17 +13,21 @@ export function checkNames({ sources, flows, intakes = [] }: Named): void {
     ...flows.map(({ name, source }, index) => ({ path: `bridge.flows[${index}]`, name, source })),
     ...intakes.map(({ name, source }, index) => ({ path: `bridge.intakes[${index}]`, name, source })),
   ];
+  const configured = new Set(sources.map(({ name }) => name));
   const issues = users.flatMap(({ path, source }) =>
-    sources.some(({ name }) => name === source)
+    configured.has(source)
       ? []
       : [{ path: `${path}.source`, message: `names the source "${source}", which is not configured` }],
   );
   const named = sources.map(({ name }, index) => ({ path: `bridge.sources[${index}]`, name }));
   // A command names a flow or an intake by its name alone.
-  for (const all of [named, users])
-    for (const [index, { name, path }] of all.entries())
-      if (all.findIndex((each) => each.name === name) !== index)
-        issues.push({ path: `${path}.name`, message: `is "${name}", a name that is used twice` });
+  for (const all of [named, users]) {
+    const seen = new Set<string>();
+    for (const { name, path } of all) {
+      if (seen.has(name)) issues.push({ path: `${path}.name`, message: `is "${name}", a name that is used twice` });
+      seen.add(name);
+    }
+  }
   issues.push(...overlaps(intakes));
   throwIssues(issues, ({ path, message }) => `The configuration is not valid: ${path} ${message}.`);
 }

@@ -16,12 +16,13 @@ import { registerIntakes } from './intake/register-intakes.ts';
 import { startIntake, warnOfFailedIntakeChecks } from './intake/start-intake.ts';
 import { registerFlows } from './ledger/flows/register-flows.ts';
 import { createLeases } from './ledger/leases/lease.ts';
-import { startLiveness } from './ledger/leases/liveness.ts';
+import { saveRefusedConfiguration, startLiveness } from './ledger/leases/liveness.ts';
 import { createLossWatch } from './ledger/lost-commits/watch-loss.ts';
 import { migrateBridge } from './migrate-bridge.ts';
 import { createSourceClients } from './mirror/source/source-clients.ts';
 import { startAlerts } from './operate/alerts/start-alerts.ts';
 import { startReconcile } from './operate/reconcile/start-reconcile.ts';
+import { shownCertificates } from './operate/status/conditions.ts';
 import { createSampling } from './operate/status/samples.ts';
 import { registerStatusMetrics } from './operate/status/status-metrics.ts';
 import { startWebhookLooks } from './operate/webhooks/start-webhook-looks.ts';
@@ -45,6 +46,8 @@ export interface Bridge {
   webhookUrl(source: string): string;
   /** Finds what is due now and wakes its workers, as the sweep does every `sweepMs`. */
   sweep(): Promise<void>;
+  /** Says in the status why a changed configuration is not in force; undefined: what stands in the file is. */
+  refuseConfiguration(why: string | undefined): Promise<void>;
   close(graceMs: number): Promise<void>;
 }
 
@@ -67,20 +70,41 @@ export async function startBridge(deps: BridgeDeps): Promise<Bridge> {
 }
 
 /**
+ * Opens the connectors that the role needs, and closes them again. Rejects with AppError `invalid` for settings that cannot
+ * work; a connector whose ERP does not answer is no reason.
+ */
+export async function checkBridgeSettings(deps: ConnectorDeps): Promise<void> {
+  await using opened = new AsyncDisposableStack();
+  await openConnectors(deps, opened);
+}
+
+type ConnectorDeps = Pick<BridgeDeps, 'settings' | 'dataDir' | 'log' | 'clock' | 'role'>;
+
+async function openConnectors(deps: ConnectorDeps, opened: AsyncDisposableStack) {
+  checkNames(deps.settings);
+  const flows = playsRole(deps, 'push') ? await openFlows(deps, opened) : [];
+  const intakes: OpenIntake[] = playsRole(deps, 'intake') ? await openIntakes(deps, opened) : [];
+  return { flows, intakes };
+}
+
+function playsRole({ role = 'all' }: Pick<BridgeDeps, 'role'>, wanted: BridgeRole): boolean {
+  return role === 'all' || role === wanted;
+}
+
+/**
  * Prepares what the workers of the role need: tables, connectors, heartbeat, checkpoints, flows. A process that
  * does not push loads no connector and does not register flows, so a receiver's configuration may consist of its
  * sources alone. Rejects with AppError `invalid` for settings that cannot work.
  */
 export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: AsyncDisposableStack) {
-  const { settings, database, clock, log, role = 'all' } = deps;
-  const hasRole = (wanted: BridgeRole) => role === 'all' || role === wanted;
+  const { settings, database, clock, log } = deps;
+  const hasRole = (wanted: BridgeRole) => playsRole(deps, wanted);
   checkNames(settings);
   await migrateBridge(database);
   await checkSealedColumns(database, deps.secrets, bridgeSealedColumns);
   const lossWatch = createLossWatch({ database, clock, log });
   await lossWatch.look();
-  const flows = hasRole('push') ? await openFlows(deps, opened) : [];
-  const intakes: OpenIntake[] = hasRole('intake') ? await openIntakes(deps, opened) : [];
+  const { flows, intakes } = await openConnectors(deps, opened);
   const liveness = await startLiveness(deps);
   opened.defer(() => liveness.close());
   const acquireLease = createLeases({ database, liveness, leaseMs: settings.lease_seconds * 1000 });
@@ -122,7 +146,9 @@ async function openBridge(
     trustsProxy: deps.connections?.isTrustedProxy,
     ...(deps.guardMetrics && { guardMetrics: deps.guardMetrics }),
   });
-  const endStreams = await deps.mountConsole?.(page, clients.clientOf);
+  const endStreams = await deps.mountConsole?.(page, clients.clientOf, () =>
+    shownCertificates(deps.tls, deps.consoleTls),
+  );
   page.finish();
   const parts: WorkingPart[] = [];
   if (hasRole('pull')) parts.push(startPull(deps, acquireLease, clients), startWebhookLooks(deps, clients.clientOf));
@@ -147,7 +173,7 @@ async function openBridge(
 
   // A receiver need not know any flow, and none of its feeds has to be read.
   const sample = hasRole('pull') || hasRole('push') ? createSampling({ ...deps, acquireLease }) : undefined;
-  const keepActions = createActionUpkeep({ database, program: 'bridge', clock, days: settings.action_days });
+  const keepActions = createActionUpkeep({ database, program: 'bridge', clock, days: deps.actionDays });
   const sweep = createSweep({
     signals,
     everyMs: deps.sweepMs,
@@ -179,5 +205,6 @@ async function openBridge(
     consoleUrl: console.url,
     webhookUrl: (source) => (receive ? `${receive.url}/webhooks/${source}` : webhookUrlOf(settings, source)),
     sweep: () => sweep.now(),
+    refuseConfiguration: (why) => saveRefusedConfiguration(database, liveness.id, why),
   };
 }

@@ -2,4 +2,11 @@
 import type { SealedColumn } from '#platform/sealed-columns.ts';
 import { webhookSecretColumn } from './receive/webhook-store.ts';
 
-export const bridgeSealedColumns: readonly SealedColumn[] = [webhookSecretColumn];
+/** Of accounts of the console; the id is the name of the account. */
+export const secondFactorColumn: SealedColumn = {
+  table: 'bridge.second_factors',
+  column: 'secret',
+  context: (id) => `bridge.second_factors.secret ${id}`,
+};
+
+export const bridgeSealedColumns: readonly SealedColumn[] = [webhookSecretColumn, secondFactorColumn];

@@ -1,8 +1,8 @@
 /** The subcommands of `bridge`, as one table. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { httpsUrl } from '#contract/scalars.ts';
+import { AppError } from '#platform/errors.ts';
 import { addBridgeSubcommand, countOption, whenCalled, wholeNumber } from './command-options.ts';
-import type { ActionsOptions } from './commands/bridge-actions.ts';
 import type { FindOptions } from './commands/bridge-find.ts';
 import type { HistoryOptions } from './commands/bridge-history.ts';
 import type { RebuildOptions } from './commands/bridge-rebuild.ts';
@@ -11,13 +11,11 @@ import type { ShowOptions } from './commands/bridge-show.ts';
 import { actionId, attemptId, readLastSeen } from './page-places.ts';
 import { timeOption } from './times.ts';
 
-const runActions = whenCalled(async () => (await import('./commands/bridge-actions.ts')).runActions);
 const runAlertTest = whenCalled(async () => (await import('./commands/bridge-alerts.ts')).runAlertTest);
 const runAudit = whenCalled(async () => (await import('./commands/bridge-audit.ts')).runAudit);
 const runBackfill = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfill);
 const runBackfillCancel = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfillCancel);
 const runBackfillList = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfillList);
-const runCheck = whenCalled(async () => (await import('./commands/bridge-check.ts')).runCheck);
 const runCheckpointGet = whenCalled(async () => (await import('./commands/bridge-checkpoint.ts')).runCheckpointGet);
 const runCheckpointReset = whenCalled(async () => (await import('./commands/bridge-checkpoint.ts')).runCheckpointReset);
 const runCheckpointSet = whenCalled(async () => (await import('./commands/bridge-checkpoint.ts')).runCheckpointSet);
@@ -32,7 +30,6 @@ const runIntakeLink = whenCalled(async () => (await import('./commands/bridge-in
 const runIntakePlan = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakePlan);
 const runIntakeRun = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakeRun);
 const runIntakeStatus = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakeStatus);
-const runLag = whenCalled(async () => (await import('./commands/bridge-lag.ts')).runLag);
 const runMappingTry = whenCalled(async () => (await import('./commands/bridge-mapping-try.ts')).runMappingTry);
 const runPause = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runPause);
 const runResume = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runResume);
@@ -60,12 +57,18 @@ const limit = (number: number) => countOption('--limit <number>', 'how many are 
 
 /** Adds every subcommand to `bridge`. */
 export function addBridgeCommands(bridge: Command): void {
-  addBridgeSubcommand(bridge, 'check', 'test whether every source and flow can do what is asked of it', runCheck);
-  addBridgeSubcommand(bridge, 'status', 'show what every feed and flow is doing', runStatus);
-  addBridgeSubcommand(bridge, 'lag', 'show how far behind every feed and flow is, and why', runLag).addOption(
-    seconds('--max <seconds>', 'exit with 1 when a feed or flow is further behind'),
+  addBridgeSubcommand(
+    bridge,
+    'status',
+    'show what every feed, flow and intake is doing, and how far behind it is',
+    runStatus,
+  ).addOption(seconds('--max <seconds>', 'exit with 1 also when one of them is further behind'));
+  addBridgeSubcommand(
+    bridge,
+    'doctor',
+    'find what is wrong, or will be at the next start, and say what to do: settings, sources, ERPs, mapping, database',
+    runDoctor,
   );
-  addBridgeSubcommand(bridge, 'doctor', 'examine everything that could be wrong, and say what to do', runDoctor);
   addBridgeSubcommand(
     bridge,
     'run',
@@ -75,24 +78,16 @@ export function addBridgeCommands(bridge: Command): void {
   addBridgeSubcommand(
     bridge,
     'restored',
-    'say that the database, on a server, was restored from a backup: each document is looked up in its ERP before it is written',
+    'after you restored the database on its server: the bridge then looks up each document in its ERP before it writes it',
     runRestored,
   ).addOption(time('--made <time>', 'when the backup was made'));
   addBridgeSubcommand<RebuildOptions>(
     bridge,
     'rebuild',
-    'give an empty or restored database its ledger back from what the ERPs hold, then deliver what differs',
+    'rebuild an empty or restored database from what the ERPs hold, then deliver what differs',
     runRebuild,
   ).addOption(countOption('--patience <seconds>', 'how long to wait while nothing moves', 60));
   addHistoryCommands(bridge);
-  addActionFilters(
-    addBridgeSubcommand<ActionsOptions>(
-      bridge,
-      'actions',
-      'who did what, in the console and on the command line; and logins',
-      runActions,
-    ),
-  );
   addIntakeCommands(bridge);
   addFlowCommands(bridge);
   addFeedCommands(bridge);
@@ -104,7 +99,33 @@ export function addBridgeCommands(bridge: Command): void {
     'print the JSON Schema of the documents that connectors get',
     runDocumentSchema,
   );
+  for (const command of bridge.commands) command.helpGroup(groupOf(command.name()));
   bridge.addHelpText('after', exitCodes);
+}
+
+/** The headings of `bridge --help`, which the reference follows. */
+const groups: Readonly<Record<string, readonly string[]>> = {
+  'Look:': [
+    'status',
+    'doctor',
+    'find',
+    'history',
+    'show',
+    'dead-letters',
+    'plan',
+    'reconcile',
+    'mapping',
+    'document-schema',
+  ],
+  'Deliver:': ['run', 'pause', 'resume', 'replay', 'intake'],
+  'Read again:': ['checkpoint', 'backfill', 'audit'],
+  'Set up and recover:': ['webhooks', 'alerts', 'restored', 'rebuild'],
+};
+
+function groupOf(name: string): string {
+  const [group] = Object.entries(groups).find(([, names]) => names.includes(name)) ?? [];
+  if (group === undefined) throw new AppError('internal', `The command ${name} stands in no group.`);
+  return group;
 }
 
 /** The options that choose among the actions of an audit log. */
@@ -121,7 +142,7 @@ export function addActionFilters(command: Command): Command {
 }
 
 function addIntakeCommands(bridge: Command): void {
-  const intake = bridge.command('intake').description('suppliers from an ERP to the service');
+  const intake = bridge.command('intake').description('suppliers and requisitions from an ERP to the service');
   addBridgeSubcommand(
     intake,
     'plan [intake]',
@@ -233,7 +254,7 @@ function addFlowCommands(bridge: Command): void {
   addBridgeSubcommand(
     bridge,
     'dead-letters',
-    'show the documents that an ERP refused, and the suppliers that a service refused, and why',
+    'show the documents that an ERP refused and the records that a service refused, and why',
     runDeadLetters,
   )
     .option('--flow <name>', 'of this flow only')
@@ -278,9 +299,7 @@ function addFeedCommands(bridge: Command): void {
     'do not ask',
   );
   const backfill = bridge.command('backfill').description('read a range of time again, beside the live pull');
-  addBridgeSubcommand(backfill, 'start', 'start a backfill; a process with the role pull does the work', runBackfill, {
-    isDefault: true,
-  })
+  addBridgeSubcommand(backfill, 'start', 'start a backfill; a process with the role pull does the work', runBackfill)
     .requiredOption('--source <name>', 'the source')
     .requiredOption('--feed <name>', 'the feed')
     .addOption(
@@ -338,7 +357,7 @@ function urlOf(text: string): string {
 }
 
 function addAlertsCommand(bridge: Command): void {
-  const alerts = bridge.command('alerts').description('the messages about what needs a person');
+  const alerts = bridge.command('alerts').description('the messages about conditions');
   addBridgeSubcommand(alerts, 'test', 'send a test message to the webhook and by e-mail, as set', runAlertTest);
 }
 

@@ -12,6 +12,8 @@ const runUsersRemove = whenCalled(async () => (await import('./commands/console-
 const runUsersSetPassword = whenCalled(async () => (await import('./commands/console-users.ts')).runUsersSetPassword);
 const runUsersSetRole = whenCalled(async () => (await import('./commands/console-users.ts')).runUsersSetRole);
 
+const runUsersRemoveFactor = whenCalled(async () => (await import('./commands/console-users.ts')).runUsersRemoveFactor);
+
 const role = () => new Option('--role <role>', 'what the person may see and do').choices(viewerRoles);
 const flows = () => new Option('--flows <flow...>', 'the flows that are seen and operated (default: all)');
 const generate = () => new Option('--generate', 'make a password and print it, instead of asking for one');
@@ -42,6 +44,12 @@ export function addConsoleCommands(console: Command): void {
     'replace the password of an account, and end its sessions',
     runUsersSetPassword,
   ).addOption(generate());
+  addBridgeSubcommand(
+    users,
+    'remove-factor <name>',
+    'remove the second factor of an account whose owner has lost it, and end its sessions',
+    runUsersRemoveFactor,
+  );
   addBridgeSubcommand<RoleOptions>(
     users,
     'set-role <name>',

@@ -181,6 +181,7 @@ export async function roleDepsOf({ installation, settings, database, clock }: Br
     tls: await certificateFor(installation, settings, false),
     dataDir: installation.dataDir,
     sweepMs: installation.configuration.sweep_seconds * 1000,
+    actionDays: installation.configuration.action_days,
     database,
     fetch: installation.outgoing.fetch,
     secrets: installation.secrets,

@@ -1,4 +1,4 @@
-/** The connector's own checks of a flow's ERP, and of the ERP of an intake, for `bridge check` and `bridge doctor`. */
+/** The connector's own checks of a flow's ERP, and of the ERP of an intake, for `bridge doctor`. */
 import { openFlows } from '#bridge/connectors/open-flows.ts';
 import { openIntakes } from '#bridge/intake/open-intakes.ts';
 import type { CheckResult } from '#connector/connector.ts';

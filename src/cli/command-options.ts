@@ -38,7 +38,7 @@ export function whenCalled<Given extends unknown[]>(
 /**
  * Adds a subcommand of `bridge` with the options that each of them has: `--config`, `--data`, `--json`. `usage` is its
  * name with its arguments: `pause <flow>`. `perform` gets the arguments and the options, also those before the
- * subcommand's name, and returns the exit code. With `isDefault` it runs when `parent` is called without a subcommand.
+ * subcommand's name, and returns the exit code.
  */
 // Commander does not type the options, so each command declares the ones that it takes.
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
@@ -47,10 +47,9 @@ export function addBridgeSubcommand<Options extends BridgeCommandOptions>(
   usage: string,
   description: string,
   perform: (options: Options, ...args: string[]) => Promise<number>,
-  { isDefault = false }: { isDefault?: boolean } = {},
 ): Command {
   return parent
-    .command(usage, { isDefault })
+    .command(usage)
     .description(description)
     .addOption(configOption())
     .addOption(dataOption())

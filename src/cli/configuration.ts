@@ -7,7 +7,6 @@ import { bridgeSettings, network } from '#bridge/settings/settings.ts';
 import { loadConfiguration, type Path } from '#platform/configuration.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { connectionLimitsDefault } from '#platform/http/connections.ts';
-import { wrongTokensDefault } from '#platform/http/token-guard.ts';
 import { secretMark } from '#platform/secret-settings.ts';
 
 const fileSettings = z
@@ -21,17 +20,12 @@ const fileSettings = z
       z
         .strictObject({
           store: z.literal('s3'),
-          bucket: z.string().min(3).max(63).describe('It must exist'),
+          bucket: z.string().min(3).max(63).describe('It must exist, and hold nothing else'),
           region: z.string().min(1).default('us-east-1').describe('Most stores other than Amazon’s accept any region'),
           endpoint: z
             .url({ protocol: /^https?$/, error: 'must be a URL, like https://s3.example.com' })
             .optional()
-            .describe('URL of a store other than Amazon’s'),
-          path_style: z
-            .boolean()
-            .optional()
-            .describe('The bucket stands in the path, not in the host name; true when endpoint is set'),
-          prefix: z.string().max(200).default('').describe('The beginning of the key of each file'),
+            .describe('URL of a store other than Amazon’s; the bucket then stands in the path of the URL'),
           access_key_id: z
             .string()
             .min(1)
@@ -64,17 +58,12 @@ const httpSettings = z.strictObject({
     .min(1)
     .default(connectionLimitsDefault.perAddress)
     .describe('The most open connections of a port from one address'),
-  handshake_seconds: z
+  client_seconds: z
     .number()
     .min(0.1)
-    .max(120)
-    .default(connectionLimitsDefault.handshakeMs / 1000)
-    .describe('A TLS handshake that takes longer is ended'),
-  wrong_tokens_per_second: z
-    .int()
-    .min(1)
-    .default(wrongTokensDefault)
-    .describe('How many wrong tokens of one address are checked in a second; further ones are answered 429'),
+    .max(60)
+    .default(connectionLimitsDefault.clientMs / 1000)
+    .describe('How long a client may take for its TLS handshake, and for the body of a notification'),
   trusted_proxies: z
     .array(network)
     .max(100)
@@ -95,11 +84,6 @@ const serviceSettings = z.strictObject({
     .optional()
     .describe('The beginning of links in answers, for a service behind a proxy; default: the host of the request'),
   body_bytes_max: z.int().min(1).default(10_485_760).describe('The longest body that is read'),
-  large_body_bytes_per_minute: z
-    .int()
-    .min(1)
-    .default(104_857_600)
-    .describe('How many bytes an organisation may send in a minute in bodies of more than 64 KB'),
   cors_origins: z
     .array(origin)
     .max(100)
@@ -111,8 +95,11 @@ const serviceSettings = z.strictObject({
     .min(0)
     .default(1_073_741_824)
     .describe('What the files of an organisation may have together; the operator can set another limit for each'),
-  submission_days: z.int().min(1).default(365).describe('How long processed supplier submissions are kept'),
-  job_payload_days: z.int().min(1).default(90).describe('How long what was sent with a job is kept; the job stays'),
+  submission_days: z
+    .int()
+    .min(1)
+    .default(90)
+    .describe('How long processed supplier submissions are kept, and what was sent with a job; the job stays'),
   delivery_log_days: z.int().min(1).default(30).describe('How long finished webhook deliveries are kept'),
   event_days: z
     .int()
@@ -126,7 +113,6 @@ const serviceSettings = z.strictObject({
     .nullable()
     .default(null)
     .describe('How long files are kept that no open event has; null: for ever'),
-  action_days: z.int().min(31).default(730).describe('How long the audit log of the service is kept'),
 });
 
 const masterKey = z
@@ -175,6 +161,7 @@ export const configuration = z.strictObject({
     .default([])
     .describe('Master keys of before, until `secrets rotate` has sealed everything under master_key'),
   sweep_seconds: z.number().min(0.1).default(5).describe('How often the sweep looks for due work without a signal'),
+  action_days: z.int().min(31).default(730).describe('How long the audit logs of service and bridge are kept'),
   http: httpSettings.prefault({}).describe('The ports of the service and the bridge'),
   service: serviceSettings.prefault({}).describe('The Sourcing Service'),
   bridge: bridgeSettings.prefault({}).describe('The bridge'),
@@ -185,7 +172,8 @@ export interface Configuration extends z.infer<typeof configuration> {
   readonly fromEnvironment: readonly string[];
 }
 
-const variables = {
+/** Variables of the environment that stand for a setting; docs/reference/settings.md names them. */
+export const variables = {
   DATABASE_URL: 'database_url',
   MIGRATION_DATABASE_URL: 'migration_database_url',
   REDIS_URL: 'redis_url',
@@ -206,7 +194,7 @@ export function readConfiguration(
   env: Readonly<Record<string, string | undefined>> = process.env,
   { withoutSecrets = false }: { withoutSecrets?: boolean } = {},
 ): Configuration {
-  const path = file ?? defaultFiles.find((known) => existsSync(known)) ?? 'config/bridge.yaml';
+  const path = file ?? presentFile() ?? 'config/bridge.yaml';
   const { fromEnvironment, settings: read } = loadConfiguration({
     schema: configuration,
     file: { path, required: file !== undefined },
@@ -220,12 +208,24 @@ export function readConfiguration(
 /** Where a configuration is looked for when the command names none; `init` writes the first. */
 const defaultFiles = ['bridge.yaml', 'config/bridge.yaml'];
 
+/** The file that is read when the command names none; undefined: there is none. */
+export function presentFile(): string | undefined {
+  return defaultFiles.find((known) => existsSync(known));
+}
+
+/** The .env that is read with this configuration. */
+export function variablesFileBeside(path: string): string {
+  return join(dirname(path), '.env');
+}
+
 /** The variables of .env beside the configuration that have a value. Throws an AppError `invalid` when it is unreadable. */
 function variablesBeside(path: string): Record<string, string | undefined> {
-  const file = join(dirname(path), '.env');
+  const file = variablesFileBeside(path);
   if (!existsSync(path) || !existsSync(file)) return {};
   try {
-    return Object.fromEntries(Object.entries(parseEnv(readFileSync(file, 'utf8'))).filter(([, value]) => value !== ''));
+    // Some editors put a byte order mark before the first name.
+    const text = readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
+    return Object.fromEntries(Object.entries(parseEnv(text)).filter(([, value]) => value !== ''));
   } catch (cause) {
     throw new AppError('invalid', `${file} cannot be read: ${errorText(cause)}`, { cause });
   }

@@ -43,6 +43,12 @@ export function underWay(progress: string): string {
   return progress === '' ? 'under way' : `under way: ${progress}`;
 }
 
+/** The first feed that has not been read to its end, and how far that is; empty when there is none. */
+export function readingText(feeds: readonly FeedStatus[]): string {
+  const reading = feeds.find(({ lastPull, failures }) => lastPull === null && failures === 0);
+  return reading === undefined ? '' : `${reading.source}/${reading.feed}: ${reading.lag.why}`;
+}
+
 /** How far an audit has come, in words: finished, under way, or why it cannot go on. */
 export function auditState({ finished, cancelled, failures, lastError, nextTry, progress }: AuditStatus): string {
   if (finished !== null) return `finished ${shortTime(finished)}`;

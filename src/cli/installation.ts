@@ -31,7 +31,7 @@ import type { Service } from '#service/create-service.ts';
 import type { MisbehaveOptions } from '#service/misbehave/misbehave.ts';
 import type { ProfileName } from '#service/profile/profile.ts';
 import type { Configuration } from './configuration.ts';
-import { watchCertificate } from './read-certificate.ts';
+import { type CertificateFiles, watchCertificate } from './read-certificate.ts';
 import { watchDataFolder } from './watch-data-folder.ts';
 
 export interface Installation {
@@ -47,6 +47,8 @@ export interface Installation {
   readonly outgoing: ReturnType<typeof createGuardedFetch>;
   /** Aborts when the data folder is deleted or moved; its reason is an AppError that says so. The program must stop. */
   readonly gone: AbortSignal;
+  /** Aborts when the installation is closed. */
+  readonly closed: AbortSignal;
   /** Opens the storage of files, and proves that it works. */
   storage(): Promise<FileStorage>;
   /** Of the settings, or of the data folder: only the service, and what acts as its operator, asks for it. */
@@ -83,6 +85,7 @@ export async function openInstallation(
     : await ensureLocalCertificates({ directory: join(dataDir, 'tls'), hostnames, clock: systemClock, log });
   if (certificates && configuration.bridge.ca_file !== undefined)
     await publishAuthority(certificates.caPem, configuration.bridge.ca_file);
+  const authority = certificates?.caPem ?? (await publishedAuthority(configuration));
   const open = await openDatabase({
     url: configuration.database_url,
     dataDir,
@@ -95,8 +98,10 @@ export async function openInstallation(
   opened.defer(() => clock.close());
   const watch = await watchDataFolder(dataDir);
   opened.defer(() => watch.close());
+  const closed = new AbortController();
+  opened.defer(() => closed.abort());
   const outgoing = createGuardedFetch({
-    ...(certificates && { extraCa: certificates.caPem, extraCaHosts: hostnames }),
+    ...(authority !== undefined && { extraCa: authority, extraCaHosts: hostnames }),
     connectionsPerOrigin: 8,
   });
   opened.defer(() => outgoing.close());
@@ -112,6 +117,7 @@ export async function openInstallation(
     certificates,
     outgoing,
     gone: watch.gone,
+    closed: closed.signal,
     storage: async () => {
       const storage = await createStorage(configuration, dataDir);
       closing.defer(() => storage.close());
@@ -159,6 +165,19 @@ export async function publishAuthority(caPem: string, file: string): Promise<voi
   }
 }
 
+/**
+ * The certificate of the authority that `certificate` has used; undefined before, and for a certificate of another one.
+ * Throws an AppError `invalid` that names the setting.
+ */
+async function publishedAuthority({ bridge: { ca_file: file } }: Configuration): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  try {
+    return await readFileIfAny(file);
+  } catch (cause) {
+    throw new AppError('invalid', `The file ${file} (bridge.ca_file) cannot be read: ${errorText(cause)}.`, { cause });
+  }
+}
+
 /** Where this installation keeps its data and its queue, in words for people. */
 export function storageOf({ open, configuration }: Installation): string {
   const database = open.kind === 'embedded' ? 'embedded PostgreSQL' : 'PostgreSQL server';
@@ -173,9 +192,7 @@ async function createStorage({ service: { files } }: Configuration, dataDir: str
     {
       bucket: files.bucket,
       region: files.region,
-      prefix: files.prefix,
       endpoint: files.endpoint,
-      pathStyle: files.path_style ?? files.endpoint !== undefined,
       credentials:
         accessKeyId === undefined || secretAccessKey === undefined ? undefined : { accessKeyId, secretAccessKey },
     },
@@ -244,21 +261,18 @@ export async function startInstalledService(
       profile: options.profile,
       publicUrl: service.public_url,
       bodyBytesMax: service.body_bytes_max,
-      largeBodyBytesPerMinute: service.large_body_bytes_per_minute,
       fileBytesMax: service.file_bytes_max,
-      wrongTokensPerSecond: configuration.http.wrong_tokens_per_second,
       corsOrigins: service.cors_origins,
-      tls: service.tls && (await watchCertificate(service.tls, 'service.tls', { clock: systemClock, log })),
+      tls: service.tls && (await watched(service.tls, 'service.tls', installation)),
       connections: connectionLimitsOf(configuration),
       sweepMs: configuration.sweep_seconds * 1000,
       retention: {
         submissionDays: service.submission_days,
-        jobPayloadDays: service.job_payload_days,
         deliveryLogDays: service.delivery_log_days,
         eventDays: service.event_days,
         fileDays: service.file_days,
       },
-      actionDays: service.action_days,
+      actionDays: configuration.action_days,
     },
     database: open.database,
     signals: await installation.signals('service'),
@@ -297,11 +311,10 @@ export async function startInstalledBridge(
     settings,
     role,
     tls: await certificateFor(installation, settings, role === 'all' || role === 'receive'),
-    consoleTls:
-      settings.console_tls &&
-      (await watchCertificate(settings.console_tls, 'bridge.console_tls', { clock: systemClock, log })),
+    consoleTls: settings.console_tls && (await watched(settings.console_tls, 'bridge.console_tls', installation)),
     dataDir,
     sweepMs: configuration.sweep_seconds * 1000,
+    actionDays: configuration.action_days,
     database,
     signals: await installation.signals('bridge'),
     fetch: outgoing.fetch,
@@ -311,11 +324,11 @@ export async function startInstalledBridge(
     registry,
     connections: connectionLimitsOf(configuration),
     guardMetrics: (request) => access.guardMetrics(request),
-    mountConsole: async (application, clientOf) => {
+    mountConsole: async (application, clientOf, certificates) => {
       await access.mount(application);
       if (!settings.console_pages) {
         const { mountStatus } = await import('#console/mount-status.ts');
-        return mountStatus(application, { settings, database, clock });
+        return mountStatus(application, { settings, database, clock, certificates });
       }
       const { mountConsole } = await import('#console/mount-console.ts');
       return mountConsole(application, {
@@ -330,6 +343,7 @@ export async function startInstalledBridge(
         fetch: outgoing.fetch,
         secrets,
         clientOf,
+        certificates,
         isCurrent: (request) => access.isCurrent(request),
         doctor: doctor?.(clientOf),
         story,
@@ -342,9 +356,14 @@ export async function startInstalledBridge(
  * The webhook endpoint's certificate, with its key. Only a process that receives reads the key of `bridge.tls`: the others
  * need not have that file. Throws as `watchCertificate` does.
  */
-export async function certificateFor({ certificates, log }: Installation, { tls }: BridgeSettings, receives: boolean) {
-  if (!tls) return certificates;
-  return receives ? watchCertificate(tls, 'bridge.tls', { clock: systemClock, log }) : undefined;
+export async function certificateFor(installation: Installation, { tls }: BridgeSettings, receives: boolean) {
+  if (!tls) return installation.certificates;
+  return receives ? watched(tls, 'bridge.tls', installation) : undefined;
+}
+
+/** A certificate that is watched until the installation is closed. */
+function watched(files: CertificateFiles, setting: string, { log, closed }: Installation) {
+  return watchCertificate(files, setting, { clock: systemClock, log, signal: closed });
 }
 
 function connectionLimitsOf({ http }: Configuration): ConnectionLimits {
@@ -352,7 +371,7 @@ function connectionLimitsOf({ http }: Configuration): ConnectionLimits {
   return {
     inAll: http.connections_max,
     perAddress: http.connections_per_address_max,
-    handshakeMs: http.handshake_seconds * 1000,
+    clientMs: http.client_seconds * 1000,
     isTrustedProxy: (address) => addressInNetworks(address, proxies),
   };
 }

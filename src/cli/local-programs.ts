@@ -1,6 +1,6 @@
 /** The service and the bridge of one installation in one process, set up for each other. */
 import type { Bridge } from '#bridge/create-bridge.ts';
-import type { BridgeSettings } from '#bridge/settings/settings.ts';
+import { type BridgeSettings, takesJobs } from '#bridge/settings/settings.ts';
 import type { Service } from '#service/create-service.ts';
 import type { ProfileName } from '#service/profile/profile.ts';
 import { createConsoleDoctor } from './console-doctor.ts';
@@ -68,7 +68,7 @@ async function startBoth(
   });
   try {
     const setup = await ensureLocalOrganisation(installation, service.url);
-    if (!options.freePorts) await keepServiceUrl(installation, setup, service.url);
+    await keepServiceUrl(installation, setup, service.url);
     const given = installation.configuration.bridge;
     const local = localSettings(options.freePorts ? { ...given, port: 0, console_port: 0 } : given, service.url, setup);
     const settings = options.addSettings?.(local, service.url, setup) ?? local;
@@ -80,7 +80,11 @@ async function startBoth(
     });
     try {
       for (const source of settings.sources)
-        if (source.name === localSource) await ensureLocalWebhook(installation, source, bridge.webhookUrl(localSource));
+        if (source.name === localSource)
+          await ensureLocalWebhook(installation, source, {
+            url: bridge.webhookUrl(localSource),
+            jobs: takesJobs(settings, localSource),
+          });
       const close = async () => {
         await service.close(graceMs);
         await bridge.close(graceMs);

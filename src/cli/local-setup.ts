@@ -22,7 +22,7 @@ const kept = z.object({
   bridgeKey: z.string(),
   /** The simulator's key, with the scopes manage, jobs, desk and feeds. */
   deskKey: z.string(),
-  /** The service's URL at the latest `npm start`, for the commands beside it; `npm run demo` does not set it. */
+  /** The service's URL at the latest `npm start` or `npm run demo`, for the commands beside it. */
   serviceUrl: z.string().optional(),
 });
 
@@ -42,7 +42,7 @@ export async function readLocalSetup(dataDir: string): Promise<LocalSetup | unde
   }
 }
 
-/** Keeps the service's URL, so that the commands beside `npm start` find its service. */
+/** Keeps the service's URL, so that commands over this data folder have its source. */
 export async function keepServiceUrl(installation: Installation, setup: LocalSetup, serviceUrl: string): Promise<void> {
   if (setup.serviceUrl !== serviceUrl) await keep(installation, { ...setup, serviceUrl });
 }
@@ -67,16 +67,16 @@ export async function ensureLocalOrganisation(installation: Installation, servic
 }
 
 /**
- * Has the service announce changes to this URL, and no longer to that of an earlier start. Throws as `registerWebhook`.
+ * Has the service announce changes to this URL, with `jobs` also the ends of jobs, and no longer to that of an earlier start. Throws as `registerWebhook`.
  */
 export async function ensureLocalWebhook(
   installation: Installation,
   source: SourceSettings,
-  url: string,
+  { url, jobs }: { url: string; jobs: boolean },
 ): Promise<void> {
   const { open, secrets, clock } = installation;
   const client = clientOf(installation, source.base_url, source.api_key);
-  const deps = { client, source, database: open.database, secrets, clock };
+  const deps = { client, source, jobs, database: open.database, secrets, clock };
   await registerWebhook(deps, { name: 'sourcing-bridge', url, alone: true });
 }
 

@@ -118,6 +118,6 @@ export async function findOne(
 export function nothingFound(text: string, subjects: readonly NamedSubject[]): string {
   const known = subjects.map((subject) => `  ${subject.kind}  ${subjectText(subject)}  ${subject.id}`);
   if (known.length === 0)
-    return `Nothing fits "${text}": no event, supplier, reference or id that the bridge has read. bridge lag says how far it has read.`;
+    return `Nothing fits "${text}": no event, supplier, reference or id that the bridge has read. bridge status says how far it has read.`;
   return `No document is about all of "${text}". What the words fit:\n${known.join('\n')}\nA supplier who has won nothing in an event has no award; a flow may take other kinds or events.`;
 }

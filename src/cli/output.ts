@@ -70,11 +70,14 @@ export interface ProgressStream {
 }
 
 const redrawMs = 100;
-const lineMs = 10_000;
+const lineMs = 60_000;
+/** Before that the pace is not known. */
+const paceMs = 3_000;
 const barCells = 24;
 
 /**
- * Shows a bar that redraws itself on a terminal; elsewhere prints a line at the beginning, every 10 s, and at the end.
+ * Shows how much is done, and with a total about how long the rest takes: one line that redraws itself on a terminal;
+ * elsewhere a line at the beginning, every minute, and at the end.
  */
 export function createProgress(
   what: string,
@@ -85,6 +88,13 @@ export function createProgress(
   let latest: string | undefined;
   let shown: string | undefined;
   let shownMs = Number.NEGATIVE_INFINITY;
+  let first: { done: number; ms: number } | undefined;
+  const leftOf = (done: number, total: number | undefined): string => {
+    first ??= { done, ms: nowMs() };
+    const [gone, tookMs] = [done - first.done, nowMs() - first.ms];
+    if (total === undefined || gone <= 0 || done >= total || tookMs < paceMs) return '';
+    return `, about ${durationOf(((total - done) * tookMs) / gone / 1_000)} left`;
+  };
   const show = () => {
     if (latest === undefined || latest === shown) return;
     // Clears the rest of a longer line before it.
@@ -96,7 +106,7 @@ export function createProgress(
     tell(done, total, detail = '') {
       const of = total === undefined ? `${done}` : `${done}/${total}`;
       const bar = stream.isTTY && total !== undefined ? ` [${barOf(total === 0 ? 1 : done / total)}]` : '';
-      latest = `${what}${bar} ${of} ${oneLine(detail)}`.trimEnd();
+      latest = `${what}${bar} ${of}${leftOf(done, total)} ${oneLine(detail)}`.trimEnd();
       if (nowMs() - shownMs >= everyMs) show();
     },
     end() {

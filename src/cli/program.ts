@@ -45,7 +45,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
   }
 }
 
-/** The commands and their options; `docs/reference.md` is made of them, too. */
+/** The commands and their options; the pages of `docs/reference` are made of them, too. */
 export function createProgram(): Command {
   const program = new Command('sourcing-bridge')
     .description('A sourcing service, and the bridge that keeps ERPs in step with it.')
@@ -120,7 +120,12 @@ export function createProgram(): Command {
         .default('all'),
     )
     .showHelpAfterError(`The commands and options: ${commandLine} bridge --help`)
-    .action(run(async (options: BridgeOptions) => (await import('./commands/bridge.ts')).runBridge(options)));
+    // Else a mistyped subcommand would be called one argument too many, without a suggestion.
+    .allowExcessArguments()
+    .action(async (options: BridgeOptions, command: Command) => {
+      if (command.args.length > 0) refuseSubcommand(command);
+      process.exitCode = await (await import('./commands/bridge.ts')).runBridge(options);
+    });
   addBridgeCommands(bridge);
   addConsoleCommands(
     program
@@ -169,7 +174,7 @@ export function createProgram(): Command {
   addBridgeSubcommand(
     program,
     'restore <folder>',
-    'make the data folder of a backup; each document is looked up in its ERP before it is written',
+    'make a data folder from a backup; the bridge then looks up each document in its ERP before it writes it',
     async (options, folder) => (await import('./commands/restore.ts')).runRestore(options, folder ?? ''),
   );
   addActionFilters(
@@ -181,19 +186,21 @@ export function createProgram(): Command {
     ),
   )
     .addOption(new Option('--program <program>', 'the log of this program alone').choices(['service', 'bridge']))
-    .option('--jsonl', 'print all that fits, one JSON object a line')
-    .option('--verify', 'follow the chain of hashes, and say where somebody has changed the log');
+    .option('--jsonl', 'print every entry that matches, one JSON object a line')
+    .option('--verify', 'verify the chain of hashes, and say where somebody changed the log');
   addBridgeSubcommand(
-    program.command('export').description('what is held of one person'),
+    program.command('export').description("export a person's data"),
     'person <email>',
-    'print every row that names this e-mail address, in service and bridge, one JSON object a line',
+    'print every row of service and bridge that names this e-mail address, one JSON object a line',
     async (options, email) => (await import('./commands/person-data.ts')).runExportPerson(options, email ?? ''),
   );
-  const erase = program.command('erase').description('what is held of a person, an organisation or a source, for good');
+  const erase = program
+    .command('erase')
+    .description('delete the data of a person, an organisation or a source, for good');
   addBridgeSubcommand<ErasePersonOptions>(
     erase,
     'person <email>',
-    'take this e-mail address out of the service and the bridge: contacts, users of keys, texts; feeds show it no more',
+    'remove this e-mail address from service and bridge: contacts, users of keys, texts, feeds',
     async (options, email) => (await import('./commands/person-data.ts')).runErasePerson(options, email ?? ''),
   ).option('--yes', 'do not ask');
   addBridgeSubcommand<ErasePersonOptions>(
@@ -205,11 +212,11 @@ export function createProgram(): Command {
   addBridgeSubcommand<ErasePersonOptions>(
     erase,
     'source <name>',
-    'delete from the bridge all that it has of a source that is not configured any more',
+    'delete what the bridge stores of a source that is no longer configured',
     async (options, name) => (await import('./commands/erase-organisation.ts')).runEraseSource(options, name ?? ''),
   ).option('--yes', 'do not ask');
-  const secrets = program.command('secrets').description('the secrets in the database, which the master key seals');
-  addBridgeSubcommand(secrets, 'rotate', 'seal them anew under the master key of now', async (options) =>
+  const secrets = program.command('secrets').description('the secrets in the database, sealed by the master key');
+  addBridgeSubcommand(secrets, 'rotate', 'seal them under the new master key', async (options) =>
     (await import('./commands/secrets-rotate.ts')).runSecretsRotate(options),
   );
   program
@@ -247,6 +254,11 @@ export function createProgram(): Command {
     .addOption(new Option('--api <name>', 'which of its APIs').choices(apiNames).default('public'))
     .action(run(async (options: { api: ApiName }) => (await import('./commands/openapi.ts')).runOpenApi(options)));
   return program;
+}
+
+/** Ends as commander does for a wrong subcommand, with its suggestion; its types lack this function. */
+function refuseSubcommand(command: Command): never {
+  return (command as Command & { unknownCommand(): never }).unknownCommand();
 }
 
 /**

@@ -67,12 +67,12 @@ const lookEveryMs = 10_000;
 /**
  * As `readCertificate`, and looks at the files every ten seconds: a renewed pair is served without a restart. What cannot
  * be served is logged, and the pair before it stays. While files are being replaced they do not fit each other for a
- * moment, so a fault counts when it is seen twice.
+ * moment, so a fault counts when it is seen twice. `signal` ends the looks.
  */
 export async function watchCertificate(
   files: CertificateFiles,
   setting: string,
-  { clock, log, everyMs = lookEveryMs }: { clock: Clock; log: Logger; everyMs?: number },
+  { clock, log, signal, everyMs = lookEveryMs }: { clock: Clock; log: Logger; signal: AbortSignal; everyMs?: number },
 ): Promise<ServerCertificate> {
   let served = await readCertificate(files, setting, { clock, log });
   let fault: string | undefined;
@@ -105,10 +105,11 @@ export async function watchCertificate(
   }
 
   async function lookAgainAndAgain(): Promise<void> {
-    for await (const _ of setInterval(everyMs, undefined, { ref: false })) await look();
+    for await (const _ of setInterval(everyMs, undefined, { ref: false, signal })) await look();
   }
 
-  void lookAgainAndAgain();
+  // It ends by the signal only.
+  void lookAgainAndAgain().catch(() => undefined);
   return {
     get certPem() {
       return served.certPem;

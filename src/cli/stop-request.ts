@@ -15,8 +15,9 @@ const echoMs = 1_000;
 
 /**
  * Call it before anything is opened: before the call, and once it is disposed of, a signal ends the process at once.
+ * With `hangUp` SIGHUP does not stop the program, unless it is its terminal that ends: it asks for something else.
  */
-export function listenForStop(): StopRequest {
+export function listenForStop({ hangUp = false }: { hangUp?: boolean } = {}): StopRequest {
   const controller = new AbortController();
   const { promise: requested, resolve } = Promise.withResolvers<void>();
   let firstMs: number | undefined;
@@ -31,13 +32,18 @@ export function listenForStop(): StopRequest {
       process.exit(1);
     }
   };
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-  for (const signal of signals) process.on(signal, stop);
+  const goOn = () => undefined;
+  const listeners = [
+    ['SIGINT', stop],
+    ['SIGTERM', stop],
+    ['SIGHUP', hangUp && !process.stdout.isTTY ? goOn : stop],
+  ] as const;
+  for (const [signal, listener] of listeners) process.on(signal, listener);
   return {
     signal: controller.signal,
     requested,
     [Symbol.dispose]: () => {
-      for (const signal of signals) process.off(signal, stop);
+      for (const [signal, listener] of listeners) process.off(signal, listener);
     },
   };
 }

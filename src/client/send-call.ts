@@ -23,7 +23,7 @@ const answerBytesMax = 64 * 1024 * 1024;
 export const longestWaitDefaultMs = 5_000;
 const firstBackoffMs = 200;
 /** A service may ask for a day by mistake; it is asked again after this time at the latest. */
-const retryAfterDefaultMaxMs = 2 * 60 * 60_000;
+const retryAfterMaxMs = 2 * 60 * 60_000;
 
 /** Requests to links of files, which count against no limit. */
 type FileBucket = 'downloads' | 'uploads';
@@ -36,8 +36,6 @@ export interface ClientSettings {
   retries: number;
   /** The longest wait for which a call waits itself, before it is sent or sent again; default: 5 s. */
   longestWaitMs?: number | undefined;
-  /** The longest wait that a `Retry-After` can cause; default: two hours. */
-  retryAfterMaxMs?: number;
   /**
    * Private networks (CIDR) that links of files to other hosts than the service's may reach.
    */
@@ -98,7 +96,6 @@ export type Send = (call: ApiCall, options?: SendOptions) => Promise<ReadAnswer>
  */
 export function createSender({ settings, fetch, clock, quotas, onRequest }: ClientDeps): Send {
   const base = settings.baseUrl.replace(/(?<!\/)\/+$/, '');
-  const retryAfterMaxMs = settings.retryAfterMaxMs ?? retryAfterDefaultMaxMs;
   const followSlash = createSlashRedirects(base);
 
   async function exchange(
@@ -186,7 +183,7 @@ function readWaitMs({ status, headers }: GuardedResponse, nowMs: number): number
 /** What an operator reads in the feed's state when a `Retry-After` is longer than the bound. */
 function boundNote(askedMs = 0, retryAfterMaxMs: number): string {
   const [asked, bound] = [askedMs / 1000, retryAfterMaxMs / 1000].map(Math.ceil);
-  return ` It asks for a wait of ${asked} s or more; the bridge waits ${bound} s (retry_after_max_seconds).`;
+  return ` It asks for a wait of ${asked} s or more; the bridge waits ${bound} s.`;
 }
 
 /** Fetches, and reports the outcome to `onRequest`. Rejects as the fetch does. */

@@ -50,6 +50,12 @@ export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
   readonly listsOpen?: boolean;
   /** The kinds that `readBack` compares. Default: none; the bridge then says `not compared`. */
   readonly readsBack?: readonly Kind[];
+  /**
+   * The kinds of which the first requests of a write may leave something that `lookup` does not find: a draft state, say.
+   * After a write of these that was cut off, or is `partial`, a withdrawal is sent as a `cancel` although `lookup` finds
+   * nothing; it then has no reference, and may find nothing to do. Default: none.
+   */
+  readonly leavesParts?: readonly Kind[];
 }
 
 /** One document that the ERP should hold, or should no longer hold. */
@@ -102,7 +108,11 @@ export type OutcomeError =
 
 export type Outcome =
   | { status: 'created' | 'updated' | 'unchanged' | 'cancelled'; reference: string }
-  | { status: 'rejected' | 'retry'; error: OutcomeError }
+  /**
+   * `partial`: an earlier request of this write has taken effect. The bridge calls `lookup` before it sends anything
+   * again, and cancels what there is when the document is withdrawn meanwhile.
+   */
+  | { status: 'rejected' | 'retry'; error: OutcomeError; partial?: boolean }
   /**
    * The write may or may not have taken effect: the bridge calls `lookup` before it tries again. `answered`: the ERP has
    * answered and works on it no longer, so nothing takes effect later, and the bridge waits for `visibleAfterMs` only.
@@ -193,8 +203,21 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
    * `capabilities.readsBack` is.
    */
   readBack?(deliveries: readonly TakenDocument<Kind>[], signal: AbortSignal): Promise<ReadBack[]>;
+  /**
+   * What to try first on a customer's test system, beside the steps of the kit: `connector verify --test-system` runs
+   * these in their order, all of them, and reports each. `award` is a document of two lots under a new key; the last
+   * test removes what was made of it. Optional.
+   */
+  firstTests?(award: DocumentOf<'award'>): FirstTest[];
   /** Called once, at the end. A write that did not stop in time may still be running. */
   close(): Promise<void>;
+}
+
+/** One thing that the connector relies on, and that only the ERP can show. */
+export interface FirstTest {
+  readonly name: string;
+  /** Resolves with what the ERP did, in words; rejects where the connector relies on something else. */
+  readonly run: (signal: AbortSignal) => Promise<string>;
 }
 
 type LogLine = (message: string, fields?: Readonly<Record<string, unknown>>) => void;

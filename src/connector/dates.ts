@@ -23,19 +23,29 @@ export function startOfDay(day: string, zone: string): Timestamp {
   const start = /^\d{4}-\d{2}-\d{2}$/.test(day) ? parseTimestamp(day) : undefined;
   if (start === undefined) throw new DataError(`${JSON.stringify(day.slice(0, 60))} is not a day like 2030-12-31`);
   const utcMs = msFromTimestamp(start);
-  // No zone is further from UTC than 16 hours. Its clocks may change within that span.
-  let early = utcMs - 16 * hourMs;
-  const offsets = [early, utcMs, utcMs + 16 * hourMs].map((at) => wallMs(at, zone) - at);
-  const midnights = offsets.map((offset) => utcMs - offset).filter((at) => wallMs(at, zone) === utcMs);
+  const midnights = momentsOf(utcMs, zone);
   if (midnights.length > 0) return timestampFromMs(Math.min(...midnights));
   // The zone skips this midnight: find the moment at which its clocks change.
-  let late = utcMs + 16 * hourMs;
+  let early = utcMs - zoneMostMs;
+  let late = utcMs + zoneMostMs;
   while (late - early > 1) {
     const middle = Math.floor((early + late) / 2);
     if (wallMs(middle, zone) < utcMs) early = middle;
     else late = middle;
   }
   return timestampFromMs(late);
+}
+
+/**
+ * By how many milliseconds clocks in a time zone went back through this time (`2026-10-25 02:58`), which they therefore
+ * showed twice; 0 for any other time, and for a text that is none. What was stamped later may have a time that is so much
+ * earlier. Throws ConfigError for an unknown zone.
+ */
+export function repeatedMs(shown: string, zone: string): number {
+  const shownMs = Date.parse(`${shown.replace(' ', 'T')}Z`);
+  if (Number.isNaN(shownMs)) return 0;
+  const moments = momentsOf(shownMs, zone);
+  return moments.length < 2 ? 0 : Math.max(...moments) - Math.min(...moments);
 }
 
 /**
@@ -60,7 +70,8 @@ export function timeFromMs(ms: number): Timestamp {
   return timestampFromMs(ms);
 }
 
-const hourMs = 3_600_000;
+/** No zone is further from UTC. Its clocks may change within that span. */
+const zoneMostMs = 16 * 3_600_000;
 /** ERPs use earlier years as a placeholder for "no date". */
 const earliestMs = Date.parse('0100-01-01T00:00:00Z');
 const yearTenThousandMs = Date.parse('9999-12-31T23:59:59.999Z') + 1;
@@ -74,6 +85,12 @@ function readTime(time: string): Timestamp {
 
 function dayAt(ms: number, zone: string): string {
   return new Date(wallMs(ms, zone)).toISOString().slice(0, 10);
+}
+
+/** The moments at which clocks in the zone show this (as if it were UTC): none for one that they skip. */
+function momentsOf(shownMs: number, zone: string): number[] {
+  const offsets = [shownMs - zoneMostMs, shownMs, shownMs + zoneMostMs].map((at) => wallMs(at, zone) - at);
+  return offsets.map((offset) => shownMs - offset).filter((at) => wallMs(at, zone) === shownMs);
 }
 
 /** What clocks in the zone show, in milliseconds as if that were UTC. */

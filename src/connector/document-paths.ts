@@ -8,6 +8,7 @@
  * the identifier of their question; any other list is indexed by position, from 1.
  */
 import { type DocumentKind, documentJsonSchema } from './documents.ts';
+import { composed } from './human-text.ts';
 
 /**
  * What is wrong with a path or a template of the settings. The message continues a sentence that begins with its place.
@@ -84,12 +85,15 @@ export function compileValuePath(roots: Roots, path: string): CompiledPath {
 }
 
 /**
- * Compiles a path into JSON that has no schema, such as an ERP's answer. Lists are indexed by position, from 1. Throws
- * PathError for a path that is written wrong.
+ * Compiles a path into JSON that has no schema, such as an ERP's answer. Lists are indexed by position, from 1. A member
+ * that has the whole path as its name comes first: `@odata.nextLink` is one name. Throws PathError for a path that is
+ * written wrong.
  */
 export function compileJsonPath(path: string): (json: unknown) => unknown {
   const steps = stepsOf(path);
   return (json) => {
+    const named = memberOf(json, path);
+    if (named !== undefined) return named;
     let value = json;
     for (const step of steps) {
       const name = nameOf(step);
@@ -200,7 +204,8 @@ function inList(
   if (labelled || list.answersIn !== undefined) {
     const resolved = follow(items, rest.length > 0 ? rest : [{ member: labelled?.value ?? 'value' }], inside);
     const labelIn = (entry: unknown) => (labelled ? memberOf(entry, labelled.label) : identifierOf(entry));
-    return enter(resolved, (value) => entriesOf(value).find((entry) => labelIn(entry) === label));
+    const isLabel = (text: unknown) => typeof text === 'string' && composed(text) === composed(label);
+    return enter(resolved, (value) => entriesOf(value).find((entry) => isLabel(labelIn(entry))));
   }
   if (!/^[1-9]\d{0,5}$/.test(label)) throw new PathError(`${place} is read by place: ${place}[1] is the first entry`);
   return enter(follow(items, rest, inside), (value) => entriesOf(value)[Number(label) - 1]);

@@ -87,6 +87,35 @@ const awardDocument = z
   })
   .describe('What one supplier won in one event; without lines nothing.');
 
+const { lot: lotName, ...awardOfLot } = awardLine.shape;
+const eventAwardsLine = z.strictObject({ lot: lotName, supplier: supplierHead, ...awardOfLot });
+
+const eventAwardsDocument = z
+  .strictObject({
+    kind: z.literal('event-awards'),
+    key: z.string().describe("The event's id"),
+    event: eventHead,
+    currency,
+    exchange_rates: exchangeRates,
+    total_cost: decimal.describe("The sum of all lines' cost, exact"),
+    suppliers: z
+      .array(
+        z.strictObject({
+          ...supplierHead.shape,
+          total_cost: decimal.describe("The sum of the cost of this supplier's lines, exact"),
+        }),
+      )
+      .describe('Those who won a lot, by id'),
+    lines: z.array(eventAwardsLine).describe('By lot, then by the id of the supplier'),
+    bid_sheet_csv: z
+      .string()
+      .describe(
+        "The event's bid sheet as a CSV (RFC 4180, with a header): a row for each line, in their order. Its columns: lot, supplier, supplier_external_id, share, then those of the sheet in their order; after one whose cells name a currency the column `<name> (currency)`",
+      ),
+    fields,
+  })
+  .describe('All awards of a closed event, once all of them are known; without lines nothing.');
+
 const quotationLine = z.strictObject({
   lot: z.string().describe('Its name; unique within the event'),
   sourcing_request: sourcingRequest,
@@ -229,6 +258,35 @@ const fileDocument = z
     'A file that is attached to an answer or to a question. Its bytes come with the operation. Where several name it, the document shows the one of the event whose id comes first.',
   );
 
+const jobDocument = z
+  .strictObject({
+    kind: z.literal('job'),
+    key: z.string().describe("The job's id"),
+    type: z.string().describe('CREATE_SOURCING_EVENT, UPDATE_SOURCING_EVENT and so on; others may come'),
+    status: z.string().describe('PENDING or RUNNING, then COMPLETED or FAILED; others may come'),
+    created: time.optional().describe('When it was submitted'),
+    created_entity: z
+      .string()
+      .optional()
+      .describe('Of a job that creates: the id of the event or the sourcing request that it has made'),
+    reference_id: z
+      .string()
+      .optional()
+      .describe(
+        'Of the event or the sourcing request that it makes; only where an intake of the bridge has sent the job',
+      ),
+    errors: z
+      .array(
+        z.strictObject({
+          path: z.string().optional().describe('The place in what was sent, or the name of a file'),
+          message: z.string(),
+        }),
+      )
+      .describe("Why it failed, or which files it left out, in the service's words"),
+    fields,
+  })
+  .describe('What became of a job: whether the service has made what it was asked for.');
+
 /**
  * The kinds of documents, in the order in which an ERP needs them, with the schema of each. This is the only list of
  * kinds: types, tables and settings are derived from it.
@@ -238,8 +296,10 @@ export const documentSchemas = {
   'sourcing-event': sourcingEventDocument,
   quotation: quotationDocument,
   award: awardDocument,
+  'event-awards': eventAwardsDocument,
   'rfi-answers': rfiAnswersDocument,
   file: fileDocument,
+  job: jobDocument,
 } as const satisfies Record<string, z.ZodObject>;
 
 export type DocumentKind = keyof typeof documentSchemas;
@@ -261,6 +321,8 @@ export type DocumentOf<Kind extends DocumentKind> = Extract<Document, { kind: Ki
 
 export type AwardLine = z.infer<typeof awardLine>;
 export type AwardDocument = z.infer<typeof awardDocument>;
+export type EventAwardsLine = z.infer<typeof eventAwardsLine>;
+export type EventAwardsDocument = z.infer<typeof eventAwardsDocument>;
 export type QuotationLine = z.infer<typeof quotationLine>;
 export type QuotationDocument = z.infer<typeof quotationDocument>;
 export type SupplierDocument = z.infer<typeof supplierDocument>;
@@ -268,6 +330,7 @@ export type SourcingEventDocument = z.infer<typeof sourcingEventDocument>;
 export type RfiAnswer = z.infer<typeof rfiAnswer>;
 export type RfiAnswersDocument = z.infer<typeof rfiAnswersDocument>;
 export type FileDocument = z.infer<typeof fileDocument>;
+export type JobDocument = z.infer<typeof jobDocument>;
 export type EventHead = z.infer<typeof eventHead>;
 export type SupplierHead = z.infer<typeof supplierHead>;
 export type QuestionHead = z.infer<typeof questionHead>;

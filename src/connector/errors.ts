@@ -8,6 +8,11 @@ import type { OutcomeError } from './connector.ts';
 /** The base class. Only `UnknownOutcome` leaves open whether the ERP has carried the request out. */
 export abstract class ConnectorError extends Error {
   abstract readonly type: OutcomeError['type'] | 'unknown';
+  /**
+   * Whether an earlier request of the same write has taken effect: set it before the error leaves `write`. "Nothing was
+   * done" is then said of the refused request only.
+   */
+  partial = false;
 
   constructor(message: string, options: { cause?: unknown } = {}) {
     super(message, options);

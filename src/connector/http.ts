@@ -54,6 +54,8 @@ export interface HttpSettings {
   readonly errorOf?: (response: HttpResponse, request: HttpRequest) => ConnectorError | 'fine' | undefined;
   /** Whether the ERP has refused the login and done nothing. Default: the status is 401. */
   readonly isLoginRefused?: (response: HttpResponse) => boolean;
+  /** Called before each request, logins included: the request is sent when it has resolved (`requestTurns`). */
+  readonly turn?: ((signal: AbortSignal) => Promise<void>) | undefined;
   readonly clock?: Clock;
 }
 
@@ -85,6 +87,8 @@ export function createHttp(settings: HttpSettings): Http {
     const { method, signal } = request;
     const { url, path, headers, body, login } = sent;
     const isSafe = isSafeRequest(request);
+    // Only the signal ends the wait for a turn.
+    if (settings.turn) await settings.turn(signal).catch(() => undefined);
     if (signal.aborted) throw new TransientError(stoppedBefore);
     let answer: GuardedResponse;
     try {

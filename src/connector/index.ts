@@ -4,6 +4,7 @@ export { z } from 'zod';
 export { type Clock, systemClock } from '#platform/clock.ts';
 export { replaceFile } from '#platform/durable-file.ts';
 export * from './acknowledgements.ts';
+export * from './amounts.ts';
 export * from './answers-page.ts';
 export {
   type Capabilities,
@@ -13,6 +14,7 @@ export {
   type ConnectorLog,
   defineConnector,
   type FileContent,
+  type FirstTest,
   type Found,
   type Operation,
   type Outcome,
@@ -29,12 +31,16 @@ export * from './file-bytes.ts';
 export * from './http.ts';
 export * from './http-auth.ts';
 export * from './http-messages.ts';
+export * from './human-text.ts';
+export * from './kinds.ts';
 export * from './numbers.ts';
 export * from './outcomes.ts';
 export { parseWithDigits, placesOfFlag } from './places.ts';
 export * from './read-back.ts';
 export * from './read-from.ts';
 export * from './records.ts';
+export * from './request-limits.ts';
 export * from './requisition-places.ts';
 export { Secret, secret } from './settings.ts';
 export * from './supplier-places.ts';
+export * from './walk-by-id.ts';

@@ -1,5 +1,6 @@
 /** Turns what a connector throws into the outcomes that it returns. */
 import { errorText } from '#platform/errors.ts';
+import { mapWithLimit, meetsOthers } from './at-once.ts';
 import type { Found, Outcome, Unclear } from './connector.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
 import { AuthError, ConnectorError, RateLimited, UnknownOutcome } from './errors.ts';
@@ -12,14 +13,17 @@ export function outcomeOf(error: unknown): Outcome {
     return { status: 'unknown', message: errorText(error), ...(answered ? { answered } : {}) };
   }
   const { type, message } = error;
+  const partial = error.partial ? { partial: true } : {};
   if (error instanceof RateLimited) {
     const { retryAfterMs } = error;
     return {
       status: 'retry',
       error: { type: 'rate-limited', message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
+      ...partial,
     };
   }
-  return { status: type === 'data' || type === 'conflict' ? 'rejected' : 'retry', error: { type, message } as never };
+  const status = type === 'data' || type === 'conflict' ? 'rejected' : 'retry';
+  return { status, error: { type, message } as never, ...partial };
 }
 
 /** The outcome of an operation that was not sent because its write was aborted. */
@@ -48,7 +52,8 @@ export async function writeEach<Item>(
     } catch (error) {
       outcome = outcomeOf(error);
     }
-    if ('error' in outcome && typesThatStop.has(outcome.error.type)) refused = outcome;
+    // Of the others nothing was sent.
+    if ('error' in outcome && meetsOthers(outcome.error.type)) refused = { status: 'retry', error: outcome.error };
     return outcome;
   });
 }
@@ -124,20 +129,3 @@ interface EachOptions {
 
 /** After so many failures in a row the ERP is unavailable, rather than single documents at fault. */
 const failuresMax = 5;
-/** Errors that would meet every other operation, too. */
-const typesThatStop: ReadonlySet<string> = new Set(['rate-limited', 'auth', 'config']);
-
-/** The results in the order of the items; up to `atOnce` of them run at a time. `run` must not throw. */
-async function mapWithLimit<T, R>(items: readonly T[], atOnce: number, run: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = [];
-  let next = 0;
-  const work = async () => {
-    while (next < items.length) {
-      const index = next;
-      next += 1;
-      results[index] = await run(items[index] as T);
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(Math.max(1, atOnce), items.length) }, work));
-  return results;
-}

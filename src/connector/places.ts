@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { parseAsWritten } from '#platform/exact-json.ts';
 import { DataError } from './errors.ts';
+import { composed } from './human-text.ts';
 import type { RecordFault } from './records.ts';
 
 export const place = z.string().min(1).max(1_000);
@@ -39,10 +40,10 @@ export function compileFlag<Row>(
   { what, meaning }: { what: string; meaning: string },
 ): (row: Row) => boolean {
   const at = valueAt(typeof given === 'string' ? given : given.at);
-  const chosen = typeof given === 'string' ? undefined : new Set(given.is);
+  const chosen = typeof given === 'string' ? undefined : new Set(given.is.map(composed));
   return (row) => {
     const text = singleText(at(row), what).trim();
-    if (chosen) return chosen.has(text);
+    if (chosen) return chosen.has(composed(text));
     const lower = text.toLowerCase();
     // A value that the settings do not explain must not make a blocked supplier usable, or an order of a draft.
     if (!yes.has(lower) && !no.has(lower))

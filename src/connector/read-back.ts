@@ -12,6 +12,7 @@
 import { z } from 'zod';
 import { Decimal } from '#contract/decimal.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
+import { composed } from './human-text.ts';
 
 /** A document that the ERP has taken. */
 export interface TakenDocument<Kind extends DocumentKind = DocumentKind> {
@@ -149,12 +150,13 @@ export function fieldsOf(expected: unknown, held: unknown, forms: FieldForms = {
   }
 
   function compareLists(wanted: readonly unknown[], seen: readonly unknown[], path: string, member: string): void {
-    const left = new Map(named(seen, forms));
+    const left = new Map(named(seen, forms).map((entry) => [composed(entry[0]), entry]));
     for (const [name, entry] of named(wanted, forms)) {
-      compare(entry, left.get(name), `${path}[${name}]`, member);
-      left.delete(name);
+      const same = composed(name);
+      compare(entry, left.get(same)?.[1], `${path}[${name}]`, member);
+      left.delete(same);
     }
-    for (const [name, entry] of left) addOnlyHeld(entry, `${path}[${name}]`, member);
+    for (const [name, entry] of left.values()) addOnlyHeld(entry, `${path}[${name}]`, member);
   }
 
   /** An entry that a person has added: all of it differs. */
@@ -192,8 +194,8 @@ function named(entries: readonly unknown[], { names = [] }: FieldForms): [string
     const member = isObject(entry) ? names.find((name) => typeof entry[name] === 'string') : undefined;
     const name = member === undefined ? String(index + 1) : String((entry as Record<string, unknown>)[member]);
     let unique = name;
-    for (let n = 2; used.has(unique); n += 1) unique = `${name}#${n}`;
-    used.add(unique);
+    for (let n = 2; used.has(composed(unique)); n += 1) unique = `${name}#${n}`;
+    used.add(composed(unique));
     return [unique, entry];
   });
 }
@@ -209,9 +211,14 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Whether the ERP holds another value than the connector writes. */
+export function isDifferent({ expected, held }: ReadField): boolean {
+  return expected === undefined || held === undefined ? expected !== held : composed(expected) !== composed(held);
+}
+
 /** Whether a field of an object that the ERP holds differs from what the connector writes. */
 export function hasDifference(answer: ReadBack): answer is ReadBack & { readonly status: 'held' } {
-  return answer.status === 'held' && answer.fields.some(({ expected, held }) => expected !== held);
+  return answer.status === 'held' && answer.fields.some(isDifferent);
 }
 
 /** How many values were compared. */

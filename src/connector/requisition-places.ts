@@ -128,6 +128,19 @@ export function compileOpen<Row>(
   return open === undefined ? () => true : compileFlag(open, valueAt, { what: 'open', meaning: 'open' });
 }
 
+/** As `compileOpen`, for lists of what is open: an entry whose flag cannot be read has not disappeared. */
+export function compileMayBeOpen<Row>(...given: Parameters<typeof compileOpen<Row>>): (row: Row) => boolean {
+  const isOpen = compileOpen<Row>(...given);
+  return (row) => {
+    try {
+      return isOpen(row);
+    } catch (error) {
+      if (error instanceof DataError) return true;
+      throw error;
+    }
+  };
+}
+
 function compileItem<Row>(places: RequisitionPlaces, valueAt: ValueAt<Row>): (item: Row, index: number) => object {
   const { at: _, ...parts } = places.items;
   const textAt = compileTexts(valueAt, places.time_zone);

@@ -12,9 +12,12 @@ import { shareRead } from './shared-read.ts';
 /** What a process without the console's pages has. */
 export function mountStatus(
   { express }: Application,
-  { settings, database, clock }: Pick<ConsoleDeps, 'settings' | 'database' | 'clock'>,
+  { settings, database, clock, certificates }: Pick<ConsoleDeps, 'settings' | 'database' | 'clock' | 'certificates'>,
 ): () => void {
-  const status = shareRead(() => readStatus(database, { settings, now: timestampNow(clock) }), clock);
+  const status = shareRead(
+    () => readStatus(database, { settings, now: timestampNow(clock), ...certificates?.() }),
+    clock,
+  );
   answerStatus(express, { settings, status: status.read });
   return () => undefined;
 }

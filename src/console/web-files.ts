@@ -4,28 +4,25 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import express, { type Express } from 'express';
+import express, { type Express, type Response } from 'express';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { packageDir } from '#platform/own-package.ts';
 
 const built = join(packageDir, 'dist', 'console');
 
-/** The paths of the application's pages; each may have further segments. */
-export const webPages = [
-  'search',
-  'documents',
+/** The application's pages, by the first part of their paths; each may have further parts. */
+const webPages = [
   'events',
-  'suppliers',
-  'dead-letters',
-  'comparisons',
-  'webhooks',
-  'feeds',
+  'documents',
+  'refused',
   'flows',
   'intakes',
-  'doctor',
-  'settings',
+  'comparisons',
+  'sources',
+  'system',
   'actions',
-] as const;
+  'account',
+];
 
 /**
  * Nothing but this origin: no script or style in the page itself, no eval, no frame around it, and no text that becomes
@@ -60,16 +57,25 @@ export function mountWebFiles(app: Express, directory: string = built): void {
     response.locals.route = '/favicon.svg';
     response.sendFile(join(directory, 'favicon.svg'), { maxAge: '1d' });
   });
-  app.get(['/', ...webPages.flatMap((page) => [`/${page}`, `/${page}/*rest`])], async (_request, response) => {
-    response.locals.route = '/';
-    const page = await readPage(directory);
-    response.setHeader('Content-Security-Policy', policy);
-    response.setHeader('Cross-Origin-Opener-Policy', 'same-origin');
-    response.setHeader('Referrer-Policy', 'no-referrer');
-    response.setHeader('X-Content-Type-Options', 'nosniff');
-    response.setHeader('Cache-Control', 'no-store');
-    response.type('html').send(page);
-  });
+  const paths = ['/', ...webPages.flatMap((page) => [`/${page}`, `/${page}/*rest`])];
+  app.get(paths, (_request, response) => sendPage(directory, response, 200));
+  // A person with an address that leads nowhere gets the page that says so; a program gets the error.
+  app.get('/*rest', (request, response, next) =>
+    request.path.startsWith('/api/') || request.accepts(['json', 'html']) !== 'html'
+      ? next()
+      : sendPage(directory, response, 404),
+  );
+}
+
+async function sendPage(directory: string, response: Response, status: number): Promise<void> {
+  response.locals.route = '/';
+  const page = await readPage(directory);
+  response.setHeader('Content-Security-Policy', policy);
+  response.setHeader('Cross-Origin-Opener-Policy', 'same-origin');
+  response.setHeader('Referrer-Policy', 'no-referrer');
+  response.setHeader('X-Content-Type-Options', 'nosniff');
+  response.setHeader('Cache-Control', 'no-store');
+  response.status(status).type('html').send(page);
 }
 
 async function readPage(directory: string): Promise<string> {

@@ -4,8 +4,10 @@ import { type FeedName, feedNames, feeds } from './feed.ts';
 import { manageList } from './list.ts';
 import { httpsUrl, text, timestamp, uuid } from './scalars.ts';
 
-export type Trigger = (typeof feeds)[FeedName]['trigger'] | 'JOB_UPDATED' | 'TEST';
-export const triggers: readonly Trigger[] = [...feedNames.map((feed) => feeds[feed].trigger), 'JOB_UPDATED', 'TEST'];
+/** The trigger of a job that has ended. */
+export const jobTrigger = 'JOB_UPDATED';
+export type Trigger = (typeof feeds)[FeedName]['trigger'] | typeof jobTrigger | 'TEST';
+export const triggers: readonly Trigger[] = [...feedNames.map((feed) => feeds[feed].trigger), jobTrigger, 'TEST'];
 
 /** The trigger that each feed fires. */
 export const feedTriggers = Object.fromEntries(feedNames.map((feed) => [feed, feeds[feed].trigger])) as {

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml';
 import { z } from 'zod';
 import { AppError, errorText, hasErrorCode } from './errors.ts';
-import { messageOf, pathText, type RawIssue, rawIssuesOf } from './input.ts';
+import { pathText, type RawIssue, rawIssuesOf, safeParseSettings, settingAt } from './input.ts';
 
 export interface ConfigurationSource<Schema extends z.ZodType> {
   schema: Schema;
@@ -17,7 +17,10 @@ export interface ConfigurationSource<Schema extends z.ZodType> {
    * Well-known variables and the setting that each overrides: `{ DATABASE_URL: 'database_url' }`. They hold plain text.
    */
   variables: Readonly<Record<string, string>>;
-  /** At such a path a variable that is not set is no fault: its text says so instead. For commands that do not use it. */
+  /**
+   * At such a path a variable that is not set is no fault: its text says so instead, whatever form the setting must have.
+   * For commands that do not use it.
+   */
   mayLack?: (path: Path) => boolean;
 }
 
@@ -46,11 +49,12 @@ export function loadConfiguration<Schema extends z.ZodType>(
   const file = readYaml(source.file, faults);
   const settings = substitute(file.values, [], { ...source, given }, faults) as Record<string, unknown>;
   const overrides = applyOverrides(settings, { ...source, given }, faults);
-  const parsed = source.schema.safeParse(settings, { error: messageOf });
+  const parsed = safeParseSettings(source.schema, settings, isLackingText);
   if (parsed.success && faults.length === 0) return { settings: parsed.data, fromEnvironment: [...given] };
   for (const { path, message } of parsed.success ? [] : rawIssuesOf(parsed.error.issues)) {
     // A setting that could not be read needs no second line for its missing value.
     if (faults.some((fault) => pathText(fault.path) === pathText(path))) continue;
+    if (isLackingText(settingAt(settings, path))) continue;
     faults.push({ path, message: message === 'is not a known field' ? 'is not a known setting' : message });
   }
   const issues = faults.map(({ path, message }) => ({ path: pathText(path), message }));
@@ -125,9 +129,25 @@ function unquotedVariable(line: string): string | undefined {
   return variable;
 }
 
-/** `DUPLICATE_KEY` as "duplicate key". */
+/** What was expected where the parser reports such an error. */
+const expectations: Readonly<Record<string, string>> = {
+  BAD_ALIAS: 'a text that begins with * or & needs quotation marks',
+  BAD_DQ_ESCAPE: "inside double quotation marks a backslash begins an escape: use '…' for a text with a backslash",
+  BAD_INDENT: 'it must be indented like the lines beside it, or a closing bracket is missing before it',
+  BAD_SCALAR_START: 'a text that begins with @, ` or % needs quotation marks',
+  BLOCK_AS_IMPLICIT_KEY:
+    'a value with a colon and a space needs quotation marks, and a nested setting a line of its own',
+  DUPLICATE_KEY: 'each setting must stand once: this one stood before',
+  MISSING_CHAR: 'a colon, a comma, a closing bracket or a quotation mark is missing',
+  MULTILINE_IMPLICIT_KEY: 'a colon is expected after the name of a setting, on its line',
+  MULTIPLE_DOCS: 'one document is expected, without ---',
+  TAB_AS_INDENT: 'spaces are expected, not tabs',
+  UNEXPECTED_TOKEN: '"name: value" or "- value" is expected',
+};
+
+/** What was expected, or the kind of the error: `BAD_DIRECTIVE` as "bad directive". */
 function plainCode(code: string): string {
-  return code.toLowerCase().replaceAll('_', ' ');
+  return expectations[code] ?? code.toLowerCase().replaceAll('_', ' ');
 }
 
 function lineOf(root: Node, path: readonly PropertyKey[], lines: LineCounter): number | undefined {
@@ -151,9 +171,9 @@ function lineOf(root: Node, path: readonly PropertyKey[], lines: LineCounter): n
 
 const lackingText = (name: string) => `[${name} is not set here]`;
 
-/** Whether a setting holds a variable that is not set, and need not be (`mayLack`): a schema that checks its form lets it pass. */
-export function isLackingText(text: string): boolean {
-  return /\[[A-Za-z_][A-Za-z0-9_]* is not set here\]/.test(text);
+/** Whether a setting holds a variable that is not set, and need not be (`mayLack`). */
+export function isLackingText(setting: unknown): boolean {
+  return typeof setting === 'string' && /\[[A-Za-z_][A-Za-z0-9_]* is not set here\]/.test(setting);
 }
 
 /** Replaces `${NAME}` in texts by the environment variable, so that secrets can stay out of the file. */

@@ -24,8 +24,8 @@ export interface FolderCopy {
   flush(): Promise<{ files: number; bytes: number }>;
 }
 
-/** Creates the copier for an empty folder that exists. */
-export function createFolderCopy(target: string): FolderCopy {
+/** Creates the copier for an empty folder that exists. `onBytes` gets how many bytes were copied so far. */
+export function createFolderCopy(target: string, onBytes?: (bytes: number) => void): FolderCopy {
   const sums = new Map<string, string>();
   const folders = new Set<string>(['.']);
   let bytes = 0;
@@ -46,6 +46,7 @@ export function createFolderCopy(target: string): FolderCopy {
         hash.update(chunk);
         bytes += chunk.length;
         await writeAll(handle, chunk);
+        onBytes?.(bytes);
       }
       await handle.sync();
     } finally {

@@ -5,6 +5,7 @@
  * whose commits hang because a synchronous standby is away.
  */
 import { randomInt } from 'node:crypto';
+import { DatabaseError } from 'pg';
 import { systemClock } from './clock.ts';
 import type { Database } from './database/database.ts';
 import { prepared } from './database/sql.ts';
@@ -17,6 +18,7 @@ const withinMs = 1_500;
 const retryMs = 500;
 /** A beat may wait for a connection of the pool, too. */
 const lateMs = 10_000;
+const lookEveryMs = 1_000;
 
 /** By SQLSTATE: read_only_sql_transaction, disk_full. */
 const reasons: Readonly<Record<string, string>> = {
@@ -29,6 +31,11 @@ export interface Heartbeat {
   readonly id: number;
   /** Rejects with AppError `unavailable`, which says why, unless a beat was committed lately. Asks nothing itself. */
   check(): Promise<void>;
+  /**
+   * The outcome of the work; or rejects with AppError `unavailable` when the database has answered nothing for ten
+   * seconds: the work then goes on unseen, and may still be done. A database that refuses to write does answer.
+   */
+  unlessSilent<T>(work: Promise<T>): Promise<T>;
   /** Ends the beats and deletes the row. */
   close(): Promise<void>;
 }
@@ -55,6 +62,7 @@ export async function startHeartbeat(deps: {
   const beat = () => database.execute(beatOnce, [id, deps.identity ?? null], { withinMs });
   let failure: AppError | undefined;
   let committedMs = performance.now();
+  let answeredMs = committedMs;
   const stop = new AbortController();
 
   async function beatUntilStopped(): Promise<void> {
@@ -67,9 +75,11 @@ export async function startHeartbeat(deps: {
         if (failure) log.info('heartbeats are committed again');
         failure = undefined;
         committedMs = performance.now();
+        answeredMs = committedMs;
       } catch (error) {
-        if (!failure) log.warn({ err: error }, 'a heartbeat was not committed');
+        if (!failure) log.warn({ error: errorText(error) }, 'a heartbeat was not committed');
         failure = readinessError(error);
+        if (causeOf(error) instanceof DatabaseError) answeredMs = performance.now();
       }
     }
   }
@@ -85,19 +95,36 @@ export async function startHeartbeat(deps: {
       if (agoMs > lateMs)
         throw new AppError('unavailable', `The database has taken nothing for ${Math.round(agoMs / 1000)} s.`);
     },
+    unlessSilent: async (work) => {
+      const { promise: silent, reject } = Promise.withResolvers<never>();
+      const timer = setInterval(() => {
+        if (performance.now() - answeredMs > lateMs)
+          reject(new AppError('unavailable', 'The database does not answer at the moment; try again shortly.'));
+      }, lookEveryMs);
+      try {
+        return await Promise.race([work, silent]);
+      } finally {
+        clearInterval(timer);
+      }
+    },
     close: async () => {
       stop.abort();
       await beating;
       // A row that stays because the database is away counts as dead soon, and is removed by a process that starts later.
       await database
         .execute(`delete from ${schema}.processes where id = $1`, [id], { withinMs })
-        .catch((err: unknown) => log.info({ err }, 'the row of this process could not be deleted'));
+        .catch((err: unknown) => log.info({ error: errorText(err) }, 'the row of this process could not be deleted'));
     },
   };
 }
 
+/** What the driver threw. */
+function causeOf(error: unknown): unknown {
+  return error instanceof AppError ? error.cause : error;
+}
+
 function readinessError(error: unknown): AppError {
-  const cause = error instanceof AppError ? error.cause : error;
+  const cause = causeOf(error);
   const code = Object.keys(reasons).find((each) => hasErrorCode(cause, each)) ?? '';
   return new AppError('unavailable', reasons[code] ?? 'The database does not take what is written.', {
     message: errorText(error),

@@ -16,6 +16,48 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unkn
   throw invalidInput(what, issues, issues.length > 1 ? `and ${issues.length - 1} more` : '');
 }
 
+/**
+ * As `safeParse`, for settings: a text that is written as a number, true or false is that, where the schema wants one. A
+ * variable of the environment is always text: `port: ${PORT}`. A text that `hasAnyForm` need not have the form that the
+ * schema wants.
+ */
+export function safeParseSettings<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  hasAnyForm: (text: unknown) => boolean = () => false,
+): z.ZodSafeParseResult<z.output<Schema>> {
+  const parsed = schema.safeParse(value, { error: messageOf });
+  if (parsed.success) return parsed;
+  const read = structuredClone(value);
+  const changes = parsed.error.issues.map((issue) => issue.code === 'invalid_type' && readText(read, issue));
+  const again = changes.some(Boolean) ? schema.safeParse(read, { error: messageOf }) : parsed;
+  if (again.success || !again.error.issues.every(({ path }) => hasAnyForm(settingAt(read, path)))) return again;
+  // `safeParse` shows no value beside issues; `run` does.
+  const { value: data } = schema._zod.run({ value: read, issues: [] }, { async: false }) as z.core.ParsePayload;
+  return { success: true, data: data as z.output<Schema> };
+}
+
+/** What stands at this place of the settings; undefined when there is no such place. */
+export function settingAt(settings: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (at, part) => (typeof at === 'object' && at !== null ? (at as Record<PropertyKey, unknown>)[part] : undefined),
+    settings,
+  );
+}
+
+/** Puts the value of a text in its place; returns false where there is no such text. */
+function readText(value: unknown, { path, expected }: z.core.$ZodIssueInvalidType): boolean {
+  const holder = settingAt(value, path.slice(0, -1));
+  const last = path.at(-1);
+  if (typeof holder !== 'object' || holder === null || last === undefined) return false;
+  const members = holder as Record<PropertyKey, unknown>;
+  const text = members[last];
+  const form = { number: /^-?\d{1,15}(\.\d{1,15})?$/, boolean: /^(true|false)$/ }[String(expected)];
+  if (typeof text !== 'string' || !form?.test(text)) return false;
+  members[last] = JSON.parse(text);
+  return true;
+}
+
 /** The refusal of input with these faults; `rest` says how many there are beside the first. */
 export function invalidInput(what: string, issues: readonly Issue[], rest = ''): AppError {
   const [first] = issues;

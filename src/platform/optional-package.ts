@@ -8,7 +8,7 @@ import { AppError, errorText, hasErrorCode } from './errors.ts';
 export const optionalPackages = {
   assistant: '@modelcontextprotocol/server',
   s3: '@aws-sdk/client-s3',
-  sftp: 'ssh2',
+  sftp: 'ssh2-sftp-client',
   docsPage: 'swagger-ui-dist',
 } as const;
 

@@ -3,6 +3,7 @@
  * moment: what the sweep finds is enough to continue all work.
  */
 import { setInterval } from 'node:timers';
+import { errorText } from './errors.ts';
 import type { Logger } from './log.ts';
 import type { Signals } from './queue.ts';
 
@@ -15,12 +16,13 @@ export interface SweptLane {
 export interface Sweep {
   /** Sweeps once more, after the sweep that is running; rejects with the first error. */
   now(): Promise<void>;
-  /** Stops, after the sweep that is running. */
+  /** Stops, after the lane that is being swept: the next start sweeps the others. */
   close(): Promise<void>;
 }
 
 /**
- * Sweeps now and every `everyMs`, never twice at a time. A lane that fails is logged, and the next sweep tries again.
+ * Sweeps now and every `everyMs`, never twice at a time. A lane that fails is tried again by the next sweep. While sweeps
+ * fail, each failure is logged once: a database that is away is one line, and its return another.
  */
 export function createSweep(options: {
   signals: Signals;
@@ -34,23 +36,40 @@ export function createSweep(options: {
   const sweepLane = async ({ lane, due }: SweptLane) => {
     signals.wakeHere(lane, await due());
   };
+  /** The failures since the last sweep in which all lanes worked. */
+  const told = new Set<string>();
+  const tell = (lane: string, error: unknown) => {
+    const text = errorText(error);
+    if (told.has(text)) return;
+    told.add(text);
+    log.warn(
+      { lane, error: text },
+      'a sweep failed; the next ones try again, and the same failure is not logged again',
+    );
+  };
   /** Sweeps every lane, also when others fail; returns the errors. */
   const sweepOnce = async (): Promise<unknown[]> => {
     const failures: unknown[] = [];
     const attempt = async (lane: string, work: () => Promise<void>) => {
+      if (isClosing) return;
       try {
         await work();
       } catch (err) {
         failures.push(err);
-        log.warn({ err, lane }, 'a sweep failed');
+        tell(lane, err);
       }
     };
     for (const lane of lanes) await attempt(lane.lane, () => sweepLane(lane));
     if (options.also) await attempt('housekeeping', options.also);
+    if (failures.length === 0 && told.size > 0) {
+      told.clear();
+      log.info('sweeps work again');
+    }
     return failures;
   };
   let latest: Promise<unknown[]> = Promise.resolve([]);
   let running = 0;
+  let isClosing = false;
   const enqueue = (): Promise<unknown[]> => {
     running += 1;
     latest = latest.then(sweepOnce).finally(() => {
@@ -68,6 +87,7 @@ export function createSweep(options: {
       if (failure !== undefined) throw failure;
     },
     close: async () => {
+      isClosing = true;
       clearInterval(timer);
       await latest;
     },

@@ -1,6 +1,6 @@
 /**
  * Spans, by the API of OpenTelemetry. Its SDK makes and sends them, where an operator loads it before this program
- * (`node --import`, docs/operations.md); without it each function here does nothing. A span's place in its trace is a
+ * (`node --import`, docs/traces.md); without it each function here does nothing. A span's place in its trace is a
  * `traceparent` (W3C Trace Context), which may be stored and sent.
  */
 import {

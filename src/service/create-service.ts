@@ -21,7 +21,7 @@ import { type Around, mountEndpoints } from '#platform/http/endpoint.ts';
 import { createLargeBodies } from '#platform/http/large-bodies.ts';
 import { type HttpServer, listen } from '#platform/http/server.ts';
 import type { ServerCertificate } from '#platform/http/server-certificate.ts';
-import { createTokenGuard } from '#platform/http/token-guard.ts';
+import { createTokenGuard, wrongTokensDefault } from '#platform/http/token-guard.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
@@ -59,6 +59,9 @@ import { type AccessTokens, createAccessTokens } from './webhooks/access-tokens.
 import { createDeliverer, deliverySlots } from './webhooks/deliver-notifications.ts';
 import { serviceSealedColumns } from './webhooks/sealed-webhook-columns.ts';
 
+/** In a minute, and at once. */
+const largeBodyBytesDefault = 104_857_600;
+
 export interface ServiceSettings {
   host: string;
   /** 0 takes a free port. */
@@ -66,12 +69,12 @@ export interface ServiceSettings {
   /** The base of absolute links. Default: built from the request's Host header. */
   publicUrl?: string | undefined;
   bodyBytesMax: number;
-  /** What one organisation may send in a minute in bodies that are large. */
-  largeBodyBytesPerMinute: number;
+  /** What one organisation may send in a minute in bodies of more than 64 KB; default: 100 MB. */
+  largeBodyBytesPerMinute?: number | undefined;
   /** What the files of an organisation may have together, unless the operator says otherwise. */
   fileBytesMax: number;
-  /** How many wrong tokens of one address are checked in a second. */
-  wrongTokensPerSecond: number;
+  /** How many wrong tokens of one address are checked in a second; default: 60. */
+  wrongTokensPerSecond?: number | undefined;
   /** The origins whose pages may call the service from a browser; default: none. */
   corsOrigins?: readonly string[];
   /** How the service speaks under `/api`; default: `spec`. */
@@ -155,13 +158,14 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   const tokenGuard = createTokenGuard({
     ...deps,
     metric: 'service_tokens_refused_total',
-    wrongPerSecond: settings.wrongTokensPerSecond,
+    wrongPerSecond: settings.wrongTokensPerSecond ?? wrongTokensDefault,
     onRefused: (by, address) =>
       accessRecord.refused(refusedTokenOrigin(by, address), { what: 'api.login', object: null }),
   });
   const calls = createFairSlots(callSlots);
   const bodyThread = createBodyThread(new URL(import.meta.resolve('#service/check-bodies.ts')), profile.name);
-  const bodies = createLargeBodies({ ...deps, thread: bodyThread, bytesPerMinute: settings.largeBodyBytesPerMinute });
+  const bytesPerMinute = settings.largeBodyBytesPerMinute ?? largeBodyBytesDefault;
+  const bodies = createLargeBodies({ ...deps, thread: bodyThread, bytesPerMinute });
   await using opened = new AsyncDisposableStack();
   const heartbeat = await startHeartbeat({ database, schema: 'service', log });
   opened.defer(() => heartbeat.close());
@@ -173,7 +177,9 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     errorForm: (error, path) => (path.startsWith('/api/') ? profile.errors?.answer(error) : undefined),
     trustsProxy: settings.connections?.isTrustedProxy,
   });
+  const unlessSilent = <T>(work: Promise<T>) => heartbeat.unlessSilent(work);
   mountEndpoints<OperatorIdentity, Operator>(application.express, operatorApi({ ...deps, ...settings, profile }), {
+    giveUp: unlessSilent,
     authenticate: createOperatorAuthentication({ ...deps, tokenGuard, accessRecord }),
     around: inUnitOfWork({ ...deps, calls, accessRecord }, runUnitOfWork),
     bodyBytesMax: settings.bodyBytesMax,
@@ -181,6 +187,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     publicUrl: settings.publicUrl,
   });
   const ofKeys = {
+    giveUp: unlessSilent,
     authenticate: createKeyAuthentication({ ...deps, keyUses, tokenGuard, accessRecord }),
     count: createRequestCounter({ ...deps, profile }),
     publicUrl: settings.publicUrl,
@@ -205,8 +212,8 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
       },
     },
   );
-  serveDownloads(application.express, deps);
-  serveUploads(application.express, { ...deps, ...settings, runUnitOfWork });
+  serveDownloads(application.express, { ...deps, unlessSilent });
+  serveUploads(application.express, { ...deps, ...settings, runUnitOfWork, unlessSilent });
   serveDocuments(application.express, { ...settings, profile });
   application.finish();
   const server: HttpServer = await listen(application.express, {

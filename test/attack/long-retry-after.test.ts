@@ -43,24 +43,3 @@ test('is asked again after two hours; the error names both waits', async () => {
     await service.close();
   }
 });
-
-test('is asked again after the time of the setting, if that is less', async () => {
-  const clock = testClock();
-  const service = await startScriptedService();
-  const settings = settingsOf({ name: 'main', base_url: service.url, retry_after_max_seconds: 60 });
-  const { clientOf } = createSourceClients({
-    settings,
-    fetch: testOutgoing().fetch,
-    clock,
-    registry: new Registry(),
-  });
-  try {
-    service.answers = [status(503, { 'retry-after': 'Wed, 02 Jan 2030 00:00:00 GMT' })];
-    const error = await clientOf('main')
-      .readFeed('awards', { pageSize: 1 })
-      .catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ recovery: { do: 'retry', afterMs: 60_000 } });
-  } finally {
-    await service.close();
-  }
-});

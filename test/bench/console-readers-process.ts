@@ -1,10 +1,11 @@
 /**
- * Ten people who look at the console, as their pages do it: each follows the live stream, and asks for what its page
- * shows whenever something has changed. A process of its own, since browsers do not run on the server.
+ * People who look at the console, as their pages do it: each follows the live stream, and asks for what its page shows
+ * whenever something has changed. Or a flood: each asks again as soon as it is answered. A process of its own, since browsers do not run on the server.
  */
 export interface ReadersOrder {
   url: string;
-  paths: string[];
+  paths: readonly string[];
+  floods: boolean;
 }
 export interface ReadersReport {
   requests: number;
@@ -32,7 +33,8 @@ async function carryOut(order: ReadersOrder | 'stop'): Promise<void> {
   stop = new AbortController();
   Object.assign(report, { requests: 0, bytes: 0, failures: 0 });
   const { signal } = stop;
-  const opened = order.paths.map((path) => follow(order.url, path, signal));
+  const look = order.floods ? askOn : follow;
+  const opened = order.paths.map((path) => look(order.url, path, signal));
   await Promise.all(opened.map(({ isOpen }) => isOpen));
   readers = opened.map(({ ended }) => ended);
   process.send?.({ ...report });
@@ -57,6 +59,15 @@ function follow(url: string, path: string, signal: AbortSignal): { isOpen: Promi
     }
   });
   return { isOpen: opened.promise, ended };
+}
+
+function askOn(url: string, path: string, signal: AbortSignal): { isOpen: Promise<void>; ended: Promise<void> } {
+  const ended = (async () => {
+    while (!signal.aborted) await load(`${url}${path}`, signal);
+  })().catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
+  return { isOpen: Promise.resolve(), ended };
 }
 
 async function load(url: string, signal: AbortSignal): Promise<void> {

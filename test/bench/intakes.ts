@@ -68,6 +68,7 @@ export async function benchIntakes(installation: Installation): Promise<void> {
         tls: await certificateFor(installation, settings, false),
         dataDir: installation.dataDir,
         sweepMs: 1_000,
+        actionDays: 730,
         database,
         fetch,
         secrets: installation.secrets,

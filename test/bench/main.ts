@@ -24,6 +24,7 @@ import { benchPushHistory } from './push-history.ts';
 import { benchReconcile } from './reconcile.ts';
 import { benchSapConnector } from './sap-connector.ts';
 import { benchScale } from './scale.ts';
+import { benchSources } from './sources.ts';
 import { benchTrytonConnector } from './tryton-connector.ts';
 import { benchWebhookEndpoint } from './webhook-endpoint.ts';
 import { benchWholeWay } from './whole-way.ts';
@@ -48,6 +49,7 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   intakes: benchIntakes,
   reconcile: benchReconcile,
   scale: benchScale,
+  sources: benchSources,
 };
 
 const names = process.argv.slice(2);

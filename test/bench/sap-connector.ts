@@ -112,7 +112,7 @@ async function bareOrders(system: SapSystem): Promise<(operations: readonly Oper
     const work = async () => {
       for (let operation = waiting.pop(); operation; operation = waiting.pop()) {
         if (operation.document.kind !== 'award') continue;
-        const order = orderOf(operation.document, operation.contentHash, suppliers[0].number, settings);
+        const order = orderOf(operation.document, operation.contentHash, suppliers[0], settings);
         const body = JSON.stringify(orderBody(order, itemNumbers(order.items.length), settings));
         const response = await fetch(`${service}A_PurchaseOrder`, { method: 'POST', headers, body });
         if (response.status !== 201) throw new Error(await response.text());

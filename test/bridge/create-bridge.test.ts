@@ -24,6 +24,7 @@ async function depsOf(settings: Record<string, unknown>) {
       tls: { certPem, keyPem },
       dataDir: await scratchFolder(),
       sweepMs: 600_000,
+      actionDays: 730,
       database: db.database,
       signals: await createSignals({
         database: db.database,

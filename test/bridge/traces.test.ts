@@ -1,6 +1,6 @@
 /**
  * A change in one trace, from the notification that announces it to the ERP's answer, as OpenTelemetry's own SDK sends it
- * when it is loaded as docs/operations.md says.
+ * when it is loaded as docs/traces.md says.
  */
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -44,7 +44,7 @@ beforeAll(async () => {
   vi.stubEnv('OTEL_SERVICE_NAME', 'bridge');
   vi.stubEnv('OTEL_BSP_SCHEDULE_DELAY', '50');
   const documented = /```js\n(\/\/ telemetry\.mjs\n[^]*?)```/.exec(
-    readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8'),
+    readFileSync(new URL('../../docs/traces.md', import.meta.url), 'utf8'),
   );
   // Where npm run test:rare installs the SDK.
   const file = join(import.meta.dirname, '../rare/node_modules/telemetry.mjs');

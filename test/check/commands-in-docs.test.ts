@@ -1,6 +1,7 @@
 /**
- * Every command that a page or an example configuration shows exists, with the options that it uses. Pages show the
- * commands of an installation, `npx sourcing-bridge …`; those of the repository are named where a guide begins.
+ * Every command that a page or an example configuration shows exists, with the options that it uses: whole ones
+ * (`npx sourcing-bridge …`, after `$` in a transcript) and those that a sentence names, like `bridge status`. Pages show
+ * the commands of an installation; those of the repository are named where a guide begins.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -30,6 +31,19 @@ function commandsIn(text: string): string[][] {
   });
 }
 
+/**
+ * The commands after `$` in a transcript, and the code spans of sentences that begin with a noun of the program; neither
+ * its line "bridge ready" nor an export of JavaScript.
+ */
+function namedCommandsIn(text: string): string[][] {
+  const nouns = createProgram().commands.flatMap((command) => (command.commands.length > 0 ? [command.name()] : []));
+  const transcripts = [...text.matchAll(/^\$ (?!npx )(.+)$/gm)].map(([, line = '']) => line);
+  const spans = [...text.matchAll(/`([a-z-]+ [a-z][^`\n]*)`/g)].map(([, span = '']) => span);
+  return [...transcripts, ...spans]
+    .map((line) => line.replaceAll(/"[^"]*"/g, 'text').split(/\s+/))
+    .filter(([noun = '', next = '']) => nouns.includes(noun) && /^(?!(?:ready|const)$)[a-z-]+$/.test(next));
+}
+
 /** What is wrong with a command line; undefined for one that the program takes. */
 function faultOf(words: readonly string[]): string | undefined {
   let command: Command = createProgram();
@@ -49,11 +63,19 @@ function faultOf(words: readonly string[]): string | undefined {
   return fault === undefined ? undefined : `no option ${fault}`;
 }
 
-const shown = pages.flatMap(({ path, text }) => commandsIn(text).map((words) => ({ path, words })));
+const shown = pages.flatMap(({ path, text }) =>
+  [...commandsIn(text), ...namedCommandsIn(text)].map((words) => ({ path, words })),
+);
 
 test('pages show commands, and a wrong command or option is found', () => {
-  expect(shown.length).toBeGreaterThan(150);
+  expect(shown.length).toBeGreaterThan(100);
   expect(commandsIn('`npx sourcing-bridge bridge status`, and')).toEqual([['bridge', 'status']]);
+  expect(
+    namedCommandsIn('see `bridge lag --max 9` and `bridge.port`\n```\n$ audit-log x\n$ bridge find "a b"\n```'),
+  ).toEqual([
+    ['bridge', 'find', 'text'],
+    ['bridge', 'lag', '--max', '9'],
+  ]);
   expect(faultOf(['bridge', 'statuz'])).toBe('no command statuz');
   expect(faultOf(['bridge', 'find', 'RFQ', '--nowhere'])).toBe('no option --nowhere');
 });

@@ -21,6 +21,7 @@ const acme: ConformanceResult = {
     { name: 'a repeated write is one object', result: 'passed' },
     { name: 'a poisoned record fails alone', result: 'not applicable', reason: 'it refuses\nnone | of them' },
     { name: 'a kill is one object', result: 'passed' },
+    { name: 'a full batch', result: 'not applicable', reason: 'it refuses none | of them' },
   ],
 };
 const brick: ConformanceResult = {
@@ -39,15 +40,15 @@ const checks = [
 const renew = (document: string, results: readonly ConformanceResult[], connectors: readonly string[]) =>
   renewTables(document, results, { connectors, checks });
 
-const head = `| Connector | \`supplier\` | \`sourcing-event\` | \`quotation\` | \`award\` | \`rfi-answers\` | \`file\` | \`requisition\` | Verified | Against | Conformance |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+const head = `| Connector | \`supplier\` | \`sourcing-event\` | \`quotation\` | \`award\` | \`event-awards\` | \`rfi-answers\` | \`file\` | \`job\` | \`requisition\` | Verified | Against | Conformance |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `;
 const acmeRow =
-  '| [acme](../connectors/acme/README.md) | ⇄ |   |   | → |   |   | ← | real server | Acme 6 on PostgreSQL 15 | 2 passed, 1 not applicable |\n';
+  '| [acme](../connectors/acme/README.md) | ⇄ |   |   | → |   |   |   |   | ← | real server | Acme 6 on PostgreSQL 15 | 2 passed, 2 not applicable |\n';
 const brickRow =
-  '| [brick](../connectors/brick/README.md) |   |   |   |   |   | → |   | documentation only | a folder | 1 passed |\n';
+  '| [brick](../connectors/brick/README.md) |   |   |   |   |   |   | → |   |   | documentation only | a folder | 1 passed |\n';
 const acmeException =
-  '| [acme](../connectors/acme/README.md) | Acme 6 on PostgreSQL 15 | a poisoned record fails alone | it refuses none / of them |\n';
+  '| [acme](../connectors/acme/README.md) | Acme 6 on PostgreSQL 15 | a poisoned record fails alone, a full batch | it refuses none / of them |\n';
 const both = `# Connectors
 
 Before.
@@ -64,7 +65,7 @@ The checks of the kit:
 
 Checks that do not apply:
 
-| Connector | Against | Check | Why it does not apply |
+| Connector | Against | Checks | Why they do not apply |
 | --- | --- | --- | --- |
 ${acmeException}
 <!-- made by npm test: end -->

@@ -1,4 +1,4 @@
-/** `docs/conformance.md` names, for every rule and table row of the API document, the tests that prove it. */
+/** `test/service/conformance/README.md` names, for every rule and table row of the API document, the tests that prove it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { parseAst } from 'vitest/node';
 const root = join(import.meta.dirname, '..', '..');
 const contract = readFileSync(join(root, 'docs/spec/sourcing-service-api.md'), 'utf8');
 const decisions = readFileSync(join(root, 'docs/spec/decisions.md'), 'utf8');
-const conformance = readFileSync(join(root, 'docs/conformance.md'), 'utf8');
+const conformance = readFileSync(join(root, 'test/service/conformance/README.md'), 'utf8');
 
 interface Rule {
   section: string;

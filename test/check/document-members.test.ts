@@ -5,13 +5,14 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
 import { makeDocuments } from '#bridge/mirror/assemble/make-documents.ts';
+import { nameOwnJob } from '#bridge/mirror/jobs-to-read.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { storeResources } from '#bridge/mirror/store-resources.ts';
 import { type Document, type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import { cellSource, rowsOf as fileRowsOf, fixedColumns } from '../../connectors/file/columns.ts';
 import { addCells, rowsOf, tablesOf } from '../../connectors/postgres/tables.ts';
-import { flowOf } from '../bridge/parts.ts';
+import { flowOf, idOf } from '../bridge/parts.ts';
 import {
   completeIncludedSupplier,
   completeQuestion,
@@ -34,6 +35,15 @@ const flow = flowOf({
   ),
 });
 
+const completeJob = {
+  id: idOf(7),
+  type: 'CREATE_SOURCING_EVENT',
+  status: 'FAILED',
+  created: now,
+  created_entity: idOf(8),
+  errors: [{ path: 'name', message: 'is taken' }],
+};
+
 /** The members that the bridge fills from records and objects that have every member of the contract. */
 let filled: ReadonlyMap<DocumentKind, ReadonlySet<string>>;
 
@@ -48,10 +58,17 @@ beforeAll(async () => {
       ['question', completeQuestion],
       ['supplier', completeIncludedSupplier],
       ['supplier-master', completeSupplier],
+      ['job', completeJob],
     ] as const)
       await storeResources(tx, { ...of, kind, objects: [{ ...object }], observed: now });
   });
-  // An intake has made the event of a requisition.
+  await db.database.query(
+    `insert into bridge.checkpoints (source, feed, next_pull, watermark, last_pull) values ($1, 'awards', $2, $2, $2)`,
+    [flow.source, now],
+  );
+  // An intake has sent the job, and made the event of a requisition.
+  const own = { source: flow.source, job: completeJob.id, reference: 'PR-1' };
+  await nameOwnJob(db.database, own, { now, due: now });
   const { sourcing_event: event, lot_name: lot } = completeRecords.awards;
   await db.database.query(
     `insert into bridge.intakes (name, source, stream, connector, next_read) values ('own', $1, 'requisition', 'c', now())`,

@@ -76,12 +76,11 @@ test('plan shows what would be sent, and run reads, submits and exits', { timeou
   expect((await json('intake', 'status')).value.intakes).toMatchObject([{ intake: 'vendors', lag: { inStep: true } }]);
 });
 
-test('a supplier is found and has a history; status, lag and doctor know the intake', async () => {
+test('a supplier is found and has a history; status and doctor know the intake', async () => {
   expect((await bridge('find', 'V-1')).stdout).toMatch(/vendors +V-1 +Acme +V-1 +in step/);
   const history = await bridge('history', 'V-1');
   expect([history.code, history.stdout]).toEqual([0, expect.stringMatching(/vendors[\s\S]*taken/)]);
   expect((await bridge('status')).stdout).toMatch(/intake +behind by/);
-  expect((await bridge('lag')).stdout).toMatch(/intake vendors/);
   const doctor = await bridge('doctor');
   expect(doctor.stdout).toMatch(/intake vendors: ERP/);
 });
@@ -99,6 +98,25 @@ test('a refused supplier and a bad line are shown with their words, and replayed
   drop('V-3,Gamma,no,ann@gamma.example', 'V-4,Delta,no,');
   expect((await json('run')).code).toBe(0);
   expect(await held()).toEqual(['V-1 Acme', 'V-2 Beta', 'V-3 Gamma', 'V-4 Delta', 'V-5 Epsilon']);
+});
+
+test('a file without its header is refused whole, and status, doctor and alerts name it until it is corrected', {
+  timeout: 60_000,
+}, async () => {
+  const exported = join(folder, 'vendors', 'v-nightly.csv');
+  writeFileSync(exported, 'ORA-01017: invalid username/password; logon denied\n');
+  drop('V-6,Zeta,no,');
+  const run = await json('intake', 'run', 'vendors', '--patience', '5');
+  expect([run.code, await held()]).toEqual([1, expect.arrayContaining(['V-6 Zeta'])]);
+  const named = /v-nightly\.csv: the header has no column "no"/;
+  expect((await bridge('status')).stdout).toMatch(named);
+  expect((await bridge('doctor')).stdout).toMatch(named);
+  expect((await json('status')).value.conditions).toContainEqual(
+    expect.objectContaining({ kind: 'intake-behind', summary: expect.stringMatching(named) }),
+  );
+  writeFileSync(exported, 'no,name,blocked,mail\nV-7,Eta,no,\n');
+  expect([(await json('run')).code, await held()]).toEqual([0, expect.arrayContaining(['V-7 Eta'])]);
+  expect((await json('status')).value.conditions).toEqual([]);
 });
 
 test('pause holds an intake, and resume lets it go on', { timeout: 60_000 }, async () => {
@@ -150,7 +168,7 @@ test('the limits of the service are obeyed; plan and status say when the rest wi
   }
 });
 
-test('check says that the key lacks the scope that an intake needs, and plan why nothing is compared', async () => {
+test('doctor says that the key lacks the scope that an intake needs, and plan why nothing is compared', async () => {
   const scoped = { name: 'feeds only', scopes: ['feeds', 'webhooks'] };
   const { body } = await service.operator('POST', `/admin/organisations/${organisation.id}/api-keys`, scoped);
   const config = join(folder, 'scope.yaml');
@@ -165,10 +183,10 @@ test('check says that the key lacks the scope that an intake needs, and plan why
   const run = (...args: readonly string[]) =>
     runHere(['bridge', ...args, '--config', config, '--data', folder], { DATABASE_URL: scopeDb.url });
   await withKey((body as { key: string }).key);
-  expect((await run('check')).stdout).toMatch(/FAIL +intake scope +source +.*403.*scope "manage"/);
+  expect((await run('doctor')).stdout).toMatch(/^fail +intake scope: source +.*403.*scope "manage"/m);
   expect((await run('intake', 'plan')).stdout).toMatch(/supplier list cannot be read: .*403.*scope "manage"/);
   await withKey(organisation.key);
-  expect((await run('check')).stdout).toMatch(/ok +intake scope +source +the source "main" shows its suppliers/);
+  expect((await run('doctor')).stdout).toMatch(/^ok +intake scope: source +the source "main" shows its suppliers/m);
 });
 
 test('a settings’ read that is missing is named at the start', async () => {

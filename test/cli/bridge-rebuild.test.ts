@@ -2,11 +2,11 @@
  * `bridge rebuild` with the real service, the ERP of the memory connector and PostgreSQL tables: the bridge's database is
  * an old backup, or gone. The memory ERP makes a second object of each repeated create.
  */
-import { existsSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { type OpenLoss, readOpenLoss } from '#bridge/ledger/lost-commits/open-loss.ts';
+import { superuser } from '#platform/database/create-cluster.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { type MemoryErp, startMemoryErp } from '../../connectors/memory/memory-erp.ts';
@@ -136,18 +136,22 @@ async function killedRebuild(
   }: { data?: string; env?: Readonly<Record<string, string>> } = {},
 ): Promise<void> {
   const rebuild = startCommandLine(args(['rebuild'], data), env);
-  const look = async () => {
-    const read = async (url: string) => withDatabase(url, readOpenLoss).catch(() => undefined);
-    if (data === folder) return read(databaseUrl);
-    // Before the process has made it, this would make it.
-    return existsSync(join(data, 'postgres', 'postmaster.pid')) ? useEmbedded(data, read) : undefined;
-  };
   await until('the rebuild has come so far', async () => {
-    const restore = await look();
+    const url = data === folder ? databaseUrl : await urlOfEmbedded(data);
+    const restore = await withDatabase(url, readOpenLoss).catch(() => undefined);
     return restore !== undefined && when(restore);
   });
   rebuild.signal('SIGKILL');
   expect(await rebuild.ended).toBe('SIGKILL');
+}
+
+/** Of the server that runs; `useEmbedded` might own it before the process does, and end it. */
+async function urlOfEmbedded(data: string): Promise<string> {
+  const [password, pidFile] = await Promise.all(
+    ['postgres.secret', 'postgres/postmaster.pid'].map((name) => readFile(join(data, name), 'utf8').catch(() => '')),
+  );
+  const port = pidFile?.split('\n')[3] || '1';
+  return `postgres://${superuser}:${encodeURIComponent(password?.trim() ?? '')}@127.0.0.1:${port}/postgres`;
 }
 
 async function withDatabase<T>(url: string, use: (database: Database) => Promise<T>): Promise<T> {

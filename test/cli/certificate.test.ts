@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createInstallation, lineOf } from '../faults/program-process.ts';
 import { closeAtEnd } from '../harness/close-at-end.ts';
+import { freePort } from '../harness/free-port.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createEmptyDatabase } from '../harness/test-database.ts';
 import { runHere } from './command-line.ts';
@@ -45,6 +46,23 @@ test('the authority’s key stays with the command, and a receiver works with it
   expect((await receiver.terminate()).code).toBe(0);
   // Neither an authority nor the service's operator token.
   expect(await readdir(installation.dataDir)).toEqual(['master-key']);
+});
+
+test('the doctor trusts the authority that has signed the receiver’s certificate', async () => {
+  const config = join(folder, 'of-doctor.yaml');
+  const own = { ...bridge, public_host: 'localhost', port: await freePort() };
+  await writeFile(config, JSON.stringify({ bridge: own }));
+  const made = await runHere(['certificate', '--config', config, '--data', join(folder, 'authority-of-doctor')]);
+  expect([made.code, made.stderr]).toEqual([0, '']);
+  const db = await createEmptyDatabase();
+  closeAtEnd(() => db.drop());
+  const installation = await createInstallation({ databaseUrl: db.url, configuration: { bridge: own } });
+  const receiver = installation.start(['bridge', '--role', 'receive']);
+  await lineOf(receiver, /^bridge ready https/);
+  const doctor = installation.start(['bridge', 'doctor']);
+  await doctor.end;
+  expect(doctor.lines.join('\n')).toContain(`a receiver answers at https://localhost:${own.port}/healthz`);
+  await receiver.terminate();
 });
 
 test('a process that does not receive needs the certificate’s key for nothing', async () => {

@@ -190,7 +190,6 @@ describe('the environment', () => {
       bucket: 'files',
       region: 'us-east-1',
       endpoint: 'http://minio:9000',
-      prefix: '',
       access_key_id: 'key',
       secret_access_key: 'secret',
     });

@@ -35,7 +35,7 @@ describe('connector list', () => {
     expect(titles).toMatch(/^connector +takes +reads +idempotency +batch$/);
     expect(lines.map((line) => line.split(' ')[0])).toEqual(folders);
     expect(lines.find((line) => line.startsWith('memory '))).toMatch(
-      /^memory +supplier, sourcing-event, quotation, award, rfi-answers, file +supplier, requisition +lookup +\d+$/,
+      /^memory +supplier, sourcing-event, quotation, award, event-awards, rfi-answers, file, job +supplier, requisition +lookup +\d+$/,
     );
   });
 
@@ -44,7 +44,7 @@ describe('connector list', () => {
     const { connectors } = JSON.parse(stdout) as { connectors: object[] };
     expect(connectors).toContainEqual({
       name: 'memory',
-      kinds: ['supplier', 'sourcing-event', 'quotation', 'award', 'rfi-answers', 'file'],
+      kinds: ['supplier', 'sourcing-event', 'quotation', 'award', 'event-awards', 'rfi-answers', 'file', 'job'],
       reads: ['supplier', 'requisition'],
       idempotency: 'lookup',
       batch_max: expect.any(Number),
@@ -57,7 +57,9 @@ describe('connector show', () => {
     const { code, stdout } = await runHere(['connector', 'show', 'memory']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^memory: \S/);
-    expect(stdout).toMatch(/^takes documents +supplier, sourcing-event, quotation, award, rfi-answers, file$/m);
+    expect(stdout).toMatch(
+      /^takes documents +supplier, sourcing-event, quotation, award, event-awards, rfi-answers, file, job$/m,
+    );
     expect(stdout).toMatch(/^reads from the ERP +supplier, requisition$/m);
     expect(stdout).toMatch(/^no second object +lookup: the bridge asks the ERP before it sends again$/m);
     expect(stdout).toMatch(/^client_secret +secret +must be set +\S/m);
@@ -179,10 +181,11 @@ describe('connector new outside of the repository', () => {
     expect(ended).toMatchObject({ code, output: expect.stringMatching(said) });
   });
 
-  test('says what to do next: its tests, the file to begin with, and how a flow names it', () => {
+  test('says what to do next: its tests, the file to begin with, and how documents reach its ERP', () => {
     expect(output).toContain(`cd ${folder} && npm install && npm test`);
     expect(output).toContain('mapping.ts');
-    expect(output).toContain(`connector:   ${folder}`.replace('   ', ' '));
+    expect(output).toContain(`node ${folder}/memory-erp.ts`);
+    expect(output).toContain(`start --demo --config ${folder}/settings.example.yaml`);
   });
 
   test('passes its tests under Node’s own runner, and the types are right', async () => {

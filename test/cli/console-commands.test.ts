@@ -1,4 +1,4 @@
-/** `console users`, `console link` and `bridge actions`, on one database. */
+/** `console users`, `console link` and `audit-log`, on one database. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
@@ -42,9 +42,32 @@ async function json(...args: readonly string[]) {
 }
 
 const actions = async (...args: readonly string[]) =>
-  (await json('bridge', 'actions', ...args)).value.actions as { what: string; object: string; outcome: string }[];
+  (await json('audit-log', '--program', 'bridge', ...args)).value.actions as {
+    what: string;
+    object: string;
+    outcome: string;
+  }[];
 
 describe('console users', () => {
+  test('removes the second factor of an account whose owner has lost it', async () => {
+    await json('console', 'users', 'add', 'fay', '--generate');
+    await db.database.query(`insert into bridge.second_factors (id, secret, used_step) values ('fay', '\\x00', 1)`);
+    expect(await json('console', 'users', 'remove-factor', 'fay')).toMatchObject({ code: 0, value: { name: 'fay' } });
+    expect(await db.database.query('select from bridge.second_factors')).toEqual([]);
+    const again = await command(['console', 'users', 'remove-factor', 'fay']);
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('The account "fay" has no second factor.')]);
+    const logged = await actions('--what', 'console.user.remove-factor');
+    expect(logged.map(({ object, outcome }) => [object, outcome])).toEqual([
+      ['user fay', 'failed'],
+      ['user fay', 'allowed'],
+      ['user fay', 'allowed'],
+    ]);
+    await json('console', 'users', 'remove', 'fay', '--yes');
+    await db.database.query(
+      'alter table bridge.actions disable trigger all; delete from bridge.actions; alter table bridge.actions enable trigger all',
+    );
+  });
+
   test('adds, lists, changes and removes accounts, and the audit log says by whom', async () => {
     const added = await json('console', 'users', 'add', 'Anna@Example.com', '--generate', '--flows', 'erp');
     expect(added).toMatchObject({ code: 0, value: { name: 'anna@example.com', role: 'viewer', flows: ['erp'] } });
@@ -134,7 +157,7 @@ describe('console link', () => {
   });
 });
 
-describe('bridge actions', () => {
+describe('audit-log', () => {
   test('shows what commands have changed, page by page', async () => {
     await command(['bridge', 'pause', 'erp', '--reason', 'month end']);
     await command(['bridge', 'resume', 'erp', '--agree-to-withdrawals']);
@@ -142,6 +165,7 @@ describe('bridge actions', () => {
     await command([
       'bridge',
       'backfill',
+      'start',
       '--source',
       'main',
       '--feed',
@@ -166,7 +190,7 @@ describe('bridge actions', () => {
       ['flow.resume', 'flow erp', 'allowed'],
       ['flow.pause', 'flow erp', 'allowed'],
     ]);
-    const page = await command(['bridge', 'actions', '--what', 'flow', '--limit', '1']);
+    const page = await command(['audit-log', '--what', 'flow', '--limit', '1']);
     expect(page.stdout).toMatch(
       /^when .*\n\S+Z .* flow\.resume {2}flow erp {2}allowed {2}\{"agreeToWithdrawals":true\}\nEarlier ones: --before [0-9a-f-]{36}\n$/,
     );

@@ -1,16 +1,23 @@
-/** Checks the Docker files without a Docker engine: as text, by a linter, and Valkey's command by running it. */
+/**
+ * Checks the files for containers without an engine: as text, by a linter, and the settings, Valkey's command and
+ * `certificate` by running them. test/image has an engine.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { readFile, symlink } from 'node:fs/promises';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
+import { text as textIn } from 'node:stream/consumers';
 import { validate as lintDockerfile } from 'dockerfile-utils';
 import { Redis } from 'ioredis';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
+import { openFlows } from '#bridge/connectors/open-flows.ts';
 import { bridgeRoles } from '#bridge/settings/bridge-deps.ts';
 import { readConfiguration } from '#cli/configuration.ts';
+import { systemClock } from '#platform/clock.ts';
+import { silentLogger } from '#platform/log.ts';
 import { eventually } from '../harness/eventually.ts';
 import { freePort } from '../harness/free-port.ts';
 import { hasRedisServer } from '../harness/redis.ts';
@@ -28,8 +35,9 @@ interface Service {
   entrypoint?: string[];
   command: string[];
   profiles?: string[];
-  environment: Record<string, string>;
+  environment?: Record<string, string>;
   volumes?: string[];
+  tmpfs?: string[];
   healthcheck?: object;
   secrets?: string[];
 }
@@ -90,7 +98,25 @@ describe('the image', () => {
   });
 });
 
-const secretsOfBridge = { BRIDGE_API_KEY: 'k', BRIDGE_SIGNING_KEY: 's', BRIDGE_CONSOLE_TOKEN: 't'.repeat(32) };
+/** The environment that Compose gives the container, with secrets of the forms that .env.example tells to make. */
+function environmentOf(name: string): Record<string, string> {
+  const secret = (variable: string) =>
+    variable.endsWith('MASTER_KEY') ? Buffer.alloc(32).toString('base64') : `of-${variable}-`.padEnd(40, 'x');
+  return Object.fromEntries(
+    Object.entries(compose.services[name]?.environment ?? {}).map(([key, text]) => [
+      key,
+      text.replaceAll(/\$\{(\w+)[^}]*\}/g, (_, variable: string) => secret(variable)),
+    ]),
+  );
+}
+
+/** Opens the connectors of all flows, as the program does. Rejects with what is wrong with their settings. */
+async function openConnectors(bridge: ReturnType<typeof readConfiguration>['bridge']) {
+  await using opened = new AsyncDisposableStack();
+  const dataDir = await scratchFolder();
+  return (await openFlows({ settings: bridge, dataDir, log: silentLogger, clock: systemClock }, opened)).length;
+}
+
 const ofBridge = ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_CONSOLE_TOKEN', 'VALKEY_PASSWORD'];
 const confined = Object.keys(compose.services).filter((name) => name !== 'prometheus' && name !== 'grafana');
 
@@ -100,11 +126,16 @@ describe('the composition', () => {
 
   test('is PostgreSQL, Valkey, the service and the bridge, each with a health check', () => {
     expect(servicesOf(undefined)).toEqual(['postgres', 'valkey', 'service-migrate', 'service']);
-    expect(servicesOf('bridge')).toEqual(['bridge', 'bridge-migrate']);
+    expect(servicesOf('bridge')).toEqual(['bridge', 'bridge-migrate', 'bridge-certificate']);
     for (const name of ['postgres', 'valkey']) expect(compose.services[name]).toHaveProperty('healthcheck.test');
+    // The server that the image starts while it makes the database has no TCP.
+    expect(compose.services['postgres']).toHaveProperty('healthcheck.test[1]', 'pg_isready');
+    expect(compose.services['postgres']?.healthcheck).toMatchObject({
+      test: expect.arrayContaining(['--host', '127.0.0.1']) as string[],
+    });
     expect(read('docker/Dockerfile')).toMatch(/^HEALTHCHECK /m);
-    for (const name of ['bridge', ...servicesOf('roles').slice(1)])
-      expect(compose.services[name]?.environment['HEALTH_URL']).toBe('http://127.0.0.1:8081/healthz');
+    for (const name of ['bridge', ...servicesOf('roles')])
+      expect(compose.services[name]?.environment?.['HEALTH_URL']).toBe('http://127.0.0.1:8081/healthz');
   });
 
   test('names every image by an exact version', () => {
@@ -123,11 +154,10 @@ describe('the composition', () => {
   test('has, instead of the one bridge, a container for each role', () => {
     const commandOf = (name: string) => compose.services[name]?.command ?? [];
     const [all = ''] = servicesOf('bridge');
-    const [certificate = '', ...ofRoles] = servicesOf('roles');
-    expect(ofRoles.map((name) => commandOf(name))).toEqual(
+    expect(servicesOf('roles').map((name) => commandOf(name))).toEqual(
       bridgeRoles.filter((role) => role !== 'all').map((role) => [...commandOf(all), '--role', role]),
     );
-    expect(commandOf(certificate)).toEqual(['certificate', ...commandOf(all).slice(1)]);
+    expect(commandOf('bridge-certificate')).toEqual(['certificate', ...commandOf(all).slice(1)]);
   });
 
   test('gives the key of the local authority to no process with a role, and that of its certificate to receivers only', () => {
@@ -136,12 +166,64 @@ describe('the composition', () => {
         compose.services[name]?.volumes?.some((mount) => mount.startsWith(`${volume}:`)),
       );
     expect(with_('authority')).toEqual(['bridge-certificate']);
-    expect(with_('receiver-key')).toEqual(['bridge-certificate', 'bridge-receive']);
-    for (const name of servicesOf('roles'))
-      expect(compose.services[name]?.environment).toMatchObject({
-        SOURCING__BRIDGE__TLS__CERT_FILE: '/certificates/bridge.pem',
-        SOURCING__BRIDGE__TLS__KEY_FILE: '/tls/bridge-key.pem',
-      });
+    expect(with_('receiver-key')).toEqual(['bridge', 'bridge-certificate', 'bridge-receive']);
+    // The same whichever profile runs: the service that trusts its authority is not started again.
+    for (const profile of ['bridge', 'roles'])
+      expect(compose.services['bridge-certificate']?.profiles).toContain(profile);
+    expect(readConfiguration(join(root, 'docker/bridge.yaml'), {}, environmentOf('bridge')).bridge.tls).toEqual({
+      cert_file: '/certificates/bridge.pem',
+      key_file: '/tls/bridge-key.pem',
+    });
+  });
+
+  test.each(
+    servicesOf('bridge')
+      .concat(servicesOf('roles'))
+      .filter((name) => name.startsWith('bridge')),
+  )('lets %s read its settings, and open its connectors, with exactly its environment', async (name) => {
+    const { command = [] } = compose.services[name] ?? {};
+    const { bridge } = readConfiguration(
+      command.includes('--config') ? join(root, 'docker/bridge.yaml') : undefined,
+      {},
+      environmentOf(name),
+      { withoutSecrets: command[0] === 'certificate' },
+    );
+    expect(await openConnectors(bridge)).toBe(command.includes('--config') ? 1 : 0);
+  });
+
+  test('runs the command of bridge-certificate with exactly its environment: the files are where its volumes are', async () => {
+    const { command = [] } = compose.services['bridge-certificate'] ?? {};
+    const folder = await scratchFolder();
+    // Its volumes, and its data folder, are folders here.
+    const here = (text: string) => text.replaceAll(/\/(certificates|tls|data)\b/g, `${folder}/$1`);
+    for (const name of ['certificates', 'tls', 'data']) await mkdir(join(folder, name));
+    const config = join(folder, 'bridge.yaml');
+    await writeFile(config, here(read('docker/bridge.yaml')));
+    const args = command.map((each) => (each === '/etc/sourcing-bridge/bridge.yaml' ? config : each));
+    const program = spawn(process.execPath, [join(root, 'src/cli/launch.js'), ...args], {
+      env: { DATA_DIR: join(folder, 'data'), ...environmentOf('bridge-certificate') },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    const [errors, [code]] = await Promise.all([textIn(program.stderr), once(program, 'exit')]);
+    expect([code, errors]).toEqual([0, '']);
+    for (const file of ['certificates/bridge.pem', 'certificates/ca.pem', 'tls/bridge-key.pem'])
+      expect(existsSync(join(folder, file))).toBe(true);
+  });
+
+  test('leaves no volume without a name: every folder that an image declares as one is a volume or in memory', () => {
+    const declared: Record<string, string> = {
+      'sourcing-bridge': '/data',
+      postgres: '/var/lib/postgresql',
+      'valkey/valkey': '/data',
+      'prom/prometheus': '/prometheus',
+    };
+    const left = Object.entries(compose.services).filter(([, { image, volumes = [], tmpfs = [] }]) => {
+      const folder = declared[image.split(':')[0] ?? ''];
+      const mounted = [...volumes.map((volume) => volume.split(':')[1]), ...tmpfs.map((mount) => mount.split(':')[0])];
+      return folder !== undefined && !mounted.includes(folder);
+    });
+    expect(left.map(([name]) => name)).toEqual([]);
+    expect(read('docker/Dockerfile').match(/^VOLUME .*$/gm)).toEqual([`VOLUME ${declared['sourcing-bridge']}`]);
   });
 
   test('takes every secret from .env, whose example names them all and holds none', () => {
@@ -176,10 +258,10 @@ describe('the composition', () => {
       (compose.services[name]?.volumes ?? [])
         .map((volume) => volume.split(':')[0])
         .filter((volume) => !volume?.startsWith('.'));
-    expect(volumesOf('bridge')).toEqual(['bridge-data', 'certificates']);
+    expect(volumesOf('bridge')).toEqual(['bridge-data', 'certificates', 'receiver-key']);
     expect(volumesOf('service')).toEqual(['service-data', 'certificates']);
-    expect(readConfiguration(join(root, 'docker/bridge.yaml'), {}, secretsOfBridge).bridge.ca_file).toBe(
-      compose.services['service']?.environment['NODE_EXTRA_CA_CERTS'],
+    expect(readConfiguration(join(root, 'docker/bridge.yaml'), {}, environmentOf('bridge')).bridge.ca_file).toBe(
+      compose.services['service']?.environment?.['NODE_EXTRA_CA_CERTS'],
     );
   });
 
@@ -209,15 +291,13 @@ describe('the composition', () => {
   });
 
   test.each(['service', 'bridge', 'bridge-push'])('sets only known settings of the %s', (name) => {
-    const env = { ...compose.services[name]?.environment };
-    if (name !== 'service') env['BRIDGE_CONSOLE_TOKEN'] = secretsOfBridge.BRIDGE_CONSOLE_TOKEN;
-    env['SOURCING_MASTER_KEY'] = Buffer.alloc(32).toString('base64');
-    for (const url of ['DATABASE_URL', 'REDIS_URL']) env[url] = env[url]?.replace(/\$\{.*?\}/, 'password') ?? '';
     const file = name !== 'service' ? join(root, 'docker/bridge.yaml') : undefined;
-    const settings = readConfiguration(file, {}, env);
+    const settings = readConfiguration(file, {}, environmentOf(name));
     expect(settings).toMatchObject({
-      database_url: `postgresql://sourcing_${name === 'service' ? 'service' : 'bridge'}:password@postgres:5432/sourcing`,
-      redis_url: 'redis://:password@valkey:6379',
+      database_url: expect.stringMatching(
+        name === 'service' ? /^postgresql:\/\/sourcing_service:/ : /^postgresql:\/\/sourcing_bridge:/,
+      ) as string,
+      redis_url: expect.stringMatching(/^redis:\/\/:.+@valkey:6379$/) as string,
       bridge: { public_host: name === 'service' ? 'localhost' : 'bridge' },
     });
   });
@@ -251,5 +331,18 @@ describe('the composition', () => {
     expect([listed.includes('valkey-server'), listed.includes('of-valkey')]).toEqual([true, false]);
     server.kill('SIGTERM');
     expect(await ended).toEqual([0, null]);
+  });
+});
+
+describe.each(globSync('docker/kubernetes/overlays/*', { cwd: root }))('%s', (overlay) => {
+  test('has settings that the programs accept, down to those of its connectors', async () => {
+    const example = read('docker/kubernetes/secrets/bridge-push.env.example');
+    const named = [...example.matchAll(/^(\w+)=/gm)].map(([, name = '']) => name);
+    const secrets: Record<string, string> = {
+      ...Object.fromEntries(named.map((name) => [name, 'x'.repeat(40)])),
+      DATABASE_URL: 'postgresql://u:p@db:5432/sourcing',
+      SOURCING_MASTER_KEY: Buffer.alloc(32).toString('base64'),
+    };
+    expect(await openConnectors(readConfiguration(join(root, overlay, 'bridge.yaml'), {}, secrets).bridge)).toBe(1);
   });
 });

@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
+import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { createRefusals } from '#bridge/receive/refusals.ts';
 import { insertIntent, storeKey } from '#bridge/receive/webhook-store.ts';
 import type { FlowSettings, SourceSettings } from '#bridge/settings/settings.ts';
@@ -12,14 +13,15 @@ import { findCertificate } from '#cli/doctor/certificate-findings.ts';
 import { findServer } from '#cli/doctor/database-findings.ts';
 import { findConnector, findMapping } from '#cli/doctor/flow-findings.ts';
 import { findDisk } from '#cli/doctor/machine-findings.ts';
+import { findJobs } from '#cli/doctor/probe-findings.ts';
 import { checkSource, findRefusals } from '#cli/doctor/source-findings.ts';
 import { findWebhooks } from '#cli/doctor/webhook-findings.ts';
 import type { Installation } from '#cli/installation.ts';
 import type { Webhook } from '#client/webhook-calls.ts';
-import { systemClock } from '#platform/clock.ts';
+import { systemClock, timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
-import { settingsOf, testClock } from '../bridge/parts.ts';
+import { eventRecord, idOf, lotAwardRecord, settingsOf, testClock } from '../bridge/parts.ts';
 import { testSecrets } from '../bridge/receive/receiver.ts';
 import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
@@ -171,6 +173,54 @@ test('a mapping that cannot make the newest documents', async () => {
   });
 });
 
+/** A mirror that holds the event and one awarded lot of its only supplier, with this row of the bid sheet. */
+async function awardTo(
+  { database, source }: Awaited<ReturnType<typeof commandOf>>,
+  event: ReturnType<typeof eventRecord>,
+  values: [string, string][],
+) {
+  for (const [feed, record] of [
+    ['sourcing-events', event],
+    ['awards', lotAwardRecord(idOf(21), event['id'], [{ supplier: idOf(11), values }])],
+  ] as const)
+    await database.transaction((tx) =>
+      storeRecords(tx, { source: source.name, feed, records: [record], now: timestampNow(systemClock) }),
+    );
+}
+
+test('a flow that names columns which no bid sheet has', async () => {
+  const command = await commandOf({}, [
+    { name: 'erp', connector: 'memory', quantity_column: 'Volume', unit_price_column: 'Unit price' },
+  ]);
+  const { flow } = command;
+  await awardTo(command, eventRecord(idOf(0xe1), [idOf(11)]), [
+    ['Volume', '100'],
+    ['Unit Price', '12.50'],
+  ]);
+  const missing = {
+    level: 'fail',
+    message: 'no line has a column "Unit price"; the sheets have: Volume, Unit Price',
+    todo: expect.stringContaining('unit_price_column'),
+  };
+  expect(await findMapping(command, flow)).toMatchObject(missing);
+  expect(await findMapping(command, { ...flow, quantity_column: 'Amount' })).toMatchObject({
+    message: expect.stringMatching(/^no line has a column "Amount".*; no line has a column "Unit price"/),
+  });
+  expect(await findMapping(command, { ...flow, unit_price_column: 'Unit Price' })).toMatchObject({ level: 'ok' });
+});
+
+test('a Dutch auction needs no column of a unit price, as suppliers accept the price of a lot', async () => {
+  const command = await commandOf({}, [
+    { name: 'erp', connector: 'memory', quantity_column: 'Volume', unit_price_column: 'Unit Price' },
+  ]);
+  const { flow } = command;
+  await awardTo(command, { ...eventRecord(idOf(0xe1), [idOf(11)]), type: 'DUTCH' }, [['Volume', '100']]);
+  expect(await findMapping(command, flow)).toMatchObject({ level: 'ok' });
+  expect(await findMapping(command, { ...flow, quantity_column: 'Amount' })).toMatchObject({
+    message: 'no line has a column "Amount"; the sheets have: Volume',
+  });
+});
+
 test('the disk is nearly full', async () => {
   const find = (bytes: number) => findDisk('/data', async () => ({ bavail: bytes / 1_000, bsize: 1_000 }));
   expect([(await find(1e11)).level, (await find(1e9)).level, (await find(1e8)).level]).toEqual(['ok', 'warn', 'fail']);
@@ -217,6 +267,51 @@ test('the service’s deliveries fail; two bridges have registered a webhook for
     message: expect.stringMatching(/^two webhooks announce.*own of this bridge, and other of another installation/),
     todo: expect.stringContaining('public_host'),
   });
+});
+
+test('a flow takes jobs, and the webhook was registered before: it announces none of their ends', async () => {
+  const command = await commandOf({}, [{ documents: ['job'] }]);
+  const { database, settings, source } = command;
+  const url = `https://${settings.public_host}:${settings.port}/webhooks/${source.name}`;
+  const id = randomUUID();
+  await insertIntent(database, { id, source: source.name, name: 'bridge', url }, '2030-01-01T00:00:00.000000Z');
+  await storeKey(database, testSecrets, { id, uuid: 'own', signingKey: 'key' });
+  const find = (triggers: string) => {
+    const own: Webhook = { uuid: 'own', name: 'own', url, is_active: true, triggers };
+    const client = {
+      listWebhooks: async () => [own],
+      listDeliveries: async () => ({ items: [] }),
+    } as unknown as ReturnType<BridgeCommand['clientOf']>;
+    return findWebhooks({ ...command, clientOf: () => client }, source);
+  };
+  expect(await find('[AWARD]')).toMatchObject({
+    level: 'warn',
+    message: expect.stringContaining('own does not announce the ends of jobs (JOB_UPDATED)'),
+    todo: `Register it again: bridge webhooks register --source ${source.name}.`,
+  });
+  expect(await find('[AWARD, JOB_UPDATED]')).toMatchObject({ level: 'ok' });
+});
+
+test.each([
+  [403, 'fail', 'The key has no scope "jobs".', /needs the scope jobs/],
+  [404, 'ok', 'the API key may read jobs', /^$/],
+] as const)(
+  'a flow takes jobs, and the source answers %i to one that does not exist: %s',
+  async (status, level, words, todo) => {
+    const detail = status === 403 ? words : 'There is no such job.';
+    const problem = JSON.stringify({ title: 'No', status, detail });
+    const base_url = await answering(status, { 'Content-Type': 'application/problem+json' }, problem);
+    const command = await commandOf({ base_url }, [{ documents: ['job'] }]);
+    const found = await findJobs(command, command.source);
+    expect(found).toMatchObject({ name: `source ${command.source.name}: jobs`, level });
+    expect(found?.message).toContain(words);
+    expect(found?.todo ?? '').toMatch(todo);
+  },
+);
+
+test('no flow takes jobs: nothing is asked about them', async () => {
+  const command = await commandOf({ base_url: 'http://127.0.0.1:1' }, [{ documents: ['award'] }]);
+  expect(await findJobs(command, command.source)).toBeUndefined();
 });
 
 test('the clock of the database is off', async () => {

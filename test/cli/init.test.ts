@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connectorNames } from '../../src/cli/commands/connector-list.ts';
 import { readConfiguration } from '../../src/cli/configuration.ts';
+import { startFeedSource } from '../bridge/feed-source.ts';
+import { eventRecord, idOf } from '../bridge/parts.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { startTestService, type TestService } from '../harness/test-service.ts';
 import { runCommandLine, runHere } from './command-line.ts';
@@ -42,6 +44,23 @@ test('with every secret at hand it writes, checks against the service, and says 
   expect((await stat(join(dir, '.env'))).mode & 0o777).toBe(0o600);
 });
 
+/** A service that shows one event with these columns in its bid sheet. */
+async function serviceWithColumns() {
+  const source = await startFeedSource();
+  const columns = [{ name: 'Volume' }, { name: 'Unit Price' }];
+  source.append('sourcing-events', eventRecord(idOf(1), [], { columns }));
+  return source.url;
+}
+
+test('without a terminal it names the columns that the source shows, and chooses none', async () => {
+  const dir = await scratchFolder();
+  const args = ['init', '--dir', dir, '--source', await serviceWithColumns(), '--connector', 'file'];
+  const env = { SOURCING_API_KEY: 'feed-key', DATA_DIR: await scratchFolder(), DATABASE_URL: service.db.url };
+  const { stdout } = await runHere(args, env);
+  expect(stdout).toContain('have the columns Volume, Unit Price.');
+  expect(await readFile(join(dir, 'bridge.yaml'), 'utf8')).not.toContain('_column');
+});
+
 describe('the configuration of each connector', () => {
   test.each(connectorNames())(
     '%s: what is missing in .env is named, and with it the bridge accepts it',
@@ -49,7 +68,10 @@ describe('the configuration of each connector', () => {
       const made = await init('--source', 'https://sourcing.example.com/', '--connector', connector);
       expect(made.stdout).toContain('fill in SOURCING_API_KEY');
       expect(() => readConfiguration(made.yaml, {}, {})).toThrow('SOURCING_API_KEY, which is not set');
-      const filled = (await readFile(made.env, 'utf8')).replaceAll(/=$/gm, '=value-of-.env');
+      // Without the comment, and with the byte order mark that some editors write.
+      const filled = (await readFile(made.env, 'utf8'))
+        .replaceAll(/=$/gm, '=value-of-.env')
+        .replace(/^#.*\n/, '\uFEFF');
       await writeFile(made.env, filled);
       const { bridge } = readConfiguration(made.yaml, {}, {});
       expect(bridge.sources).toMatchObject([{ base_url: 'https://sourcing.example.com', api_key: 'value-of-.env' }]);
@@ -57,6 +79,9 @@ describe('the configuration of each connector', () => {
         { name: `to-${connector}`, source: 'main', connector, documents: ['award'] },
       ]);
       expect(readConfiguration(made.yaml, {}, { SOURCING_API_KEY: 'own' }).bridge.sources[0]?.api_key).toBe('own');
+      // The columns, tags and attributes of another service are not known.
+      const [flow] = bridge.flows;
+      expect([flow?.quantity_column, flow?.unit_price_column, flow?.mapping]).toEqual([undefined, undefined, {}]);
     },
   );
 });
@@ -68,7 +93,7 @@ test('without a terminal what is missing is named as an option; a wrong one and 
   const unknown = await init('--source', 'local', '--connector', 'nonsense');
   expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('There are: file, http') });
   const made = await init('--source', 'local', '--connector', 'file');
-  expect([made.code, made.stdout]).toEqual([0, expect.stringContaining(`start --config`)]);
+  expect([made.code, made.stdout]).toEqual([0, expect.stringContaining('start --demo --config')]);
   const before = await readFile(made.yaml, 'utf8');
   const again = await runHere(['init', '--dir', made.dir, '--source', 'local', '--connector', 'http'], {});
   expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('overwrites nothing') });
@@ -109,7 +134,7 @@ describe('at a terminal', { skip: !canMakeTerminal }, () => {
       [/The URL of the sourcing service.*: /, 'http://127.0.0.1:9/api\r'],
       [/The connector to your ERP \(.*file.*\): /, 'file\r'],
       [/A name for the flow \(Enter for "to-file"\): /, '\r'],
-      [/SOURCING_API_KEY \(it is not shown.*\): /, 'sk-unseen-4711\r'],
+      [/SOURCING_API_KEY \(the API key that the service issued; it is not shown.*\): /, 'sk-unseen-4711\r'],
     ]);
     expect([isAllAsked, screen.includes('unseen')]).toEqual([true, false]);
     expect(await readFile(join(dir, '.env'), 'utf8')).toContain('SOURCING_API_KEY=sk-unseen-4711');
@@ -118,7 +143,22 @@ describe('at a terminal', { skip: !canMakeTerminal }, () => {
     expect(yaml).toContain('name: to-file');
     // It was checked: nothing listens at this port.
     expect([code, screen]).toEqual([1, expect.stringContaining('127.0.0.1:9')]);
-    expect(screen).toContain('bridge check --config');
+    expect(screen).toContain('bridge doctor --config');
+  });
+
+  test('the columns that the source shows are asked for', async () => {
+    const url = await serviceWithColumns();
+    const { dir, isAllAsked } = await initAtTerminal([
+      [/The URL of the sourcing service.*: /, `${url}\r`],
+      [/The connector to your ERP \(.*\): /, 'file\r'],
+      [/A name for the flow.*: /, 'erp\r'],
+      [/SOURCING_API_KEY .*: /, 'feed-key\r'],
+      [/The column of the quantity \(Volume, Unit Price; Enter for none\): /, 'Volume\r'],
+      [/The column of the unit price \(Volume, Unit Price; Enter for none\): /, 'Unit Price\r'],
+    ]);
+    expect(isAllAsked).toBe(true);
+    const yaml = await readFile(join(dir, 'bridge.yaml'), 'utf8');
+    expect(yaml).toMatch(/quantity_column: Volume\n +unit_price_column: Unit Price/);
   });
 
   test('an answer of another name is taken; a secret that is left out is named, with what is next', async () => {

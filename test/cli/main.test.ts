@@ -8,9 +8,7 @@ import { runCommandLine, runHere } from './command-line.ts';
 const commands = ['start', 'demo', 'service', 'bridge', 'connector', 'simulate', 'config-schema', 'openapi'];
 
 const bridgeCommands = [
-  'check',
   'status',
-  'lag',
   'doctor',
   'run',
   'plan',
@@ -64,7 +62,12 @@ describe('wrong usage exits with 2, says what is wrong on standard error, and sh
     [['simulate'], "required option '--base-url <url>' not specified"],
     [['simulate', '--base-url', 'http://127.0.0.1:1'], 'Set SOURCING_API_KEY'],
     [['bridge', '--config', '/nowhere/bridge.yaml'], 'file /nowhere/bridge.yaml does not exist'],
-    [['bridge', 'nonsense'], "'bridge'"],
+    [['bridge', 'nonsense'], "unknown command 'nonsense'"],
+    [['bridge', 'statsu'], '(Did you mean status?)'],
+    [['bridge', 'webhooks', 'lists', '--source', 'main'], '(Did you mean list?)'],
+    [['bridge', 'backfill', 'strat'], '(Did you mean start?)'],
+    [['conector', 'list'], '(Did you mean connector?)'],
+    [['bridge', 'status', '--jsn'], '(Did you mean --json?)'],
     [['bridge', 'status', '--config', '/nowhere/bridge.yaml'], 'file /nowhere/bridge.yaml does not exist'],
     [[], 'Usage: sourcing-bridge'],
   ])('%j', async (args, message) => {

@@ -1,4 +1,5 @@
 /** Compares the metrics in the alert rules, the dashboard and the documentation with the metrics that exist. */
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -163,19 +164,6 @@ test('an alert mentions only labels that its expression keeps', () => {
   }
 });
 
-test('the table of docs/bridge.md holds every metric of the bridge, with its labels, and no other', () => {
-  const written = [...read('docs/bridge.md').matchAll(/^\| `(bridge_[a-z_]+)` \| ([a-z, ]*) \|/gm)];
-  for (const [, name = '', labels = ''] of written)
-    expect([name, labels.split(', ').filter(Boolean).toSorted()]).toEqual([
-      name,
-      [...(labelsOf.get(name) ?? [])].toSorted(),
-    ]);
-  const table = [...read('docs/bridge.md').matchAll(/^\| `(bridge_[a-z_]+)`/gm)].map(([, name]) => name);
-  const registered = [...own].filter((name) => name.startsWith('bridge_'));
-  expect(table).toHaveLength(registered.length);
-  expect(new Set(table)).toEqual(new Set(registered));
-});
-
 describe('alert rules', () => {
   const alerts = rules.filter(({ alert }) => alert !== undefined);
 
@@ -194,6 +182,59 @@ describe('alert rules', () => {
       for (const [, command] of (annotations?.['action'] ?? '').matchAll(/`bridge ([a-z-]+)/g))
         expect(commands).toMatch(new RegExp(`'${command}[ ']`));
   });
+});
+
+describe('the cases of the alert rules, docker/prometheus/alerts.test.yml,', () => {
+  const { tests } = parse(read('docker/prometheus/alerts.test.yml')) as {
+    tests: { promql_expr_test: { expr: string; exp_samples: { labels: string }[] }[] }[];
+  };
+
+  test('let each alert fire once, and stay quiet once', () => {
+    const looks = tests.flatMap(({ promql_expr_test: all }) => all);
+    // Each look names all alerts that fire, so one that it does not name is quiet.
+    expect(new Set(looks.map(({ expr }) => expr))).toEqual(
+      new Set(["count by (alertname) (ALERTS{alertstate='firing'})"]),
+    );
+    for (const { alert } of rules.filter((rule) => rule.alert !== undefined)) {
+      const fires = looks.map(({ exp_samples: named }) =>
+        named.some(({ labels }) => labels === `{alertname="${alert}"}`),
+      );
+      expect([alert, fires.includes(true), fires.includes(false)]).toEqual([alert, true, true]);
+    }
+  });
+
+  const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
+  test('come out as written (needs promtool, of Debian’s package prometheus)', ({ skip }) => {
+    skip(!hasPromtool, 'promtool is not installed: apt-get install prometheus');
+    const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', 'docker/prometheus/alerts.test.yml'], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect([status, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
+  });
+});
+
+test('the Prometheus operator gets the same rules, and the names of jobs for which they ask', () => {
+  const folder = 'docker/kubernetes/components/monitoring';
+  const { spec } = parse(read(`${folder}/alert-rules.yaml`)) as { spec: unknown };
+  expect(spec).toEqual(parse(read('docker/prometheus/alerts.yml')));
+  const asked = new Set(rules.flatMap(({ expr }) => [...expr.matchAll(/job="([^"]*)"/g)].map(([, job]) => job)));
+  const monitors = parseAllDocuments(read(`${folder}/pod-monitors.yaml`)).map(
+    (document) =>
+      document.toJS() as {
+        spec: { podMetricsEndpoints: { relabelings: { targetLabel: string; replacement: string }[] }[] };
+      },
+  );
+  const made = monitors.flatMap((monitor) =>
+    monitor.spec.podMetricsEndpoints.flatMap(({ relabelings }) =>
+      relabelings.filter(({ targetLabel }) => targetLabel === 'job').map(({ replacement }) => replacement),
+    ),
+  );
+  expect(new Set(made)).toEqual(asked);
+  const { scrape_configs: configs } = parse(read('docker/prometheus/prometheus.yml')) as {
+    scrape_configs: { job_name: string }[];
+  };
+  expect(new Set(configs.map(({ job_name: job }) => job))).toEqual(asked);
 });
 
 test('compose mounts existing files where Prometheus and Grafana look for them', () => {

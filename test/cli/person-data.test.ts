@@ -68,7 +68,12 @@ test('an erasure asks first, and says what was removed where, and what ERPs stil
       toRewrite: [],
     },
   ]);
-  expect(await exported()).toEqual([]);
+  const none = await command(['export', 'person', address]);
+  expect([none.code, none.stdout, none.stderr]).toEqual([
+    0,
+    '',
+    'No row names ann.ash@example.com. Tables searched: bridge and service.\n',
+  ]);
   const again = await command(['erase', 'person', address, '--yes']);
   expect([again.code, again.stdout]).toEqual([0, expect.stringContaining('erase the person there first')]);
 });

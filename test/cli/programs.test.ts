@@ -302,6 +302,17 @@ describe('demo', () => {
     expect(command.stdout()).not.toContain('The connector holds');
   });
 
+  test('the commands take its data folder, as that of start', async () => {
+    const { url } = await createTestDatabase();
+    const data = join(await scratchFolder(), 'data');
+    const env = { DATABASE_URL: url, ...freePorts };
+    const demo = startCommandLine(['demo', '--events', '1', '--suppliers', '2', '--lots', '1', '--data', data], env);
+    expect(await demo.ended).toBe(0);
+    const { stdout } = await runCommandLine(['bridge', 'status', '--data', data], env);
+    expect(stdout).toMatch(/^local +awards +/m);
+    expect(stdout).toMatch(/^erp-inbox +/m);
+  });
+
   test('with --loop, what an ERP raised was ordered once, line by line, and it shows so', {
     timeout: 120_000,
   }, async () => {

@@ -179,9 +179,7 @@ test.each([
   [['bridge', 'history', '4711', 'V-1']],
   [['bridge', 'show', '4711', 'V-3']],
   [['bridge', 'status']],
-  [['bridge', 'lag']],
   [['bridge', 'doctor']],
-  [['bridge', 'check']],
   [['bridge', 'plan']],
   [['bridge', 'alerts', 'test']],
   [['bridge', 'webhooks', 'list', '--source', 'main']],
@@ -206,7 +204,6 @@ test.each([
   [['mapping', 'try', 'erp']],
   [['checkpoint', 'get']],
   [['backfill', 'list']],
-  [['actions']],
   [['audit']],
 ])('shows no secret: bridge %s', async (args) => {
   expect((await shownBy('bridge', ...args)).flatMap(leaksIn)).toEqual([]);

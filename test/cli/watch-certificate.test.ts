@@ -43,7 +43,14 @@ test('a renewed pair is served to new connections and open ones go on; a pair th
   await write(one.certPem, one.keyPem);
   const lines: string[] = [];
   const log = createLogger({ name: 'test', level: 'info', destination: { write: (line) => void lines.push(line) } });
-  const tls = await watchCertificate(files, 'service.tls', { clock: systemClock, log, everyMs: 20 });
+  const ended = new AbortController();
+  closeAtEnd(() => ended.abort());
+  const tls = await watchCertificate(files, 'service.tls', {
+    clock: systemClock,
+    log,
+    signal: ended.signal,
+    everyMs: 20,
+  });
   const server = await listen((_request, response) => response.end('here'), { host: 'localhost', port: 0, tls });
   closeAtEnd(() => server.close(0));
   const doctor = () =>

@@ -1,7 +1,7 @@
 /** Source of the expected days and offsets: the IANA time zone database, looked up by hand. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cutToMs, dayIn, startOfDay, timeFromMs, timeToMs } from '#connector/dates.ts';
+import { cutToMs, dayIn, repeatedMs, startOfDay, timeFromMs, timeToMs } from '#connector/dates.ts';
 import { ConfigError, DataError } from '#connector/errors.ts';
 
 describe('the day in a time zone', () => {
@@ -90,4 +90,20 @@ describe('milliseconds', () => {
       }),
     );
   });
+});
+
+test.each([
+  // Berlin: at 03:00 of summer clocks go back to 02:00.
+  ['2026-10-25 01:59:59.999999', 'Europe/Berlin', 0],
+  ['2026-10-25 02:00', 'Europe/Berlin', 3_600_000],
+  ['2026-10-25 02:58:30.123456', 'Europe/Berlin', 3_600_000],
+  ['2026-10-25 03:00', 'Europe/Berlin', 0],
+  // In spring 02:30 is skipped.
+  ['2026-03-29 02:30', 'Europe/Berlin', 0],
+  ['2026-10-25 02:30', 'UTC', 0],
+  // Lord Howe Island goes back by half an hour, from 02:00.
+  ['2026-04-05 01:45', 'Australia/Lord_Howe', 1_800_000],
+  ['infinity', 'Europe/Berlin', 0],
+])('clocks showed %s in %s twice, so many ms apart: %i', (shown, zone, ms) => {
+  expect(repeatedMs(shown, zone)).toBe(ms);
 });

@@ -1,7 +1,7 @@
 /** The fields of an object: each difference is found, and nothing else is. */
 import { array, assert, bigInt, integer, nat, property, record, string, uniqueArray } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { canonicalDecimal, fieldsOf } from '#connector/read-back.ts';
+import { canonicalDecimal, fieldsOf, hasDifference } from '#connector/read-back.ts';
 
 const forms = { decimals: ['price'], names: ['item'] };
 const differing = (expected: unknown, held: unknown) =>
@@ -91,6 +91,14 @@ test('an object has no difference from itself, in whatever order its named lines
       expect(differing(given, turned)).toEqual([]);
     }),
   );
+});
+
+test('a text in another form of Unicode is no difference, also in the names of lines', () => {
+  const [one, other] = ['M\u00fcller', 'Mu\u0308ller'].map((lot) => ({ name: lot, lines: [{ lot, price: '1' }] }));
+  const fields = fieldsOf(one, other, { names: ['lot'] });
+  // A field is named as the connector names it.
+  expect(fields.map(({ name }) => name)).toEqual(['name', 'lines[M\u00fcller].lot', 'lines[M\u00fcller].price']);
+  expect(hasDifference({ key: 'k', status: 'held', reference: 'r', fields })).toBe(false);
 });
 
 test('one changed value is one difference, which names it; no two fields share a name', () => {

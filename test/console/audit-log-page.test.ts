@@ -96,7 +96,7 @@ describe.skipIf(chromiumPath === undefined)('the page of the audit log', () => {
 
   test('shows both logs, the latest first, with who, what, on what, from where, and what was refused and why', async () => {
     const { page } = browser;
-    await browser.open(`${server.url}/actions`, 'Actions');
+    await browser.open(`${server.url}/actions`, 'Audit log');
     await rows().first().waitFor();
     const texts = await rows().allInnerTexts();
     expect(texts).toHaveLength(entries.length);
@@ -113,11 +113,11 @@ describe.skipIf(chromiumPath === undefined)('the page of the audit log', () => {
 
   test('is narrowed by its filters, also in its address', async () => {
     const { page } = browser;
-    await browser.open(`${server.url}/actions?outcome=refused`, 'Actions');
+    await browser.open(`${server.url}/actions?outcome=refused`, 'Audit log');
     await expect.poll(() => rows().count()).toBe(2);
     await page.getByLabel('What, like flow or flow.pause').fill('api');
     await expect.poll(() => rows().count()).toBe(1);
-    await browser.open(`${server.url}/actions?program=bridge&what=person`, 'Actions');
+    await browser.open(`${server.url}/actions?program=bridge&what=person`, 'Audit log');
     await expect.poll(() => rows().count()).toBe(2);
     expect(await browser.violations()).toEqual([]);
   });
@@ -125,7 +125,7 @@ describe.skipIf(chromiumPath === undefined)('the page of the audit log', () => {
   test('fits on a phone', async () => {
     const { page } = browser;
     await page.setViewportSize(phone);
-    await browser.open(`${server.url}/actions`, 'Actions');
+    await browser.open(`${server.url}/actions`, 'Audit log');
     await rows().first().waitFor();
     const width = await page.evaluate('document.documentElement.scrollWidth');
     expect(width).toBeLessThanOrEqual(phone.width);

@@ -20,7 +20,7 @@ export interface ConsoleBrowser {
 
 const root = join(import.meta.dirname, '..', '..');
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-export const desktop = { width: 1360, height: 860 } as const;
+export const desktop = { width: 1280, height: 860 } as const;
 export const phone = { width: 390, height: 844 } as const;
 
 /**
@@ -70,6 +70,8 @@ export async function launchBrowser(): Promise<ConsoleBrowser> {
     locale: 'en-GB',
     timezoneId: 'Europe/Berlin',
     colorScheme: 'light',
+    // A colour on its way to another is no colour to judge.
+    reducedMotion: 'reduce',
     ignoreHTTPSErrors: true,
   });
   const page = await context.newPage();

@@ -89,11 +89,23 @@ describe.skipIf(chromiumPath === undefined)('comparisons', () => {
   const open = (path: string, heading: string) => browser.open(`${server.url}${path}`, heading);
   const text = () => page.locator('main').innerText();
 
+  test('what differs is on the overview by name, and leads to where a person looks at it', async () => {
+    await open('/', 'Overview');
+    const verdict = page.locator('.verdict');
+    expect(await verdict.getByRole('link').allInnerTexts()).toEqual([
+      `Flow erp: 2 differences in the comparison of 3 documents with the ERP (comparison ${run})`,
+    ]);
+    expect(await verdict.innerText()).toContain('One thing needs a look.');
+    await verdict.getByRole('link').click();
+    await page.getByRole('heading', { level: 1, name: 'erp' }).waitFor();
+    await page.getByRole('cell', { name: '2 differ' }).waitFor();
+  });
+
   test('the list says which comparison found what, and one shows each value that differs, and who changed it', async () => {
-    await open('/comparisons', 'Comparisons');
+    await open('/flows', 'Flows');
     await page.getByRole('cell', { name: '2 differ' }).waitFor();
     expect(await browser.violations()).toEqual([]);
-    await page.getByRole('link', { name: /^erp/ }).first().click();
+    await page.getByRole('region', { name: 'Comparisons' }).getByRole('link', { name: /^erp/ }).click();
     await page.getByRole('heading', { name: 'Comparison of erp' }).waitFor();
     const shown = await text();
     expect(shown).toContain('3 documents compared, 1 as they were delivered: 1 changed in the ERP, 1 not in the ERP.');

@@ -41,7 +41,6 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     const openid = {
       issuer,
       ...openIdClient,
-      label: 'Log in at Example',
       roles: [{ claim: 'groups', value: 'bridge-readers', role: 'viewer-without-prices' }],
     };
     const config = join(folder, 'bridge.yaml');
@@ -86,7 +85,7 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     await page.getByText('answered', { exact: true }).first().waitFor();
 
     // The webhook that the start has registered is tested, its key replaced, and another one registered.
-    await browser.open(`${url}/webhooks`, 'Webhooks');
+    await browser.open(`${url}/sources`, 'Sources');
     const own = page.getByRole('region', { name: /^Webhooks of / });
     await own.getByText('active').first().waitFor();
     await page.getByRole('button', { name: 'Test' }).click();
@@ -114,7 +113,7 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
 
     // A session that ends on the server is said on the page; the link does not work a second time.
     await database.query('delete from bridge.console_tokens');
-    await page.getByRole('link', { name: 'Documents' }).click();
+    await page.getByRole('link', { name: 'Documents', exact: true }).click();
     await page.getByRole('link', { name: 'Log in again' }).click();
     await page.getByRole('heading', { name: 'Log in' }).waitFor();
     expect(await browser.violations()).toEqual([]);
@@ -141,7 +140,7 @@ describe.skipIf(chromiumPath === undefined)('npm start in a browser', () => {
     await page.getByRole('heading', { name: 'Log in' }).waitFor();
 
     // A person of the provider, with the role of a group.
-    await page.getByRole('link', { name: 'Log in at Example' }).click();
+    await page.getByRole('link', { name: 'Single sign-on' }).click();
     await page.locator('input[name=login]').fill('bert');
     await page.locator('input[name=password]').fill('any');
     await page.locator('button[type=submit]').click();

@@ -43,7 +43,7 @@ const settings = bridgeSettings.parse({
   alerts: {
     webhook: {
       url: `https://hooks.example.com/services/${canary('slack')}`,
-      header: { name: 'Authorization', value: `Bearer ${canary('alert-header')}` },
+      headers: { Authorization: `Bearer ${canary('alert-header')}` },
     },
     email: {
       host: 'mail.example.com',
@@ -138,7 +138,7 @@ test('the settings still show what is no secret', async () => {
   };
   expect(answer.settings.alerts.webhook).toEqual({
     url: '(hidden)',
-    header: { name: 'Authorization', value: '(hidden)' },
+    headers: { Authorization: '(hidden)' },
   });
   expect(answer.settings.flows[0]?.settings).toMatchObject({
     base_url: 'https://…@erp.example.com/api?…',

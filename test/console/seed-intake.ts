@@ -8,7 +8,7 @@ export const seededIntake = {
   name: 'vendors',
   source: 'main',
   connector: 'tryton',
-  archive: { most: 2, share: 0.1, hours: 24 },
+  archive: { most: 2, share: 0.1 },
 };
 
 interface SeededRecord {

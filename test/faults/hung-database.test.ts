@@ -1,8 +1,15 @@
 /** A database whose connections hang without breaking, as behind a pooler or a firewall that forgets them. */
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { request } from 'node:https';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { signBody } from '#contract/signature.ts';
+import { createSecretBox } from '#platform/secrets.ts';
+import { createLinkToken } from '#service/files/link-token.ts';
+import { downloadLink } from '#service/files/serve-downloads.ts';
+import { createUploadUrl } from '#service/files/serve-uploads.ts';
 import { freePort } from '../harness/free-port.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { createInstallation, lineOf, type Program, until } from './program-process.ts';
@@ -43,7 +50,7 @@ async function send(
   job: string,
 ): Promise<{ status: number | undefined; retryAfter: string | undefined }> {
   const timestamp = new Date().toISOString().replace('Z', '000Z');
-  const body = JSON.stringify({ trigger: 'JOB_UPDATED', timestamp, payload: { job } });
+  const body = JSON.stringify({ trigger: 'TEST', timestamp, payload: { job } });
   const sent = request({
     port,
     host: '127.0.0.1',
@@ -61,6 +68,7 @@ async function send(
 
 /** Every connection of the program hangs, and each new one. */
 function hangAll(proxy: TcpProxy, program: Program): void {
+  proxy.hang();
   const hanging = setInterval(() => proxy.hang(), 5);
   void program.end.then(() => clearInterval(hanging));
 }
@@ -74,6 +82,48 @@ test('a notification that meets a hung connection is answered 503, and the next 
   expect(await send('meanwhile')).toMatchObject({ status: 503, retryAfter: expect.stringMatching(/^\d+$/) });
   await until('a notification is stored again', async () => (await send('after')).status === 200);
   expect(await stored()).toEqual(expect.arrayContaining(['before', 'after']));
+});
+
+test('a call of a service whose database hangs is answered 503, whoever calls', { timeout: 120_000 }, async () => {
+  const db = await createTestDatabase();
+  const url = new URL(db.url);
+  const proxy = await startTcpProxy([Number(url.port)]);
+  url.port = `${proxy.port}`;
+  const installation = await createInstallation({ databaseUrl: url.href });
+  const adminToken = 'token-of-the-operator-in-this-test';
+  const program = installation.start(['service', '--port', '0'], { SOURCING_ADMIN_TOKEN: adminToken });
+  const [base] = /http:\S+/.exec(await lineOf(program, /ready/)) ?? [];
+  const call = async (method: string, path: string, token: string, body?: object) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const answer = await fetch(`${base}${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+    return {
+      status: answer.status,
+      retryAfter: answer.headers.get('retry-after'),
+      body: (await answer.json()) as { id: string; key: string },
+    };
+  };
+  const { body: organisation } = await call('POST', '/admin/organisations', adminToken, { name: 'Any' });
+  const keys = `/admin/organisations/${organisation.id}/api-keys`;
+  const { body: made } = await call('POST', keys, adminToken, { name: 'all' });
+  const key = Buffer.from((await readFile(join(installation.dataDir, 'master-key'), 'utf8')).trim(), 'base64url');
+  const links = createSecretBox(key);
+  const anyId = randomUUID();
+  const soonMs = Date.now() + 600_000;
+  const download = `/downloads/${createLinkToken(links, downloadLink, anyId, soonMs)}`;
+  const upload = new URL(createUploadUrl(links, { id: anyId, baseUrl: `${base}` }, 0, soonMs)).pathname;
+  const answers = async () =>
+    Promise.all([
+      call('GET', download, ''),
+      call('PUT', upload, '', {}),
+      call('GET', keys, adminToken),
+      call('GET', '/api/feeds/awards', made.key),
+      call('POST', '/api/jobs/create-sourcing-requests', made.key, { name: 'Paper' }),
+    ]);
+  // No file and no job is behind the links.
+  expect((await answers()).map(({ status }) => status)).toEqual([500, 404, 200, 200, 202]);
+  hangAll(proxy, program);
+  const unavailable = expect.objectContaining({ status: 503, retryAfter: expect.stringMatching(/^\d+$/) }) as object;
+  expect(await answers()).toEqual([unavailable, unavailable, unavailable, unavailable, unavailable]);
 });
 
 test('a program whose database hangs ends all the same when it is asked to, and says why', {

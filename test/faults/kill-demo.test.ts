@@ -181,8 +181,8 @@ test(`the demo, killed at ${kills} instants over one folder, ends with every awa
     const leftover = join(inbox, '.award_left_over.json.0123456789abcdef.tmp');
     await mkdir(inbox, { recursive: true });
     await writeFile(leftover, '{"key": "left/over", "li');
-    const hourAgo = Date.now() / 1000 - 3600;
-    await utimes(leftover, hourAgo, hourAgo);
+    const twoDaysAgo = Date.now() / 1000 - 2 * 86_400;
+    await utimes(leftover, twoDaysAgo, twoDaysAgo);
     const late = await killAgainAndAgain(installation, Math.floor(first / 2), random);
     const runs = [...early, ...late];
     const compared = await endAndCompare(installation, runs, (use) => useEmbedded(installation.dataDir, use));

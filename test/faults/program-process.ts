@@ -54,10 +54,10 @@ export interface Installation {
 
 /**
  * Prepares a data folder that does not exist yet, or uses the given one, and writes a configuration file. `openFiles` is
- * how many files and sockets its programs may open.
+ * how many files and sockets its programs may open; `code` the repository whose programs are started, by default this one.
  */
 export async function createInstallation(
-  options: { configuration?: object; databaseUrl?: string; dataDir?: string; openFiles?: number } = {},
+  options: { configuration?: object; databaseUrl?: string; dataDir?: string; openFiles?: number; code?: string } = {},
 ): Promise<Installation> {
   const folder = await scratchFolder();
   const dataDir = options.dataDir ?? join(folder, 'data');
@@ -77,11 +77,10 @@ export async function createInstallation(
         ...(options.databaseUrl === undefined ? {} : { DATABASE_URL: options.databaseUrl }),
         ...env,
       };
-      const program = startProgram(
-        [...args, '--config', configFile, '--data', dataDir],
-        environment,
-        options.openFiles,
-      );
+      const program = startProgram([...args, '--config', configFile, '--data', dataDir], environment, {
+        code: options.code ?? root,
+        openFiles: options.openFiles,
+      });
       programs.push(program);
       return program;
     },
@@ -146,13 +145,17 @@ function ownEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
 }
 
-function startProgram(args: readonly string[], env: NodeJS.ProcessEnv, openFiles?: number): Program {
-  const command = [process.execPath, join(root, 'src/cli/main.ts'), ...args];
+function startProgram(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  { code, openFiles }: { code: string; openFiles: number | undefined },
+): Program {
+  const command = [process.execPath, join(code, 'src/cli/main.ts'), ...args];
   const limited =
     openFiles === undefined ? command : ['sh', '-c', `ulimit -n ${openFiles}; exec "$@"`, 'sh', ...command];
   const [file = '', ...rest] = limited;
   const child = spawn(file, rest, {
-    cwd: root,
+    cwd: code,
     env,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,6 +1,6 @@
 /**
  * A program as a service manager runs it: it is started again after a kill, and after a start that failed because the
- * database was away, which the program reports with exit code 1 (docs/bridge.md). Any other end is a failure, and then
+ * database was away, which the program reports with exit code 1 (docs/processes.md). Any other end is a failure, and then
  * the program is not started again.
  */
 import { expectGracefulEnd, outcomeOf, type Program, until } from './program-process.ts';

@@ -45,7 +45,7 @@ const end = '<!-- made by npm test: end -->';
 const things: readonly string[] = [...new Set<string>([...documentKinds, ...readStreams])];
 const rowTitles = ['Connector', ...things.map((name) => `\`${name}\``), 'Verified', 'Against', 'Conformance'];
 const checkTitles = ['Check', 'What holds'];
-const exceptionTitles = ['Connector', 'Against', 'Check', 'Why it does not apply'];
+const exceptionTitles = ['Connector', 'Against', 'Checks', 'Why they do not apply'];
 
 /**
  * Returns the document with its tables renewed by the results of a run; rows without a result stay. `connectors` are
@@ -115,7 +115,12 @@ function tablesText(rows: readonly Row[], checks: readonly KitCheck[]): string {
   const results = rows.map((row) => [linkOf(row), ...row.directions, row.verified, row.against, row.outcome]);
   const guarantees = checks.map(({ name, guarantee }) => [cellText(name), cellText(guarantee)]);
   const exceptions = rows.flatMap((row) =>
-    row.exceptions.map(([check, reason]) => [linkOf(row), row.against, check, reason]),
+    [...Map.groupBy(row.exceptions, ([, reason]) => reason)].map(([reason, those]) => [
+      linkOf(row),
+      row.against,
+      those.map(([check]) => check).join(', '),
+      reason,
+    ]),
   );
   const sections = [
     tableText(rowTitles, results),
@@ -152,7 +157,9 @@ function readRows(tables: string): Row[] {
       const exceptions = lines
         .filter((line) => line.cells.length === exceptionCells)
         .filter((line) => line.connector === connector && line.cells[0] === against)
-        .map(({ cells: [, check = '', reason = ''] }) => [check, reason] as const);
+        .flatMap(({ cells: [, those = '', reason = ''] }) =>
+          those.split(', ').map((check) => [check, reason] as const),
+        );
       return { connector, directions: cells.slice(0, things.length), verified, against, outcome, exceptions };
     });
 }

@@ -9,11 +9,11 @@ import { testOutgoing } from './test-certificates.ts';
 
 /**
  * The service then announces changes of the feeds of the source `main`, and the receivers accept its signatures at
- * once.
+ * once; with `jobs` also the ends of jobs.
  */
 export async function registerTestWebhook(
   { bridge, db }: Pick<TestBridge, 'bridge' | 'db'>,
-  service: { baseUrl: string; apiKey: string },
+  { jobs = false, ...service }: { baseUrl: string; apiKey: string; jobs?: boolean },
 ): Promise<void> {
   const source = sourceOf(service.baseUrl, service.apiKey);
   const client = createSourceClient({
@@ -21,7 +21,7 @@ export async function registerTestWebhook(
     fetch: testOutgoing().fetch,
     clock: systemClock,
   });
-  const deps = { client, source, database: db.database, secrets: createSecretBox(Buffer.alloc(32, 7)) };
+  const deps = { client, source, jobs, database: db.database, secrets: createSecretBox(Buffer.alloc(32, 7)) };
   await registerWebhook({ ...deps, clock: systemClock }, { name: 'bridge', url: bridge.webhookUrl('main') });
 }
 

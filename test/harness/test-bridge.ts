@@ -33,6 +33,7 @@ export async function startTestBridge(
     tls: { certPem, keyPem },
     dataDir,
     sweepMs: options.sweepMs ?? 600_000,
+    actionDays: 730,
     database: db.database,
     signals: await createSignals({
       database: db.database,

@@ -35,7 +35,7 @@ describe('package.json of the package', () => {
   test('leaves out of an installation what not everybody uses', () => {
     expect(Object.keys(manifest.peerDependencies)).toEqual(Object.keys(manifest.peerDependenciesMeta));
     expect(Object.keys(manifest.peerDependencies)).toEqual(
-      expect.arrayContaining(['@aws-sdk/client-s3', 'ssh2', 'swagger-ui-dist']),
+      expect.arrayContaining(['@aws-sdk/client-s3', 'ssh2-sftp-client', 'swagger-ui-dist']),
     );
     for (const optional of Object.keys(manifest.peerDependencies))
       expect(manifest.dependencies).not.toHaveProperty([optional]);

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { createDatabase } from '#platform/database/database.ts';
 import { startHeartbeat } from '#platform/heartbeat.ts';
-import { silentLogger } from '#platform/log.ts';
+import { createLogger, type Logger, silentLogger } from '#platform/log.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 
-async function start() {
+async function start(log: Logger = silentLogger) {
   const db = await createTestDatabase();
   const database = createDatabase({ url: db.url, log: silentLogger, applicationName: 'beating', poolMax: 2 });
-  const heartbeat = await startHeartbeat({ database, schema: 'service', log: silentLogger, beatEveryMs: 5 });
+  const heartbeat = await startHeartbeat({ database, schema: 'service', log, beatEveryMs: 5 });
   const close = async () => {
     await heartbeat.close();
     await database.close();
@@ -27,7 +27,9 @@ test('a database that takes writes passes; the process has one row under its nam
 });
 
 test('a database that became read-only does not pass, and says so; it passes when it is writable again', async () => {
-  const { db, heartbeat, close } = await start();
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const { db, heartbeat, close } = await start(createLogger({ level: 'info', name: 'beating', destination }));
   const name = new URL(db.url).pathname.slice(1);
   const readOnly = async (state: 'on' | 'off') => {
     // Not for this session: the setting is for those that begin later.
@@ -48,6 +50,12 @@ test('a database that became read-only does not pass, and says so; it passes whe
   await expect.poll(check, { timeout: 10_000 }).toBe('passes');
   expect(await check()).toBe('passes');
   await close();
+  // One line for it and one for its end, without a stack.
+  expect(lines.map((line) => JSON.parse(line).msg)).toEqual([
+    'a heartbeat was not committed',
+    'heartbeats are committed again',
+  ]);
+  expect(lines.join('\n')).not.toMatch(/\bat .*:\d+/);
 });
 
 test('a commit that hangs does not pass, and holds no connection afterwards', async () => {

@@ -42,17 +42,33 @@ describe('the sweep', () => {
     expect(signalled).toEqual([]);
   });
 
-  test('that fails is logged, and the next one tries again', async () => {
+  test('that fails is tried again by the next; a failure of all lanes is one line, and its end another', async () => {
     let calls = 0;
     const due = async () => {
       calls += 1;
-      if (calls === 1) throw new Error('the database is away');
+      if (calls <= 6) throw new Error('the database is away');
       return ['a'];
     };
-    const { signalled, lines } = startSweep({ lanes: [{ lane: 'jobs', due }], everyMs: 1 });
-    await expect.poll(() => signalled.length).toBeGreaterThan(0);
-    expect(lines).toHaveLength(1);
-    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 'warn', err: { message: 'the database is away' } });
+    const lanes = ['jobs', 'feeds'].map((lane) => ({ lane, due }));
+    const { signalled, lines } = startSweep({ lanes, everyMs: 1 });
+    await expect.poll(() => signalled.length).toBeGreaterThan(4);
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { level: 'warn', lane: 'jobs', error: 'the database is away' },
+      { level: 'info', msg: 'sweeps work again' },
+    ]);
+  });
+
+  test('that is closed ends with the lane that it is at: a stop does not wait for the others', async () => {
+    const asked = Promise.withResolvers<string[]>();
+    const due = vi.fn<() => Promise<string[]>>(() => asked.promise);
+    const also = vi.fn<() => Promise<void>>(async () => undefined);
+    const { sweep } = startSweep({ lanes: ['feeds', 'jobs'].map((lane) => ({ lane, due })), also });
+    await expect.poll(() => due.mock.calls.length).toBe(1);
+    const closed = sweep.close();
+    asked.resolve([]);
+    await closed;
+    expect(due).toHaveBeenCalledTimes(1);
+    expect(also).not.toHaveBeenCalled();
   });
 
   test('of a lane that fails does not stop the other lanes and the housekeeping', async () => {
@@ -67,7 +83,7 @@ describe('the sweep', () => {
     await expect.poll(() => signalled).toEqual([['jobs', ['a']]]);
     await expect.poll(() => also.mock.calls.length).toBe(1);
     await expect.poll(() => lines.length).toBe(1);
-    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 'warn', lane: 'broken', err: { message: 'bad row' } });
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 'warn', lane: 'broken', error: 'bad row' });
   });
 
   test('never runs twice at a time, however long it takes', async () => {
@@ -127,6 +143,7 @@ describe('the sweep', () => {
     const release = Promise.withResolvers<string[]>();
     const due = vi.fn<() => Promise<string[]>>(() => release.promise);
     const { sweep, signalled } = startSweep({ lanes: [{ lane: 'jobs', due }], everyMs: 1 });
+    await expect.poll(() => due.mock.calls.length).toBe(1);
     let closed = false;
     const closing = sweep.close().then(() => {
       closed = true;

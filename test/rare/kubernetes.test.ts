@@ -7,7 +7,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { PodMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1';
+import { PodMonitor, PrometheusRule } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1';
 import { Deployment } from 'kubernetes-models/apps/v1';
 import { HorizontalPodAutoscaler } from 'kubernetes-models/autoscaling/v2';
 import { Job } from 'kubernetes-models/batch/v1';
@@ -37,6 +37,7 @@ const kinds = {
   PersistentVolumeClaim: [PersistentVolumeClaim, 'kubernetes-models/v1'],
   Service: [Service, 'kubernetes-models/v1'],
   PodMonitor: [PodMonitor, '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1'],
+  PrometheusRule: [PrometheusRule, '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1'],
 } as const;
 
 interface Probe {
@@ -90,7 +91,7 @@ interface Manifest {
     readonly minReplicas: number;
     readonly podMetricsEndpoints: readonly {
       readonly port: string;
-      readonly authorization: { readonly credentials: { readonly name: string; readonly key: string } };
+      readonly authorization?: { readonly credentials: { readonly name: string; readonly key: string } };
     }[];
     readonly rules: readonly {
       readonly http: {
@@ -376,7 +377,7 @@ describe('selectors, targets and ports', () => {
     }
   });
 
-  test('an autoscaler has a Deployment, and Prometheus reads each process of the bridge', () => {
+  test('an autoscaler has a Deployment, and Prometheus reads each process of the bridge and the service', () => {
     const scalers = ofKind('HorizontalPodAutoscaler');
     expect(scalers.map(({ metadata }) => metadata.name).toSorted()).toEqual([
       'bridge-intake',
@@ -389,18 +390,19 @@ describe('selectors, targets and ports', () => {
       expect(spec.scaleTargetRef).toMatchObject({ kind: 'Deployment', name: metadata.name });
       byName(metadata.name);
     }
-    const [monitor] = ofKind('PodMonitor');
-    const watched = selected(monitor?.spec.selector ?? {});
-    expect(watched.map(({ metadata }) => metadata.name).toSorted()).toEqual(
+    const monitors = ofKind('PodMonitor').map(({ spec }) => ({ ...spec, watched: selected(spec.selector) }));
+    expect(monitors.flatMap(({ watched }) => watched.map(({ metadata }) => metadata.name)).toSorted()).toEqual(
       ofKind('Deployment')
         .map(({ metadata }) => metadata.name)
-        .filter((name) => name !== 'service')
         .toSorted(),
     );
-    const [endpoint] = monitor?.spec.podMetricsEndpoints ?? [];
-    for (const pod of watched) expect(portsOf(pod)).toContain(endpoint?.port);
-    const { name = '', key = '' } = endpoint?.authorization.credentials ?? {};
-    expect(Object.keys(exampleOf(name))).toContain(key);
+    for (const { watched, podMetricsEndpoints } of monitors)
+      for (const { port, authorization } of podMetricsEndpoints) {
+        for (const pod of watched) expect(portsOf(pod)).toContain(port);
+        // The service's metrics are for everybody who reaches its port.
+        const { name = 'bridge-console', key = 'CONSOLE_TOKEN' } = authorization?.credentials ?? {};
+        expect(Object.keys(exampleOf(name))).toContain(key);
+      }
   });
 });
 

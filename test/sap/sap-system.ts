@@ -10,9 +10,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { batchAnswer, type Call, changesetOf, parseChangeset, refusalIn } from './batch.ts';
+import { type Behaviour, usualBehaviour } from './behaviour.ts';
 import { businessRules, type Entity, type Refusal } from './business-rules.ts';
 import type { ServiceOperations } from './client-operations.ts';
 import { functionImports } from './function-imports.ts';
+import { orderServiceV4, v4Root } from './order-v4.ts';
+import { asSapKeeps, asSapShows, plainNumbersIn } from './sap-values.ts';
 
 export const serviceRoot = '/sap/opu/odata/sap/';
 export const login = {
@@ -46,9 +50,15 @@ export interface SapSystem {
   lock(number: string): void;
   unlock(number: string): void;
   expireSessions(): void;
-  /** From now on one ETag stands for a whole document, as in some releases: each change of a part changes it. */
-  shareEtags(): void;
+  /** From now on the system behaves in this way, where the sources do not agree or are not sure. */
+  behave(behaviour: Partial<Behaviour>): void;
+  /** SAP finds this price for the material when an item is made. */
+  priceMaterial(material: string, amount: string): void;
+  /** From now on a change of these fields of the set is answered with 204, and changes nothing. */
+  keep(set: string, names: readonly string[]): void;
   inject(fault: Fault): void;
+  /** Takes back the faults that no request has met. */
+  calm(): void;
   /** The bytes of an attachment, by its LogicalDocument. */
   contentOf(logicalDocument: string): Uint8Array | undefined;
   /** The requests since the last call of this: `GET API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder`. */
@@ -67,6 +77,13 @@ interface Target {
   readonly navigation: string | undefined;
 }
 
+/** A request of the connector, alone or in a batch. */
+interface Asked {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage['headers'];
+}
+
 /** The answer of the OData server. */
 interface Answer {
   readonly status: number;
@@ -83,6 +100,7 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
   const faults: Fault[] = [];
   let requests: string[] = [];
   let warning: object | undefined;
+  let kept: { set: string; names: readonly string[] } = { set: '', names: [] };
   let alteration: { set: string; alter: (entity: Entity) => void } | undefined;
 
   async function send(
@@ -108,7 +126,8 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     return bytes.length === 0 ? {} : ((JSON.parse(bytes.toString('utf8')) as { d: Entity }).d ?? {});
   }
 
-  const rules = businessRules(ask);
+  const behaviour: { -readonly [Name in keyof Behaviour]: Behaviour[Name] } = { ...usualBehaviour };
+  const rules = businessRules(ask, behaviour);
   const operations = JSON.parse(await readFile(join(descriptions, 'operations.json'), 'utf8')) as ServiceOperations;
   const callFunction = functionImports(operations, ask, rules.nextQuotation);
 
@@ -123,18 +142,25 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     return id !== undefined && sessions.has(id) ? id : undefined;
   }
 
-  function openSession(request: IncomingMessage): Record<string, string | string[]> {
+  /** A proxy may hold a token for each service: it is another one then. */
+  function tokenOf(session: string | undefined, path: string): string | undefined {
+    const token = session === undefined ? undefined : sessions.get(session);
+    if (token === undefined || !behaviour.tokensPerService) return token;
+    const service = path.replace(serviceRoot, '').split('/')[0] ?? '';
+    return Buffer.from(`${token}${service}`).toString('base64');
+  }
+
+  function openSession(request: IncomingMessage, path: string): Record<string, string | string[]> {
     const id = sessionOf(request) ?? randomUUID();
-    const token = sessions.get(id) ?? Buffer.from(randomUUID()).toString('base64');
-    sessions.set(id, token);
+    if (!sessions.has(id)) sessions.set(id, Buffer.from(randomUUID()).toString('base64'));
+    const token = tokenOf(id, path) ?? '';
     const cookies = [`SAP_SESSIONID_S4H_100=${id}; path=/; HttpOnly`, 'sap-usercontext=sap-client=100; path=/'];
     return { 'x-csrf-token': token, 'set-cookie': cookies };
   }
 
-  let areEtagsShared = false;
   const etag = (entity: string) => `W/"'${versions.get(versionOf(entity)) ?? 1}'"`;
-  /** `API_…/A_PurchaseOrderItem(00010,4500000001)` → `4500000001`, where ETags are shared. */
-  const versionOf = (entity: string) => (areEtagsShared ? (/\d{7,}/.exec(entity)?.[0] ?? entity) : entity);
+  /** `API_…/A_PurchaseOrderItem(00010,4500000001)` → `4500000001`, where one stands for a document. */
+  const versionOf = (entity: string) => (behaviour.sharesEtags ? (/\d{7,}/.exec(entity)?.[0] ?? entity) : entity);
 
   /** Adds the ETags to each entity of an answer, also to those inside of others. */
   function tag(value: unknown): void {
@@ -154,10 +180,10 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     if (!isLoggedIn(request))
       return void response.writeHead(401, { 'content-type': 'text/html' }).end('<html>Logon failed</html>');
     const wantsToken = /^fetch$/i.test(String(request.headers['x-csrf-token'] ?? '')) && method === 'GET';
-    const extra: Record<string, string | string[]> = wantsToken ? openSession(request) : {};
+    const extra: Record<string, string | string[]> = wantsToken ? openSession(request, path) : {};
     const isWrite = method !== 'GET' && method !== 'HEAD';
     const session = sessionOf(request);
-    if (isWrite && (session === undefined || sessions.get(session) !== request.headers['x-csrf-token']))
+    if (isWrite && (session === undefined || tokenOf(session, path) !== request.headers['x-csrf-token']))
       return void response
         .writeHead(403, { 'x-csrf-token': 'Required', 'content-type': 'text/plain' })
         .end('CSRF token validation failed');
@@ -172,16 +198,23 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
       response.setHeader('content-type', 'application/xml');
       return void response.end(await readFile(join(descriptions, `${described}.xml`)));
     }
-    const target = targetOf(path);
     const query = new URL(url, 'http://sap').searchParams;
+    if (method === 'POST' && query.has('$format'))
+      return refuse(response, {
+        status: 400,
+        code: '/IWBEP/CM_MGW_RT/022',
+        message: 'System query option $format is not allowed for this request',
+      });
+    if (path.endsWith('/$batch')) return answerBatch(request, response, { path, body, isLost: fault !== undefined });
+    const target = targetOf(path);
     const called = target && (await callFunction(target.service, target.set, method, query));
     const result = called
       ? 'message' in called
         ? called
         : answerOf(called)
       : isWrite
-        ? await write(request, target, body)
-        : await send(method, url);
+        ? await write({ method, url, headers: request.headers }, body)
+        : await send(method, plainNumbersIn(url));
     if (fault) return void request.socket.destroy();
     if ('message' in result) return refuse(response, result);
     reply(response, { method, url, extra, result, host: request.headers.host ?? '' });
@@ -209,12 +242,19 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
       .end(JSON.stringify({ access_token: token, token_type: 'Bearer', expires_in: 600 }));
   }
 
-  async function write(request: IncomingMessage, target: Target | undefined, bytes: Buffer): Promise<Answer | Refusal> {
-    const { method = '', url = '', headers } = request;
+  /** Refuses a write, does it by itself, or says which requests carry it out in SAP's OData server. */
+  async function prepare(
+    { method, url: asked, headers }: Asked,
+    bytes: Buffer,
+    isInBatch: boolean,
+  ): Promise<Refusal | { done: Answer } | { calls: Call[]; name: string; after: () => Promise<void> }> {
+    const url = plainNumbersIn(asked);
+    const target = targetOf(decodeURIComponent(url.split('?')[0] ?? ''));
     if (!target) return { status: 404, message: 'Resource not found' };
     const isJson = /json/.test(headers['content-type'] ?? '');
     let entity: Entity = {};
-    if (bytes.length > 0 && isJson) entity = JSON.parse(bytes.toString('utf8')) as Entity;
+    if (bytes.length > 0 && isJson) entity = asSapKeeps(JSON.parse(bytes.toString('utf8')) as Entity);
+    if (method === 'PATCH' && target.set === kept.set) for (const field of kept.names) delete entity[field];
     const number = Object.values(target.key ?? {})[0] ?? '';
     if (target.key && locks.has(number))
       return { status: 400, message: `Document ${number} is locked by user MILLER`, code: 'ME/006' };
@@ -227,7 +267,7 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
         if (match !== '*' && match !== etag(name)) return { status: 412, message: 'Precondition failed' };
       }
     }
-    const rule = { method, ...target, entity, bytes, headers, url };
+    const rule = { method, ...target, entity, bytes, headers, url, isInBatch };
     // What SAP's own client does not create, change or delete is not offered here either.
     const allowed = operations[target.service]?.sets[target.set];
     if (target.navigation === undefined && allowed && !allowed.includes(method === 'MERGE' ? 'PATCH' : method))
@@ -235,15 +275,94 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     const refusal = await rules.refusalOf(rule);
     if (refusal) return refusal;
     const special = await rules.perform(rule);
+    const after = () => rules.afterwards(rule);
     if (special && 'message' in special) return special;
-    versions.set(versionOf(name), (versions.get(versionOf(name)) ?? 1) + 1);
-    if (special) return answerOf(special);
+    if (special && 'calls' in special) return { calls: special.calls, name, after };
+    if (special) return { done: answerOf(special) };
     const complete = await rules.complete(rule);
     if (method === 'POST' && alteration?.set === target.set) {
       alteration.alter(complete);
       alteration = undefined;
     }
-    return send(method, url, method === 'DELETE' ? undefined : JSON.stringify(complete));
+    const body = method === 'DELETE' ? '' : JSON.stringify(complete);
+    return { calls: [{ method, path: url, headers: {}, body }], name, after };
+  }
+
+  async function write(asked: Asked, bytes: Buffer): Promise<Answer | Refusal> {
+    const prepared = await prepare(asked, bytes, false);
+    if ('message' in prepared) return prepared;
+    if ('done' in prepared) return prepared.done;
+    const [only, ...more] = prepared.calls;
+    if (!only || more.length > 0) {
+      const refusal = await carryOut(prepared.calls);
+      if (refusal) return refusal;
+    }
+    const answer =
+      only && more.length === 0
+        ? await send(only.method, only.path, only.body === '' ? undefined : only.body)
+        : answerOf({ status: 204 });
+    if (answer.status < 300) await done(prepared);
+    if (answer.status === 201 && behaviour.echoesPosts) return echoed(answer, bytes);
+    return answer;
+  }
+
+  async function done({ name, after }: { name: string; after: () => Promise<void> }): Promise<void> {
+    versions.set(versionOf(name), (versions.get(versionOf(name)) ?? 1) + 1);
+    await after();
+  }
+
+  /** All calls of one service as one changeset, which SAP's OData server carries out as a whole. */
+  async function carryOut(calls: readonly Call[]): Promise<Refusal | undefined> {
+    const service = /^\/sap\/opu\/odata\/sap\/\w+/.exec(calls[0]?.path ?? '')?.[0] ?? '';
+    const { body, type } = changesetOf(
+      calls.map((call) => ({ ...call, path: call.path.replace(`${service}/`, '').split('?')[0] ?? '' })),
+    );
+    return refusalIn((await send('POST', `${service}/$batch`, body, type)).body.toString('utf8'));
+  }
+
+  async function answerBatch(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { path, body, isLost }: { path: string; body: Buffer; isLost: boolean },
+  ): Promise<void> {
+    const given = parseChangeset(request.headers['content-type'] ?? '', body.toString('utf8'));
+    const root = path.replace('$batch', '');
+    const prepared: { calls: Call[]; name: string; after: () => Promise<void>; method: string }[] = [];
+    let refusal: Refusal | undefined;
+    let isAnswerLost = isLost;
+    for (const call of given) {
+      const url = `${root}${call.path}`;
+      const shown = decodeURIComponent(url.split('?')[0] ?? '');
+      requests.push(`$batch ${call.method} ${shown.replace(serviceRoot, '')}`);
+      const fault = takeFault(call.method, shown);
+      // oxlint-disable-next-line no-await-in-loop -- SAP takes them in their order
+      await fault?.before?.();
+      if (fault?.isAnswerLost === true) isAnswerLost = true;
+      else if (fault) refusal ??= { ...fault, message: fault.message ?? 'Refused' };
+      // oxlint-disable-next-line no-await-in-loop -- SAP takes them in their order
+      const one = await prepare({ method: call.method, url, headers: call.headers }, Buffer.from(call.body), true);
+      if ('message' in one) refusal ??= one;
+      else if ('calls' in one) prepared.push({ ...one, method: call.method });
+    }
+    refusal ??= await carryOut(prepared.flatMap(({ calls }) => calls));
+    if (!refusal) for (const one of prepared) await done(one);
+    if (isAnswerLost) return void request.socket.destroy();
+    const message = JSON.stringify({ code: '06/017', message: 'Saved', severity: 'success', details: [], ...warning });
+    if (!refusal) warning = undefined;
+    const { body: text, type } = refusal
+      ? batchAnswer(
+          [{ status: refusal.status, headers: { 'content-type': 'application/json' }, body: errorOf(refusal) }],
+          false,
+        )
+      : batchAnswer(
+          prepared.map(({ method }) => ({
+            status: method === 'POST' ? 201 : 204,
+            headers: { 'sap-message': message, 'content-type': 'application/json' },
+            body: method === 'POST' ? '{"d":{}}' : '',
+          })),
+          true,
+        );
+    response.writeHead(202, { 'content-type': type, dataserviceversion: '2.0' }).end(text);
   }
 
   function reply(
@@ -275,26 +394,35 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     if (!type.includes('json') || body.length === 0) return void response.writeHead(status, out).end(body);
     const json = JSON.parse(body.toString('utf8').replaceAll(upstream, `http://${host}`)) as { d?: unknown };
     tag(json);
+    asSapShows(json, behaviour);
     if (method !== 'GET') out['location'] = url;
     response.writeHead(status, out).end(JSON.stringify(json));
   }
 
+  const address = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const answerV4 = orderServiceV4({ url: address, behaviour });
   const server = createServer((request, response) => {
-    answer(request, response).catch((error: unknown) => refuse(response, { status: 500, message: String(error) }));
+    const isV4 = request.url?.startsWith(v4Root) === true;
+    (isV4 ? answerV4(request, response) : answer(request, response)).catch((error: unknown) =>
+      refuse(response, { status: 500, message: String(error) }),
+    );
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: address(),
     ask,
     lock: (number) => void locks.add(number),
     unlock: (number) => void locks.delete(number),
     expireSessions: () => sessions.clear(),
-    shareEtags: () => {
-      areEtagsShared = true;
+    behave: (changed) => void Object.assign(behaviour, changed),
+    priceMaterial: rules.priceMaterial,
+    keep: (set, names) => {
+      kept = { set, names };
     },
     contentOf: rules.contentOf,
     inject: (fault) => void faults.push(fault),
+    calm: () => void faults.splice(0),
     requests: () => {
       const seen = requests;
       requests = [];
@@ -319,15 +447,25 @@ function answerOf({ status, entity }: { status: number; entity?: Entity }): Answ
   return { status, headers: new Headers({ 'content-type': 'application/json' }), body };
 }
 
+/** The entity that was made, with the values that were sent: SAP may answer so before it has found its own. */
+function echoed(answer: Answer, sent: Buffer): Answer {
+  const { d } = JSON.parse(answer.body.toString('utf8')) as { d: Entity };
+  const values = Object.entries(JSON.parse(sent.toString('utf8') || '{}') as Entity).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? { results: value as Entity[] } : value,
+  ]);
+  return { ...answer, body: Buffer.from(JSON.stringify({ d: { ...d, ...Object.fromEntries(values) } })) };
+}
+
 /** SAP's form of an error. */
-function refuse(
-  response: ServerResponse,
-  { status, message = '', code = '06/000', details }: Refusal | (Fault & { code?: string }),
-): void {
+function errorOf({ message = '', code = '06/000', details }: Refusal | (Fault & { code?: string })): string {
   const own = { code, message, severity: 'error', transition: false, target: '' };
   const innererror = { transactionid: randomUUID(), errordetails: details ?? [own] };
-  const error = { code, message: { lang: 'en', value: message }, innererror };
-  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ error }));
+  return JSON.stringify({ error: { code, message: { lang: 'en', value: message }, innererror } });
+}
+
+function refuse(response: ServerResponse, refusal: Refusal | (Fault & { code?: string })): void {
+  response.writeHead(refusal.status, { 'content-type': 'application/json' }).end(errorOf(refusal));
 }
 
 function targetOf(path: string): Target | undefined {

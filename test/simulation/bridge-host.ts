@@ -76,6 +76,7 @@ export class BridgeHost {
         tls: { certPem: '', keyPem: '' },
         dataDir: '/nowhere',
         sweepMs: scenario.settings.sweepMs,
+        actionDays: 730,
         database: createDatabase({ url: 'postgres://simulated/bridge', log, applicationName: id }),
         signals: queue.signals(process),
         fetch: fetchIn(process, sources),

@@ -4,7 +4,8 @@
  * may declare it and break it.
  *
  * Left out is what no reader can make up for: a clock that goes back by more than the lateness bound, changes that keep
- * their stamp for longer, members of a record that documents need and that are gone.
+ * their stamp for longer, members of a record that documents need and that are gone, and records without a time where pages
+ * of the size that is asked for cannot be followed.
  */
 import type { Quirks } from './hostile-source.ts';
 import type { Random } from './random.ts';
@@ -64,13 +65,23 @@ export function drawQuirks(random: Random, { quirks, settings, story }: Given): 
     stamps === 'rounded' ||
     equalStampsMs > 0 ||
     isSecondCrowded ||
-    // A page that has shrunk to a row or two does not show a millisecond with three.
-    (stamps === 'millis' && shrinksEvery !== null);
+    // The lots of one event are awarded at one time, and a few pages of a few rows do not show them.
+    all.pageMaxLater !== undefined ||
+    // Pages of a few rows, of which only the first can be read, do not show a millisecond with the lots of an event.
+    (stamps === 'millis' && (shrinksEvery !== null || pageMax < 10));
+  // Coarse stamps may be those of records that were read before. Where a chain of cursors shows them in order, only an audit
+  // finds that the declared order of commits is not kept.
+  const liesInCursors = all.commitOrdered === false && all.paging === 'cursor';
+  const isCoarse = stamps === 'seconds' || stamps === 'rounded' || equalStampsMs > 0;
+  // Records without a time lie in no window: pages alone show them, which have to be there, and to show each row once.
+  const hasLostPages = all.pageFixed !== undefined || all.unstableTies === true || cursorPages !== null;
   // A look for news takes four requests there: every few seconds that is all of a small quota, and no backfill ends.
-  const isDear = all.pageMaxLater !== undefined && hiddenRun > 0;
+  const isDear = (all.pageMaxLater !== undefined || pageMax < 10) && hiddenRun > 0;
   return {
     ...drawn,
+    ...(hasLostPages ? { undated: 0 } : {}),
     ...(isCrowded && cursorPages !== null ? { cursorPages: null } : {}),
+    ...(liesInCursors && isCoarse ? { paging: 'page-number' as const } : {}),
     ...(isDear && all.perMinute !== null ? { perMinute: Math.max(all.perMinute, 100) } : {}),
   };
 }

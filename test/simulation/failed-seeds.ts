@@ -72,4 +72,22 @@ export const failedSeeds: readonly { readonly seed: `v${number}:${number}`; read
       'A range that nothing could prove any more, as the source had deleted all that lay behind it, was asked for again ' +
       'at each sweep, for ever.',
   },
+  {
+    seed: 'v3:730047',
+    cause:
+      'Documents that were being created at that moment counted as delivered, so that more was withdrawn than the share of ' +
+      'what was delivered.',
+  },
+  {
+    seed: 'v3:808587',
+    cause:
+      'A cancellation whose answer was lost was not counted any more when its document had changed again, so that more was ' +
+      'withdrawn than the operator had agreed to.',
+  },
+  {
+    seed: 'v5:814974',
+    cause:
+      'The end of a job was dropped as older than what a process with a clock that was ahead had read before, and the job was ' +
+      'not read again.',
+  },
 ];

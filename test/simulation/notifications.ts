@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampFromMicros } from '#contract/timestamp.ts';
-import { feedTriggers } from '#contract/webhook.ts';
+import { feedTriggers, jobTrigger } from '#contract/webhook.ts';
 import type { BridgeHost } from './bridge-host.ts';
 import { isListening, sendTo } from './simulated-network.ts';
 import { feedsOf, partOf, type SimulatedSource, type Simulation, signingKey } from './simulation.ts';
@@ -10,12 +10,15 @@ import { feedsOf, partOf, type SimulatedSource, type Simulation, signingKey } fr
 const triesMax = 60;
 const tryAgainMs = 5_000;
 
-/** Sends a notification for each commit; returns a function that announces each feed once more. */
+/**
+ * Sends a notification for each commit. `announce` announces each feed once more, `announceJob` the end of a job, which
+ * nothing repeats when it is lost.
+ */
 export function sendNotifications(
   { world, accepted, forged, underway }: Simulation,
   { name, scenario, source }: SimulatedSource,
   hosts: readonly BridgeHost[],
-): () => void {
+): { announce: () => void; announceJob: (job: string, status: string) => void } {
   const { lost, twice, lateMs, forged: forgeries } = scenario.notifications;
   const random = world.random.of(partOf(name, 'notifications'));
   const wanted = new Set(feedsOf(scenario));
@@ -51,30 +54,34 @@ export function sendNotifications(
     });
   };
 
-  const announce = (feeds: readonly FeedName[], event: string | undefined) => {
-    for (const feed of feeds) {
-      count += 1;
-      const body = JSON.stringify({
-        trigger: feedTriggers[feed],
-        timestamp: timestampFromMicros(world.nowMicros),
-        payload: { sourcing_event: event, sourcing_event_name: `change ${count}`, ...origin },
-      });
-      if (world.chaos && random.chance(forgeries)) {
-        const changed = body.replace('change', 'forgery');
-        forged.push(changed);
-        world.after(10, () => send(changed, 'another key', 0));
-      }
-      if (world.chaos && random.chance(lost)) continue;
-      underway.add(body);
-      const times = random.chance(twice) ? 2 : 1;
-      for (let copy = 0; copy < times; copy += 1)
-        world.after(10 + random.fraction() * lateMs, () => send(body, signingKey, triesMax));
+  const notify = (trigger: string, payload: object) => {
+    count += 1;
+    const body = JSON.stringify({
+      trigger,
+      timestamp: timestampFromMicros(world.nowMicros),
+      payload: { ...payload, sourcing_event_name: `change ${count}`, ...origin },
+    });
+    if (world.chaos && random.chance(forgeries)) {
+      const changed = body.replace('change', 'forgery');
+      forged.push(changed);
+      world.after(10, () => send(changed, 'another key', 0));
     }
+    if (world.chaos && random.chance(lost)) return;
+    underway.add(body);
+    const times = random.chance(twice) ? 2 : 1;
+    for (let copy = 0; copy < times; copy += 1)
+      world.after(10 + random.fraction() * lateMs, () => send(body, signingKey, triesMax));
+  };
+  const announce = (feeds: readonly FeedName[], event: string | undefined) => {
+    for (const feed of feeds) notify(feedTriggers[feed], { sourcing_event: event });
   };
   source.onCommit = (feeds, writes) =>
     announce(
       feeds.filter((feed) => wanted.has(feed)),
       writes[0]?.id,
     );
-  return () => announce([...wanted], undefined);
+  return {
+    announce: () => announce([...wanted], undefined),
+    announceJob: (job, status) => notify(jobTrigger, { job, status }),
+  };
 }

@@ -1,14 +1,14 @@
 /** Computes what the ERP should hold from what the source shows now, without the code under test. */
 import type { Body, HostileSource } from './hostile-source.ts';
 import type { Scenario } from './scenario.ts';
-import type { ManagedSupplier } from './simulated-service.ts';
+import { eventJobType, type ManagedSupplier } from './simulated-service.ts';
 
 type Row = Record<string, unknown>;
 
-/** The documents that a flow wants, by kind and key; `list` are the suppliers of the source's list. */
+/** The documents that a flow wants, by kind and key; beside the feeds: the source's list of suppliers, and jobs that ended. */
 export function wantedDocuments(
   source: HostileSource,
-  list: Iterable<ManagedSupplier>,
+  { suppliers: list, jobs }: { suppliers: Iterable<ManagedSupplier>; jobs: readonly (Row & { id: string })[] },
   flow: Pick<Scenario['settings'], 'testEvents' | 'documents'>,
 ): Map<string, Row> {
   const events = source.currents('sourcing-events');
@@ -19,6 +19,7 @@ export function wantedDocuments(
   const add = (kind: Scenario['settings']['documents'][number], key: string, rest: Row) => {
     if (flow.documents.includes(kind)) documents.set(`${kind} ${key}`, { kind, key, ...rest });
   };
+  for (const { id, ...ended } of jobs) add('job', id, { type: eventJobType, ...ended, errors: [] });
   for (const supplier of list) add('supplier', supplier.external_id, masterOf(supplier));
   // A file that several answers name is shown with the first of them.
   for (const answer of answers.toSorted(byEventQuestionAndSupplier).reverse()) {
@@ -44,6 +45,9 @@ export function wantedDocuments(
       sourcing_requests: [],
       suppliers: [...suppliers].sort((a, b) => (String(a['id']) < String(b['id']) ? -1 : 1)),
     });
+    const all = linesOf(awards, id, (award) => wonInOrder(award, suppliers));
+    if (event['status'] === 'CLOSED' && all.length > 0)
+      add('event-awards', id, { event: head, ...money, ...totalsOf(all), lines: all });
     for (const supplier of suppliers) {
       const key = `${id}/${String(supplier['id'])}`;
       const won = linesOf(awards, id, (award) =>
@@ -66,6 +70,26 @@ export function wantedDocuments(
     }
   }
   return documents;
+}
+
+/** The lines of a lot's award, by the ids of the suppliers. */
+function wonInOrder(award: Body, suppliers: readonly Row[]): Row[] {
+  const entries = award['awards'] as Row[];
+  return suppliers
+    .toSorted((a, b) => (String(a['id']) < String(b['id']) ? -1 : 1))
+    .flatMap((supplier) =>
+      entries.filter((entry) => entry['supplier'] === supplier['id']).map((entry) => ({ supplier, ...wonLine(entry) })),
+    );
+}
+
+/** The totals of an event's lines: of all of them, and of each supplier. */
+function totalsOf(lines: readonly Row[]): Row {
+  const bySupplier = Map.groupBy(lines, ({ supplier }) => supplier as Row);
+  const totalOf = (own: readonly Row[]) => sumOf(own.map(({ cost }) => String(cost)));
+  const suppliers = [...bySupplier]
+    .map(([supplier, own]): Row => ({ ...supplier, total_cost: totalOf(own) }))
+    .sort((a, b) => (String(a['id']) < String(b['id']) ? -1 : 1));
+  return { total_cost: totalOf(lines), suppliers };
 }
 
 function masterOf({ external_id, name, archived, fields, contacts }: ManagedSupplier): Row {

@@ -1,6 +1,6 @@
 /**
  * Faults to plant in the bridge: each loses records, makes documents twice, or stops short. The simulation must find
- * them; docs/simulation.md says how many seeds that takes. The generator was not made for any of them. Those of intakes
+ * them; test/simulation/README.md says how many seeds that takes. The generator was not made for any of them. Those of intakes
  * are found by a simulation of their own (`test/bridge/intake/simulation.test.ts`).
  *
  * `SIM_FAULT=<name>` plants one for a run of vitest (see `vitest.config.ts`): the text of the module is replaced when it
@@ -179,8 +179,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'the intent of a call with an unknown outcome is forgotten',
     file: 'push/settle/settle-outcomes.ts',
-    from: "outcome.status === 'unknown' || entry.keepIntent === true",
-    to: 'entry.keepIntent === true',
+    from: "outcome.status === 'unknown' || isPartial(outcome) || entry.keepIntent === true",
+    to: 'isPartial(outcome) || entry.keepIntent === true',
   },
   {
     name: 'the ERP is looked up before the effect of a call is visible',

@@ -90,7 +90,7 @@ const faults: readonly Omit<PlantedFault, 'by'>[] = [
   {
     name: 'intake: what a flow has written is sent back',
     file: 'intake/compare-supplier.ts',
-    from: 'return changedInErp ? comparison.echo === undefined || is !== echoed : comparison.setsBack;',
+    from: 'return changedInErp ? comparison.echo === undefined || differ(is, echoed) : comparison.setsBack;',
     to: 'return changedInErp || comparison.setsBack;',
   },
   {

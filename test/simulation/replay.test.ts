@@ -29,5 +29,5 @@ test('a second object in the ERP is reported: an ERP that forgets its objects ge
 });
 
 test('a change that the bridge has not seen is reported', { timeout }, async () => {
-  expect(await isFound('silent change', 'the mirror holds what the source shows', 129)).toBe(true);
+  expect(await isFound('silent change', 'the mirror holds what the source shows', 172)).toBe(true);
 });

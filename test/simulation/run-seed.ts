@@ -76,7 +76,7 @@ function beginSource(simulation: Simulation, each: SimulatedSource, hosts: reado
   for (let left = scenario.story.before; left > 0; left -= 1) story.step(60_000 + left * 5_000);
   const wider = new WiderStory(world.random.of(partOf(name, 'wider story')), { source, service, story }, scenario.wide);
   wider.fillList();
-  const announce = sendNotifications(simulation, each, hosts);
+  const { announce, announceJob } = sendNotifications(simulation, each, hosts);
   source.onStamped = (feed, stampMicros) => {
     for (const erp of erps.values()) erp.forgetWithdrawals();
     world.after(0, () => checkWatermark(simulation, each, feed, stampMicros));
@@ -90,6 +90,20 @@ function beginSource(simulation: Simulation, each: SimulatedSource, hosts: reado
     // The changes of the first source's story are scheduled with the faults.
     if (name !== 'main') sometime(scenario.story.during, () => story.step());
     sometime(scenario.wide.changes, () => wider.step());
+    const jobs = world.random.of(partOf(name, 'jobs'));
+    const sendJob = () => {
+      const [id, ms] = [jobs.uuid(), jobs.fraction() * 20_000];
+      const ended = jobs.chance(0.7)
+        ? { status: 'COMPLETED' as const, created_entity: jobs.uuid() }
+        : { status: 'FAILED' as const };
+      // A replica may show the end later than it is told.
+      const lagMs = jobs.chance(0.5) ? jobs.fraction() * 10_000 : 0;
+      service.eventJobs.set(id, { endsMs: world.nowMs + ms + lagMs, ended });
+      world.after(ms, () => announceJob(id, ended.status));
+    };
+    if (scenario.settings.documents.includes('job'))
+      for (let count = 0; count < 4; count += 1)
+        world.after(jobs.fraction() * simulation.scenario.story.chaosMs, sendJob);
   };
   return { story, announce, scheduleOthers };
 }

@@ -66,7 +66,7 @@ export interface Scenario {
     readonly documents: readonly DocumentKind[];
     readonly flows: number;
     readonly testEvents: boolean;
-    readonly withdrawals: { readonly most: number; readonly share: number; readonly hours: number } | undefined;
+    readonly withdrawals: { readonly most: number; readonly share: number } | undefined;
   };
   readonly wide: WideScenario;
   /** The second source, with its flows. The processes, the database and the queue are those of the first scenario. */
@@ -84,11 +84,11 @@ export const focusPoints = {
 };
 
 /**
- * The versions of the generator: 1 draws the narrow scenario, 2 adds the wide one, 3 adds quirks. Whatever the generator
- * learns to draw comes with a new version and from a stream of its own, so that seeds of earlier versions keep their
- * scenario.
+ * The versions of the generator: 1 draws the narrow scenario, 2 adds the wide one, 3 adds quirks, 4 adds documents of whole
+ * events, 5 adds those of jobs. Whatever the generator learns to draw comes with a new version and from a stream of its own,
+ * so that seeds of earlier versions keep their scenario.
  */
-const newestVersion = 3;
+const newestVersion = 5;
 /** The version that draws a seed which names none. `SIM_VERSION` chooses another one. */
 const usualVersion = Number(process.env['SIM_VERSION'] ?? newestVersion);
 
@@ -110,10 +110,32 @@ export function scenarioOf(seed: string): Scenario {
   const second = wide.secondSource ? beside(narrow, narrowScenarioOf(random.of('second'))) : undefined;
   const scenario = { ...narrow, settings: { ...narrow.settings, documents }, wide, second };
   if (version < 3) return scenario;
-  return {
+  const quirky = {
     ...withQuirks(scenario, random.of('quirks')),
     second: second && withQuirks(second, random.of('quirks of second')),
   };
+  const whole = version < 4 ? quirky : withWholeEvents(quirky, random.of('whole events'));
+  return version < 5 ? whole : withJobs(whole, random.of('jobs'));
+}
+
+/** In a part of the seeds the flows also take what became of jobs. */
+function withJobs(scenario: Scenario, random: Random): Scenario {
+  const { settings } = scenario;
+  return random.chance(0.3)
+    ? { ...scenario, settings: { ...settings, documents: [...settings.documents, 'job'] } }
+    : scenario;
+}
+
+/**
+ * In a part of the seeds the flows also take all awards of an event in one document. Left out are scenarios in which it may
+ * wait for longer than the calm lasts: for a stamp of the future to come, or for the next pull where only notifications ask
+ * for one; and those that count withdrawals, as this document stays while its event is open.
+ */
+function withWholeEvents(scenario: Scenario, random: Random): Scenario {
+  const { quirks, settings } = scenario;
+  const isSettled = quirks.futureDated === 0 && settings.pollS <= 3_600 && settings.withdrawals === undefined;
+  if (!isSettled || !random.chance(0.5)) return scenario;
+  return { ...scenario, settings: { ...settings, documents: [...settings.documents, 'event-awards'] } };
 }
 
 function withQuirks(scenario: Scenario, random: Random): Scenario {
@@ -270,9 +292,7 @@ function narrowScenarioOf(random: Random): NarrowScenario {
       documents: random.pick([['award'], ['award'], ['award'], ['award', 'sourcing-event'], ['quotation', 'award']]),
       flows: random.pick([1, 1, 1, 2]),
       testEvents: random.chance(0.5),
-      withdrawals: random.chance(0.25)
-        ? { most: random.whole(1, 3), share: random.pick([0, 0.3]), hours: 24 }
-        : undefined,
+      withdrawals: random.chance(0.25) ? { most: random.whole(1, 3), share: random.pick([0, 0.3]) } : undefined,
     },
   };
 }

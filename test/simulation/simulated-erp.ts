@@ -179,6 +179,8 @@ export class SimulatedErp {
    * Sends one request with all operations. The ERP carries them out one after the other, and answers after the last.
    */
   async #write(process: SimulatedProcess, operations: readonly ToSend[], signal: AbortSignal): Promise<Outcome[]> {
+    // As a fetch with the signal does: a process that was frozen while it loaded files sends nothing after its time.
+    signal.throwIfAborted();
     const random = this.#random;
     const faulty = (chance: number) => this.#world.chaos && random.chance(chance);
     const lostBefore = faulty(this.#faults.lostBefore);

@@ -1,6 +1,6 @@
 /**
  * What a source offers beside its feeds: the list of suppliers, in numbered pages whose rows move when a supplier is
- * renamed, and jobs that make download links to files. Links work for 60 seconds.
+ * renamed, jobs that make download links to files, and jobs of others that make events. Links work for 60 seconds.
  */
 
 import { downloadLinkSeconds } from '#contract/file.ts';
@@ -28,6 +28,12 @@ interface ServiceRequest {
   readonly body: string;
 }
 
+/** A job that somebody has sent. What it answers in the end does not change. */
+interface EventJob {
+  readonly endsMs: number;
+  readonly ended: { readonly status: 'COMPLETED' | 'FAILED'; readonly created_entity?: string };
+}
+
 interface LinkJob {
   readonly ids: readonly string[];
   readonly endsMs: number;
@@ -36,6 +42,8 @@ interface LinkJob {
 
 export class SimulatedService {
   readonly suppliers = new Map<string, ManagedSupplier>();
+  /** By their ids. */
+  readonly eventJobs = new Map<string, EventJob>();
   readonly #world: World;
   readonly #random: Random;
   readonly #faults: SourceFaults;
@@ -100,6 +108,11 @@ export class SimulatedService {
   }
 
   #job(id: string, origin: string): ServiceAnswer {
+    const made = this.eventJobs.get(id);
+    if (made) {
+      const hasEnded = this.#world.nowMs >= made.endsMs;
+      return answered(200, { id, type: eventJobType, ...(hasEnded ? made.ended : { status: 'PENDING' }) });
+    }
     const job = this.#jobs.get(id);
     if (!job) return answered(404, { detail: 'There is no such job.' });
     const type = 'GENERATE_FILE_DOWNLOAD_LINKS';
@@ -118,6 +131,8 @@ export class SimulatedService {
     return { status: 200, headers: { 'content-type': 'text/plain' }, body: fileText(file) };
   }
 }
+
+export const eventJobType = 'CREATE_SOURCING_EVENT';
 
 /** What a file holds. */
 export function fileText(id: string): string {

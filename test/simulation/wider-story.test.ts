@@ -31,6 +31,30 @@ test('what version 2 of the generator draws leaves the world of version 1 as it 
   }
 });
 
+test('what version 4 draws is whether flows also take the documents of whole events', () => {
+  let taken = 0;
+  for (let number = 1; number <= 50; number += 1) {
+    const old = scenarioOf(`v3:${number}`);
+    const { settings, ...rest } = scenarioOf(`v4:${number}`);
+    const documents = settings.documents.filter((kind) => kind !== 'event-awards');
+    taken += settings.documents.length - documents.length;
+    expect({ ...rest, settings: { ...settings, documents } }).toEqual(old);
+  }
+  expect(taken).toBeGreaterThan(5);
+});
+
+test('what version 5 draws is whether flows also take what became of jobs', () => {
+  let taken = 0;
+  for (let number = 1; number <= 50; number += 1) {
+    const old = scenarioOf(`v4:${number}`);
+    const { settings, ...rest } = scenarioOf(`v5:${number}`);
+    const documents = settings.documents.filter((kind) => kind !== 'job');
+    taken += settings.documents.length - documents.length;
+    expect({ ...rest, settings: { ...settings, documents } }).toEqual(old);
+  }
+  expect(taken).toBeGreaterThan(5);
+});
+
 test('what version 3 draws changes nothing but the quirks of sources', () => {
   const withoutQuirks = (seed: string) => {
     const { quirks: _quirks, second, ...rest } = scenarioOf(seed);

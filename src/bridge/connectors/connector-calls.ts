@@ -10,6 +10,7 @@ import type { Found, Operation, Outcome, PlannedOperation, Session, Unclear } fr
 import type { Document } from '#connector/documents.ts';
 import { RateLimited } from '#connector/errors.ts';
 import {
+  isDifferent,
   isReadField,
   type ReadBack,
   type ReadField,
@@ -180,6 +181,7 @@ const outcomeForm = z.union([
       message: z.string(),
       retryAfterMs: z.number().nonnegative().optional().catch(undefined),
     }),
+    partial: z.boolean().optional().catch(undefined),
   }),
   z.object({
     status: z.literal('unknown'),
@@ -297,7 +299,7 @@ function takeFields(answered: unknown): TakenFields | undefined {
   if (!Array.isArray(given) || given.length > readBackLimits.fields) return undefined;
   const fields: readonly unknown[] = given;
   if (!fields.every(isReadField)) return undefined;
-  const differing = fields.filter(({ expected, held }) => expected !== held);
+  const differing = fields.filter(isDifferent);
   return { differing, equal: fields.length - differing.length };
 }
 

@@ -142,6 +142,7 @@ const capabilitiesForm = z.looseObject({
   acknowledges: z.boolean().optional(),
   listsOpen: z.boolean().optional(),
   readsBack: z.array(z.enum(documentKinds)).optional(),
+  leavesParts: z.array(z.enum(documentKinds)).optional(),
 });
 
 function targetOf(name: string): string {

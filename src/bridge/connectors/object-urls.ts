@@ -1,5 +1,6 @@
 /** Where a person sees the objects of the ERPs, as their connectors say it (`urlOf`). */
 import type { FlowSettings } from '#bridge/settings/settings.ts';
+import { safeParseSettings } from '#platform/input.ts';
 import { loadConnector } from './load-connector.ts';
 import { createSecretRedactor } from './secret-redactor.ts';
 
@@ -27,7 +28,7 @@ async function loadUrlOf(flow: FlowSettings): Promise<(reference: string) => str
   const none = () => undefined;
   const connector = await loadConnector(flow.connector).catch(() => undefined);
   const urlOf = connector?.urlOf?.bind(connector);
-  const settings = connector?.settings.safeParse(flow.settings);
+  const settings = connector && safeParseSettings(connector.settings, flow.settings);
   if (!urlOf || settings?.success !== true) return none;
   const secrets = createSecretRedactor(flow.settings);
   secrets.addSecretsOf(settings.data);

@@ -6,7 +6,7 @@ import type { Connector, ConnectorLog, Outcome, Session } from '#connector/conne
 import { ConfigError } from '#connector/errors.ts';
 import { outcomeOf } from '#connector/outcomes.ts';
 import { AppError, errorText } from '#platform/errors.ts';
-import { messageOf, pathText, rawIssuesOf } from '#platform/input.ts';
+import { pathText, rawIssuesOf, safeParseSettings } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import { within } from '#platform/within.ts';
 import { checkedCapabilities, loadConnector } from './load-connector.ts';
@@ -99,7 +99,7 @@ function checkKinds(flow: FlowSettings, { capabilities }: Connector): void {
  * configuration, but never a value, which may be a secret.
  */
 function readSettings(loaded: Connector, { what, name, path: at, connector, settings }: ConnectorUse): unknown {
-  const parsed = loaded.settings.safeParse(settings, { error: messageOf });
+  const parsed = safeParseSettings(loaded.settings, settings);
   if (parsed.success) return parsed.data;
   const issues = rawIssuesOf(parsed.error.issues).map(({ path, message }) => ({
     path: pathText([...at, 'settings', ...path]),
@@ -197,6 +197,9 @@ function createLazySession(
     get plan() {
       const plan = inner?.plan?.bind(inner);
       return plan as NonNullable<Session['plan']>;
+    },
+    get firstTests() {
+      return inner?.firstTests?.bind(inner) as NonNullable<Session['firstTests']>;
     },
     write: async (operations, signal) => {
       let opened: Session;

@@ -9,13 +9,15 @@ import { compareText } from './text-order.ts';
 /** Returns the document with its fields. Throws `Unmade` that names flow, kind, field and line, and says what to do. */
 export type ApplyMapping = (document: Document) => Document;
 
-/** Compiles a mapping. Throws TypeError for settings that `mappingSettings` has not checked. */
-export function compileMapping(flow: string, mapping: MappingSettings): ApplyMapping {
+/** Compiles a mapping; `zone` is that of the flow's days. Throws TypeError for settings that `mappingSettings` has not checked. */
+export function compileMapping(flow: string, mapping: MappingSettings, zone?: string): ApplyMapping {
+  const compile = (kind: DocumentKind, rules: Readonly<Record<string, MappingRule>>, inLine: boolean) =>
+    compileAll(kind, rules, { inLine, zone });
   const byKind = new Map(
     documentKinds.flatMap((kind) => {
       const rules = mapping[kind];
       if (!rules) return [];
-      return [[kind, { fields: compileAll(kind, rules.fields, false), lines: compileAll(kind, rules.lines, true) }]];
+      return [[kind, { fields: compile(kind, rules.fields, false), lines: compile(kind, rules.lines, true) }]];
     }),
   );
   return (document) => {
@@ -33,10 +35,10 @@ export function compileMapping(flow: string, mapping: MappingSettings): ApplyMap
 function compileAll(
   kind: DocumentKind,
   rules: Readonly<Record<string, MappingRule>>,
-  inLine: boolean,
+  how: { inLine: boolean; zone: string | undefined },
 ): CompiledField[] {
   const compiled = Object.entries(rules).map(([name, rule]) => {
-    const field = compileField(kind, name, rule, inLine);
+    const field = compileField(kind, name, rule, how);
     if ('fault' in field) throw new TypeError(`the field "${name}" of ${kind} was not checked: ${field.fault}`);
     return field;
   });

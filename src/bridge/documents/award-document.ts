@@ -5,11 +5,12 @@
 import { z } from 'zod';
 import type { AwardDocument, AwardLine } from '#connector/documents.ts';
 import { awardEntry, lotAward } from '#contract/award.ts';
-import { amountIn, bidSheetForm, bidSheetRow, type LineColumns, quantityIn } from './bid-sheet-row.ts';
+import { bidSheetForm, bidSheetRow, type LineColumns, lineAmounts } from './bid-sheet-row.ts';
 import { pairKey } from './document-keys.ts';
 import { type EventInFlow, eventHead, exchangeRates, ownSupplier } from './event-parts.ts';
 import { exactDecimal, sumOf } from './exact-decimal.ts';
 import { type MadeDocument, making, type NotMade, readRecord, rejected } from './made-document.ts';
+import { partOfQuantity } from './part-of-quantity.ts';
 import type { MirroredRecord } from './shown-records.ts';
 import { compareText } from './text-order.ts';
 
@@ -24,18 +25,17 @@ export function makeAwardDocument(input: {
   supplier: unknown;
   awards: readonly MirroredRecord[];
   columns: LineColumns;
+  /** How many decimals of a quantity the ERP keeps; undefined: parts are exact. */
+  quantityDecimals?: number | undefined;
   requisitionOf?: RequisitionOf;
 }): MadeDocument<AwardDocument> {
   const { eventId, supplierId, event } = input;
   if ('made' in event) return event;
   return making(() => {
     // A deleted event awards nothing any more, even while the source still shows its awards.
-    const lines = (event.wanted ? input.awards : [])
-      .filter(({ gone }) => !gone)
-      .map(({ record }) => readRecord(awardForm, record, "an award's record"))
-      // Lot names are unique, but the order must be fixed even if the source breaks that rule.
-      .sort((a, b) => compareText(a.lot_name, b.lot_name) || compareText(a.id, b.id))
-      .flatMap((award) => linesOf(award, { ...input, event }));
+    const lines = readAwards(event.wanted ? input.awards : []).flatMap((award) =>
+      awardLines(award, { ...input, event }),
+    );
     const wanted = lines.length > 0;
     const supplier = ownSupplier(event, supplierId, input.supplier, wanted);
     return {
@@ -62,36 +62,53 @@ export type RequisitionOf = (
   sourcingRequest: string | undefined,
 ) => AwardLine['requisition'];
 
+/**
+ * Reads the awards that are not gone, by lot. Throws `Unmade`, rejected, for a record that cannot be read.
+ */
+export function readAwards(awards: readonly MirroredRecord[]): LotAward[] {
+  return (
+    awards
+      .filter(({ gone }) => !gone)
+      .map(({ record }) => readRecord(awardForm, record, "an award's record"))
+      // Lot names are unique, but the order must be fixed even if the source breaks that rule.
+      .sort((a, b) => compareText(a.lot_name, b.lot_name) || compareText(a.id, b.id))
+  );
+}
+
 /** Empty lists may be left out, and so may `modified`, which the document does not show. */
 const awardForm = lotAward.omit({ modified: true }).extend({
   awards: z.array(awardEntry.extend({ bid_sheet_values: bidSheetForm })),
 });
 
-function linesOf(
-  award: z.output<typeof awardForm>,
-  given: {
-    eventId: string;
-    supplierId: string;
-    columns: LineColumns;
-    event: EventInFlow;
-    requisitionOf?: RequisitionOf;
-  },
-): AwardLine[] {
-  const { eventId, supplierId, columns, event } = given;
+/** A lot's award as its record says it. */
+export type LotAward = z.output<typeof awardForm>;
+
+/** How the lines of an event's awards are made. */
+export interface AwardLineOptions {
+  readonly eventId: string;
+  readonly columns: LineColumns;
+  readonly quantityDecimals?: number | undefined;
+  readonly event: EventInFlow;
+  readonly requisitionOf?: RequisitionOf;
+}
+
+/** Returns what the supplier won of a lot: one line, or none. Throws `Unmade`, rejected. */
+export function awardLines(award: LotAward, given: AwardLineOptions & { readonly supplierId: string }): AwardLine[] {
+  const { eventId, supplierId, columns, event, quantityDecimals } = given;
   const requisition = given.requisitionOf?.(eventId, award.lot_name, award.sourcing_request);
+  const lot = award.lot_name;
+  const shares = sharesOf(award);
   const lines = award.awards
     .filter((entry) => entry.supplier === supplierId)
     .map((entry) => {
-      const lot = award.lot_name;
-      const quantity = quantityIn(lot, entry.bid_sheet_values, columns.quantity);
-      const unitPrice = amountIn(lot, entry.bid_sheet_values, columns.unitPrice, event);
+      const { quantity, unitPrice } = lineAmounts(lot, entry.bid_sheet_values, columns, event);
       return {
         lot,
         ...(award.scenario_name === undefined ? {} : { scenario: award.scenario_name }),
         ...(award.sourcing_request === undefined ? {} : { sourcing_request: award.sourcing_request }),
         ...(requisition === undefined ? {} : { requisition }),
         share: entry.share_awarded,
-        ...(quantity ? { quantity: quantity.times(shareOf(lot, entry.share_awarded)).toFixed() } : {}),
+        ...(quantity ? { quantity: partOfQuantity(lot, quantity, shares, entry, quantityDecimals) } : {}),
         ...(unitPrice ? { unit_price: unitPrice.toFixed() } : {}),
         cost: entry.cost,
         ...(entry.historic_cost === undefined ? {} : { historic_cost: entry.historic_cost }),
@@ -103,12 +120,20 @@ function linesOf(
   return lines.length > 1 ? lines.sort((a, b) => compareText(JSON.stringify(a), JSON.stringify(b))) : lines;
 }
 
-function costOf({ lot, cost }: AwardLine) {
+/** The cost of a line as a number. Throws `Unmade`, rejected, for one that is none. */
+export function costOf({ lot, cost }: Pick<AwardLine, 'lot' | 'cost'>) {
   return exactDecimal(cost, `lot "${lot}": the cost`) ?? noNumber(lot, 'cost');
 }
 
-function shareOf(lot: string, share: string) {
-  return exactDecimal(share, `lot "${lot}": the share`) ?? noNumber(lot, 'share');
+/** The shares of a lot that all suppliers have, in an order that the source cannot change. */
+export function sharesOf({ lot_name: lot, awards }: LotAward) {
+  const order = ({ supplier, cost }: (typeof awards)[number]) => `${supplier} ${cost}`;
+  return awards
+    .toSorted((a, b) => compareText(order(a), order(b)))
+    .map((entry) => ({
+      entry,
+      share: exactDecimal(entry.share_awarded, `lot "${lot}": the share`) ?? noNumber(lot, 'share'),
+    }));
 }
 
 function noNumber(lot: string, what: string): never {

@@ -1,6 +1,7 @@
 /** The bid sheet row of a lot as a document's line shows it, and the numbers that a flow reads from its columns. */
 import { z } from 'zod';
 import type { BidSheetRow } from '#connector/documents.ts';
+import { composed } from '#connector/human-text.ts';
 import { type BidSheetValue, bidSheetValue } from '#contract/bid.ts';
 import type { Decimal } from '#contract/decimal.ts';
 import { type EventInFlow, exchangeRates } from './event-parts.ts';
@@ -24,33 +25,52 @@ export function bidSheetRow(values: readonly BidSheetValue[]): BidSheetRow {
   }));
 }
 
-/**
- * Returns the number in this column of the lot's row; undefined when there is no such column or its cell is empty.
- * Throws `Unmade`, rejected, for a cell that holds anything else.
- */
-export function quantityIn(
-  lot: string,
-  values: readonly BidSheetValue[],
-  column: string | undefined,
-): Decimal | undefined {
-  return column === undefined ? undefined : numberIn(lot, column, cellOf(values, column));
+/** What a lot is ordered by: both members, or none of them; in a Dutch auction perhaps the quantity alone. */
+export interface LineAmounts {
+  readonly quantity?: Decimal;
+  readonly unitPrice?: Decimal;
 }
 
 /**
- * Returns the amount in this column in the event's primary currency, as a document has one currency and a supplier may
- * bid in another. It is converted as the service converts a cost, by the event's exchange rate, and exactly. Undefined
- * and throws as `quantityIn`; also rejected when the event has no exchange rate of the currency.
+ * Returns the numbers in the flow's columns of the lot's row; none where both cells are empty or missing. The price is in
+ * the event's primary currency, as a document has one currency and a supplier may bid in another: it is converted as the
+ * service converts a cost, by the event's exchange rate, and exactly. Throws `Unmade`, rejected, for a cell that holds no
+ * number, for a currency without an exchange rate, and for a row with only one of the two: one piece at the price of
+ * many, or many pieces without a price, would be another order. In a Dutch auction suppliers accept a price of the lot and
+ * name none of a piece: there the quantity may stand alone, beside the lot's cost.
  */
-export function amountIn(
+export function lineAmounts(
   lot: string,
   values: readonly BidSheetValue[],
+  columns: LineColumns,
+  event: EventInFlow,
+): LineAmounts {
+  const quantity = numberIn(lot, columns.quantity, values);
+  const unitPrice = amountIn(lot, columns.unitPrice, values, event);
+  if (quantity !== undefined && unitPrice !== undefined) return { quantity, unitPrice };
+  if (quantity === undefined && unitPrice === undefined) return {};
+  if (quantity !== undefined && event.event.type === 'DUTCH') return { quantity };
+  const [has, lacks, column] =
+    quantity === undefined
+      ? (['unit price', 'quantity', columns.quantity] as const)
+      : (['quantity', 'unit price', columns.unitPrice] as const);
+  throw rejected(`lot "${lot}": it has a ${has} and no ${lacks}: ${whyEmpty(column, values)}`);
+}
+
+function whyEmpty(column: string | undefined, values: readonly BidSheetValue[]): string {
+  if (column === undefined) return 'the flow names one of quantity_column and unit_price_column; it needs both';
+  if (cellOf(values, column)) return `the column "${column}" is empty`;
+  return `the sheet has no column "${column}"; it has: ${values.map(({ column_name: name }) => name).join(', ')}`;
+}
+
+function amountIn(
+  lot: string,
   column: string | undefined,
+  values: readonly BidSheetValue[],
   event: EventInFlow,
 ): Decimal | undefined {
-  if (column === undefined) return undefined;
-  const cell = cellOf(values, column);
-  const amount = numberIn(lot, column, cell);
-  const code = cell?.currency ?? '';
+  const amount = numberIn(lot, column, values);
+  const code = cellOf(values, column)?.currency ?? '';
   if (amount === undefined || code === '' || code === event.event.primary_currency) return amount;
   const rate = exchangeRates(event).find((candidate) => candidate.code === code);
   const factor = exactDecimal(rate?.exchange_rate ?? '', `the exchange rate of ${code}`);
@@ -60,13 +80,15 @@ export function amountIn(
   );
 }
 
-function cellOf(values: readonly BidSheetValue[], column: string): BidSheetValue | undefined {
-  return values.find((value) => value.column_name === column);
+function cellOf(values: readonly BidSheetValue[], column: string | undefined): BidSheetValue | undefined {
+  if (column === undefined) return undefined;
+  const name = composed(column);
+  return values.find((value) => composed(value.column_name) === name);
 }
 
 /** A cell that holds no number is rejected and not left out: an order without its quantity would look complete. */
-function numberIn(lot: string, column: string, cell: BidSheetValue | undefined): Decimal | undefined {
-  const text = cell?.value.trim() ?? '';
+function numberIn(lot: string, column: string | undefined, values: readonly BidSheetValue[]): Decimal | undefined {
+  const text = cellOf(values, column)?.value.trim() ?? '';
   if (text === '') return undefined;
   const read = exactDecimal(text, `lot "${lot}": the column "${column}"`);
   if (read === undefined)

@@ -4,6 +4,7 @@
  */
 import { PathError, templateParts } from '#connector/document-paths.ts';
 import type { DocumentKind } from '#connector/documents.ts';
+import { composed } from '#connector/human-text.ts';
 import { fieldForms } from './field-types.ts';
 import { Unmade } from './made-document.ts';
 import { compileMappingPath, type ReadPath } from './mapping-path.ts';
@@ -25,21 +26,29 @@ export interface SettingsFault {
   readonly at: readonly string[];
 }
 
-/** Compiles a field of the documents of a kind, or of their lines (`inLine`). Returns the fault of wrong settings. */
+/**
+ * Compiles a field of the documents of a kind, or of their lines (`inLine`); `zone` is that of the flow's days. Returns the
+ * fault of wrong settings.
+ */
 export function compileField(
   kind: DocumentKind,
   name: string,
   rule: MappingRule,
-  inLine: boolean,
+  { inLine, zone }: { inLine: boolean; zone?: string | undefined },
 ): CompiledField | SettingsFault {
-  return compileFieldOf(name, rule, (path) => compileMappingPath(kind, path, inLine));
+  return compileFieldOf(name, rule, (path) => compileMappingPath(kind, path, inLine), zone);
 }
 
 /** Compiles one path of a rule. Throws PathError for a path that leads to nothing. */
 type CompilePath = (path: string) => ReadPath;
 
 /** As `compileField`, for values whose paths `compile` knows: documents, or records of an ERP. */
-export function compileFieldOf(name: string, rule: MappingRule, compile: CompilePath): CompiledField | SettingsFault {
+export function compileFieldOf(
+  name: string,
+  rule: MappingRule,
+  compile: CompilePath,
+  zone?: string,
+): CompiledField | SettingsFault {
   const full = typeof rule === 'string' ? { from: rule, type: 'text' as const, required: false } : rule;
   const sources = (['from', 'template', 'value'] as const).filter((member) => full[member] !== undefined);
   if (sources.length !== 1 && !(sources.length === 0 && full.default !== undefined))
@@ -49,7 +58,7 @@ export function compileFieldOf(name: string, rule: MappingRule, compile: Compile
   if (fault !== undefined) return fault;
   try {
     const { read, emptiness } = readerOf(full, compile);
-    return { name, make: (document, line) => valueOf(full, read(document, line), emptiness) };
+    return { name, make: (document, line) => valueOf(full, read(document, line), { emptiness, zone }) };
   } catch (error) {
     if (error instanceof PathError) return { fault: error.message, at: typeof rule === 'string' ? [] : [source] };
     throw error;
@@ -121,28 +130,33 @@ function isBlank(text: string | undefined): boolean {
   return text === undefined || text.trim() === '';
 }
 
-function valueOf(rule: FullRule, found: string | undefined, emptiness: string): string | undefined {
+function valueOf(
+  rule: FullRule,
+  found: string | undefined,
+  { emptiness, zone }: { emptiness: string; zone: string | undefined },
+): string | undefined {
   if (found === undefined || (isBlank(found) && rule.value === undefined)) {
-    if (rule.default !== undefined) return cut(fieldForms[rule.type].read(rule.default), rule);
+    if (rule.default !== undefined) return cut(fieldForms[rule.type].read(rule.default, zone), rule);
     if (rule.required)
       throw new FieldFault(
         `has no value, as ${emptiness}; fill it in the sourcing service, or give the field a default`,
       );
     return undefined;
   }
-  return cut(typed(rule, mapped(rule, found)), rule);
+  return cut(typed(rule, mapped(rule, found), zone), rule);
 }
 
 function mapped({ map }: FullRule, text: string): string {
   if (map === undefined) return text;
-  for (const key of [text, text.trim(), '*']) if (Object.hasOwn(map, key)) return map[key] ?? '';
+  const same = Object.keys(map).find((key) => composed(key) === composed(text.trim()));
+  for (const key of [text, text.trim(), same ?? '*', '*']) if (Object.hasOwn(map, key)) return map[key] ?? '';
   throw new FieldFault(`is ${quoted(text)}, which its map does not have; add it, or "*" for any other value`);
 }
 
-function typed({ type }: FullRule, text: string): string {
+function typed({ type }: FullRule, text: string, zone: string | undefined): string {
   const form = fieldForms[type];
   try {
-    const value = form.read(text);
+    const value = form.read(text, zone);
     if (value !== undefined) return value;
   } catch (error) {
     if (error instanceof Unmade) throw new FieldFault(`is ${quoted(text)}; ${error.message}`);

@@ -5,16 +5,20 @@
 import { z } from 'zod';
 import type { DocumentKind } from '#connector/documents.ts';
 import { type FeedName, feedNames, feeds } from '#contract/feed.ts';
+import type { JobType } from '#contract/job.ts';
 import { uuid } from '#contract/scalars.ts';
 import { isStorable } from '#platform/database/storable-text.ts';
 
 /**
  * Objects that have no feed of their own: see `mirror/store-resources.ts`. `supplier-master` is an entry of the list of
- * suppliers, by its `external_id`; the others are included in pages of feeds.
+ * suppliers, by its `external_id`, `job` a job that was read by its id; the others are included in pages of feeds.
  */
-export type ResourceKind = 'supplier-master' | 'sourcing-event' | 'supplier' | 'question';
+export type ResourceKind = 'supplier-master' | 'sourcing-event' | 'supplier' | 'question' | 'job';
 
-/** The record or resource that references a document that belongs to no single event: a supplier or a file. */
+/**
+ * The record or resource that references a document that belongs to no single event: a supplier or a file; or a supplier
+ * that a document about a whole event shows.
+ */
 export interface NamedBy {
   /** The feed of the record, or the kind of the resource. */
   readonly part: FeedName | ResourceKind;
@@ -26,19 +30,25 @@ export interface NamedBy {
 export interface DocumentKey {
   readonly kind: DocumentKind;
   readonly key: string;
-  /** Null for a supplier, which belongs to no event. */
+  /** Null for a supplier and a job, which belong to no event. */
   readonly sourcingEvent: string | null;
   /** The service's id of the supplier that the document shows; null when it shows none. */
   readonly supplier: string | null;
-  /** Only for suppliers and files. */
+  /** Only for suppliers and files, and for the suppliers of a document about a whole event. */
   readonly namedBy?: NamedBy;
-  /** Only the reference is indexed, and no document is marked: the id of a supplier whose external id is the key. */
+  /**
+   * Only the reference is indexed, and no document is marked: the id of a supplier whose external id is the key, or a
+   * supplier that the document shows.
+   */
   readonly noteOnly?: boolean;
   /** Stands for all documents of the event, as the record does not say which it changes. No reference is indexed. */
   readonly wholeEvent?: boolean;
 }
 
 export const idLengthMax = 255;
+
+/** The type of a job that only makes links to files, which work for a minute: no document is made of it. */
+export const linksJob: JobType = 'GENERATE_FILE_DOWNLOAD_LINKS';
 
 /** Ids that are no UUIDs are accepted: their documents become dead letters that say what is wrong with the record. */
 export const recordId = z.union([uuid, z.string().min(1).max(idLengthMax)]);
@@ -75,7 +85,10 @@ type Fields = Readonly<Record<string, unknown>>;
 export const feedDocuments: Readonly<Record<FeedName, FeedDocuments>> = {
   'sourcing-events': { pair: null, others: { kinds: ['supplier', 'sourcing-event'], keysOf: keysOfEvent } },
   'latest-bids': { pair: { kind: 'quotation', bySupplier: (bid) => wholeRecord('latest-bids', bid) }, others: null },
-  awards: { pair: { kind: 'award', bySupplier: splitAward }, others: null },
+  awards: {
+    pair: { kind: 'award', bySupplier: splitAward },
+    others: { kinds: ['event-awards'], keysOf: keysOfEventAwards },
+  },
   'rfi-responses': {
     pair: { kind: 'rfi-answers', bySupplier: (response) => wholeRecord('rfi-responses', response) },
     others: null,
@@ -102,6 +115,15 @@ const resourceDocuments: Readonly<Record<ResourceKind, NonNullable<FeedDocuments
   question: {
     kinds: ['file'],
     keysOf: (resource, current) => fileKeysOf(resource, 'attachment_file_uuids', 'question', current),
+  },
+  job: {
+    kinds: ['job'],
+    keysOf: (resource) => {
+      const id = idOf(resource['id']);
+      // Such a job is the bridge's own way to a file, and makes nothing.
+      if (id === undefined || resource['type'] === linksJob) return [];
+      return [{ kind: 'job', key: plainKey(id), sourcingEvent: null, supplier: null }];
+    },
   },
 };
 
@@ -203,6 +225,18 @@ function keysOfEvent(record: Fields, current: boolean): DocumentKey[] {
     { kind: 'sourcing-event', key: plainKey(event), sourcingEvent: event, supplier: null },
     ...objectsIn(record['suppliers']).flatMap((entry) => supplierKeysOf(entry, namedBy)),
   ];
+}
+
+/** The document of the event's awards. It shows suppliers as pages include them, so each is indexed as a part of it. */
+function keysOfEventAwards(award: Fields): DocumentKey[] {
+  const sourcingEvent = idOf(award['sourcing_event']);
+  if (sourcingEvent === undefined) return [];
+  const document = { kind: 'event-awards' as const, key: plainKey(sourcingEvent), sourcingEvent };
+  const winners = (splitAward(award) ?? []).map(({ supplier }): DocumentKey => {
+    const namedBy = { part: 'supplier' as const, id: supplier, current: true };
+    return { ...document, supplier, namedBy, noteOnly: true };
+  });
+  return [{ ...document, supplier: null }, ...winners];
 }
 
 function supplierKeysOf(entry: Fields, namedBy: NamedBy): DocumentKey[] {

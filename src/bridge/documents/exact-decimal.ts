@@ -22,6 +22,8 @@ export function exactDecimal(text: string, what: string): Decimal | undefined {
   return new Exact(text);
 }
 
+export const one: Decimal = new Exact(1);
+
 /** Returns the exact sum. */
 export function sumOf(amounts: Iterable<Decimal>): Decimal {
   let sum = new Exact(0);

@@ -1,4 +1,5 @@
 /** The types of mapped fields: which texts each type accepts, and the one form in which it returns them. */
+import { dayIn } from '#connector/dates.ts';
 import { parseTimestamp } from '#contract/timestamp.ts';
 import { exactDecimal } from './exact-decimal.ts';
 
@@ -6,8 +7,8 @@ export const fieldTypes = ['text', 'decimal', 'integer', 'date', 'time', 'boolea
 export type FieldType = (typeof fieldTypes)[number];
 
 interface Form {
-  /** Returns the value in its one form; undefined when the text is not of this type. */
-  read(text: string): string | undefined;
+  /** Returns the value in its one form; undefined when the text is not of this type. `zone` is that of the flow's days. */
+  read(text: string, zone?: string): string | undefined;
   /** What the text must be; follows "must be" in messages. */
   readonly expected: string;
 }
@@ -26,7 +27,7 @@ export const fieldForms: Readonly<Record<FieldType, Form>> = {
     },
     expected: 'a whole number, as 1234',
   },
-  date: { read: (text) => parseTimestamp(text.trim())?.slice(0, 10), expected: 'an ISO 8601 date, as 2030-12-31' },
+  date: { read: dayOf, expected: 'an ISO 8601 date, as 2030-12-31' },
   time: { read: (text) => parseTimestamp(text.trim()), expected: 'an ISO 8601 time, as 2030-12-31T23:59:59Z' },
   boolean: { read: (text) => booleans.get(text.trim().toLowerCase()), expected: 'true or false, or yes or no' },
 };
@@ -37,3 +38,11 @@ const booleans = new Map([
   ['false', 'false'],
   ['no', 'false'],
 ]);
+
+/** The day as it is written, or, of a time, the day in the zone. */
+function dayOf(text: string, zone?: string): string | undefined {
+  const written = text.trim();
+  const time = parseTimestamp(written);
+  if (time === undefined) return undefined;
+  return zone === undefined || written.length === 'YYYY-MM-DD'.length ? written.slice(0, 10) : dayIn(time, zone);
+}

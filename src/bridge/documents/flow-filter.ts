@@ -4,6 +4,8 @@
  * its documents are on hold and stay as they are.
  */
 
+import { composed } from '#connector/human-text.ts';
+
 export interface FlowFilter {
   readonly testEvents: boolean;
   /** An event must carry each of these tags, with one of its values. */
@@ -17,7 +19,9 @@ export function flowFilter(flow: {
   test_events: boolean;
   only: { tags: Readonly<Record<string, string | readonly string[]>>; status?: readonly string[] | undefined };
 }): FlowFilter {
-  const tags = Object.entries(flow.only.tags).map(([name, values]) => [name, [values].flat()] as const);
+  const tags = Object.entries(flow.only.tags).map(
+    ([name, values]) => [composed(name), [values].flat().map(composed)] as const,
+  );
   return { testEvents: flow.test_events, tags: new Map(tags), status: flow.only.status };
 }
 
@@ -27,5 +31,7 @@ export function isTaken(
   { testEvents, tags }: FlowFilter,
 ): boolean {
   if (event.is_test === true && !testEvents) return false;
-  return [...tags].every(([name, values]) => event.tags.some((tag) => tag.name === name && values.includes(tag.value)));
+  return [...tags].every(([name, values]) =>
+    event.tags.some((tag) => composed(tag.name) === name && values.includes(composed(tag.value))),
+  );
 }

@@ -19,7 +19,7 @@ export const mappingSettings = z
       else
         for (const place of ['fields', 'lines'] as const)
           for (const [name, rule] of Object.entries(rules[place])) {
-            const compiled = compileField(kind, name, rule, place === 'lines');
+            const compiled = compileField(kind, name, rule, { inLine: place === 'lines' });
             if ('fault' in compiled)
               context.addIssue({ code: 'custom', path: [kind, place, name, ...compiled.at], message: compiled.fault });
           }

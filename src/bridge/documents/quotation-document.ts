@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import type { QuotationDocument, QuotationLine } from '#connector/documents.ts';
 import { supplierLotBid } from '#contract/bid.ts';
-import { amountIn, bidSheetForm, bidSheetRow, type LineColumns, quantityIn } from './bid-sheet-row.ts';
+import { bidSheetForm, bidSheetRow, type LineColumns, lineAmounts } from './bid-sheet-row.ts';
 import { pairKey } from './document-keys.ts';
 import { type EventInFlow, eventHead, exchangeRates, ownSupplier } from './event-parts.ts';
 import { type MadeDocument, making, type NotMade, readRecord } from './made-document.ts';
@@ -63,8 +63,7 @@ function isWithdrawn(bid: Bid): boolean {
 }
 
 function lineOf(bid: Bid, columns: LineColumns, event: EventInFlow): QuotationLine {
-  const quantity = quantityIn(bid.lot_name, bid.bid_sheet_values, columns.quantity);
-  const unitPrice = amountIn(bid.lot_name, bid.bid_sheet_values, columns.unitPrice, event);
+  const { quantity, unitPrice } = lineAmounts(bid.lot_name, bid.bid_sheet_values, columns, event);
   return {
     lot: bid.lot_name,
     ...(bid.sourcing_request === undefined ? {} : { sourcing_request: bid.sourcing_request }),

@@ -15,6 +15,7 @@
  * So a change travels one way once, and two sides that are both edited cannot exchange their values for ever.
  */
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import { caseless, composed } from '#connector/human-text.ts';
 import type { SupplierChange } from '#contract/supplier.ts';
 
 /** A supplier as either side has it, or as the intake wants it. */
@@ -51,12 +52,12 @@ export function compareSupplier(comparison: SupplierComparison): SupplierChange 
   // A supplier that is blocked in the ERP and unknown at the service is nothing that anybody could use there.
   if (held === undefined) return wanted.archived && rules.owns.includes('archived') ? undefined : creation(comparison);
   const change: SupplierChange = { external_id: key };
-  const travels = (is: unknown, was: unknown, echoed: unknown) => {
-    const changedInErp = comparison.base === undefined || is !== was;
-    return changedInErp ? comparison.echo === undefined || is !== echoed : comparison.setsBack;
+  const travels: Travels = (is, was, echoed) => {
+    const changedInErp = comparison.base === undefined || differ(is, was);
+    return changedInErp ? comparison.echo === undefined || differ(is, echoed) : comparison.setsBack;
   };
   const { base, echo } = comparison;
-  if (rules.owns.includes('name') && wanted.name !== held.name && travels(wanted.name, base?.name, echo?.name))
+  if (rules.owns.includes('name') && differ(wanted.name, held.name) && travels(wanted.name, base?.name, echo?.name))
     change.name = wanted.name;
   if (
     rules.owns.includes('archived') &&
@@ -73,7 +74,12 @@ export function compareSupplier(comparison: SupplierComparison): SupplierChange 
   return Object.keys(change).length > 1 ? change : undefined;
 }
 
-type Travels = (is: unknown, was: unknown, echoed: unknown) => boolean;
+type Member = string | boolean | undefined;
+type Travels = (is: Member, was: Member, echoed: Member) => boolean;
+
+function differ(one: Member, other: Member): boolean {
+  return typeof one === 'string' && typeof other === 'string' ? composed(one) !== composed(other) : one !== other;
+}
 
 function creation({ key, wanted, rules }: SupplierComparison): SupplierChange {
   return {
@@ -89,7 +95,7 @@ function changedFields({ wanted, held, base, echo }: SupplierComparison, travels
   const names = new Set([...Object.keys(wanted.fields), ...Object.keys(base?.fields ?? {})]);
   return [...names].sort().flatMap((name): [string, string][] => {
     const is = own(wanted.fields, name);
-    if (is === own(held?.fields, name)) return [];
+    if (!differ(is, own(held?.fields, name))) return [];
     return travels(is, own(base?.fields, name), own(echo?.fields, name)) ? [[name, is]] : [];
   });
 }
@@ -100,7 +106,7 @@ function changedContacts({ wanted, held, base, echo, rules, setsBack }: Supplier
   const changes: NonNullable<SupplierChange['contacts']> = [];
   for (const [email, contact] of is ?? []) {
     const name = has?.get(email)?.name;
-    if (name !== contact.name && travels(contact.name, was?.get(email)?.name, echoed?.get(email)?.name))
+    if (differ(name, contact.name) && travels(contact.name, was?.get(email)?.name, echoed?.get(email)?.name))
       changes.push(copy(contact));
   }
   if (rules.contacts === 'replace')
@@ -119,7 +125,7 @@ export function withChange(held: SupplierView | undefined, change: SupplierChang
   const fields = { ...held?.fields, ...change.fields };
   const contacts = byEmail(held?.contacts ?? []);
   for (const { name, email, delete: isDeleted } of change.contacts ?? []) {
-    const key = email.toLowerCase();
+    const key = caseless(email);
     if (isDeleted === true) contacts.delete(key);
     else contacts.set(key, { name: name ?? '', email: contacts.get(key)?.email ?? email });
   }
@@ -135,7 +141,7 @@ export function withChange(held: SupplierView | undefined, change: SupplierChang
 export function byEmail(contacts: readonly Contact[]): Map<string, Contact> {
   const found = new Map<string, Contact>();
   for (const contact of contacts) {
-    const key = contact.email.toLowerCase();
+    const key = caseless(contact.email);
     if (!found.has(key)) found.set(key, contact);
   }
   return found;

@@ -1,3 +1,4 @@
+import { guardHours } from '#bridge/ledger/flows/agreements.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
@@ -8,12 +9,12 @@ const isWaiting = `r.action = 'archive' and r.submission is null and r.dead_sinc
 
 /**
  * Returns why no supplier may be archived now; undefined when they may. Those that wait and those that were archived
- * within the last `archive.hours`, may have been, or are in a submission that has not ended, are counted together, each
+ * within the last `guardHours`, may have been, or are in a submission that has not ended, are counted together, each
  * once. Those to which a person has agreed are not counted.
  */
 export async function guardArchives(tx: Sql, intake: IntakeSettings, now: Timestamp): Promise<string | undefined> {
-  const { most, share, hours } = intake.archive;
-  const since = timestampFromMs(msFromTimestamp(now) - hours * 3_600_000);
+  const { most, share } = intake.archive;
+  const since = timestampFromMs(msFromTimestamp(now) - guardHours * 3_600_000);
   const [counted] = await tx.query<{ waiting: number; archived: number; all: number }>(
     `select
        (select count(*)::int from bridge.intake_records r
@@ -30,7 +31,7 @@ export async function guardArchives(tx: Sql, intake: IntakeSettings, now: Timest
   const { waiting = 0, archived = 0, all = 0 } = counted ?? {};
   const number = waiting + archived;
   if (waiting === 0 || number <= most || number <= share * all) return undefined;
-  const before = archived === 0 ? '' : ` (${archived} were archived within the last ${hours} h)`;
+  const before = archived === 0 ? '' : ` (${archived} were archived within the last ${guardHours} h)`;
   return (
     `${waiting} of ${all} suppliers are to be archived at once${before}. ` +
     `If that is right, agree to it: bridge resume ${intake.name} --agree-to-archive`

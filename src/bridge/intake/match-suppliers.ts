@@ -6,6 +6,7 @@
  * Example, matched by name: the ERP has 4711 "Acme GmbH" and 4712 "Beta", the service has A-1 "ACME GmbH", and B-1 and
  * B-2, both "Beta". 4711 is A-1. 4712 is held for a person: it may be B-1 or B-2.
  */
+import { caseless } from '#connector/human-text.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { SupplierView } from './compare-supplier.ts';
 import { heldBySource } from './record-store.ts';
@@ -29,7 +30,7 @@ function valuesOf({ name, contacts, fields }: SupplierView, rules: readonly stri
 }
 
 function folded(text: string): string {
-  return text.trim().replaceAll(/\s+/g, ' ').toLowerCase().slice(0, 300);
+  return caseless(text.trim().replaceAll(/\s+/g, ' ')).slice(0, 300);
 }
 
 export type Match =

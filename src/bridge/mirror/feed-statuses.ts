@@ -70,7 +70,12 @@ export async function readFeedStatuses(
       return { ...state, ...still, lag: row ? lagOfFeed(state, now) : neverStarted };
     }),
   );
-  return shown.toSorted((a, b) => (`${a.source} ${a.feed}` < `${b.source} ${b.feed}` ? -1 : 1));
+  return shown.toSorted((a, b) => inOrder(a.source, b.source) || inOrder(a.feed, b.feed));
+}
+
+function inOrder(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 }
 
 const neverStarted: Lag = {

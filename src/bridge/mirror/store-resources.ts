@@ -1,6 +1,6 @@
 /**
- * Objects that have no feed of their own: the entries of the supplier list, and the related objects that feed pages
- * include. Most of them have no time of change, so of two answers the one that was requested later counts. A question
+ * Objects that have no feed of their own: the entries of the supplier list, jobs, and the related objects that feed pages
+ * include. Most of them have no time of change, so of two pages the one that was requested later counts. A question
  * has a time, so there the newer version counts. An unchanged object is not written again.
  * The documents that depend on a changed object are marked as due in the same transaction.
  */
@@ -28,6 +28,12 @@ export interface StoredResources {
   /** How many objects have no id that can be stored; they are skipped, as nothing could refer to them. */
   readonly unreadable: number;
 }
+
+/**
+ * One process at a time reads these of a source, under a lease, so the answer that is stored later is the newer one. Its
+ * clock is not asked: that of another process, which has read before, may be ahead.
+ */
+const readUnderLease: ReadonlySet<ResourceKind> = new Set(['job', 'supplier-master']);
 
 interface Resource {
   readonly id: string;
@@ -96,12 +102,13 @@ async function storeNameless(
   const differing: Resource[] = [];
   for (const resource of resources) {
     const known = held.get(resource.id);
-    if (known && known.observed > observed && kind !== 'question') continue;
+    // An answer that was requested before this one, but arrives after it, must not undo it. A question has its own time.
+    const isOvertaken = known !== undefined && known.observed > observed;
+    if (isOvertaken && kind !== 'question' && !readUnderLease.has(kind)) continue;
     if (known?.content_hash.equals(resource.hash)) {
       if (known.observed < observed) confirmed.push(resource);
     } else differing.push(resource);
   }
-  // An answer that was requested before this one, but arrives after it, must not undo it.
   const replaced = differing.filter(({ id }) => held.has(id));
   const before = await readBodies(tx, source, kind, replaced);
   if (confirmed.length > 0) await confirm(tx, source, kind, confirmed, observed);
@@ -133,6 +140,7 @@ const namedBy: Readonly<Record<ResourceKind, (object: Resource['object']) => Nam
   supplier: subjectsOfSupplier,
   'supplier-master': subjectsOfSupplier,
   question: () => [],
+  job: () => [],
 };
 
 const storableId = recordId.refine((id) => id !== '' && isStorable(id));

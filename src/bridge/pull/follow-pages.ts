@@ -6,11 +6,10 @@ const repeatedPagesMax = 20;
 /** An empty last page is asked for this often in all. */
 const attemptsForEmptyEnd = 3;
 
-/** How many pages in a row may show no record and yet name a next page, and how long they may take together. */
-export interface EmptyPages {
-  readonly count: number;
-  readonly ms: number;
-}
+/** So many pages in a row may show no record and yet name a next page. */
+const emptyPagesMax = 50;
+/** How long they may take together, without waits for the quota. */
+const emptyPagesMsMax = 60_000;
 
 /** What is followed: feed pages, or the answers of a window. */
 interface Page {
@@ -35,7 +34,6 @@ export class PagesBroken extends AppError {
 }
 
 interface FollowOptions {
-  readonly emptyPages: EmptyPages;
   /** Passing errors have ended earlier attempts: where another one meets `next`, the pages count as broken. */
   readonly hasFailedBefore?: boolean;
 }
@@ -48,9 +46,9 @@ interface FollowOptions {
 export async function* followPages<At, Answer extends Page>(
   ask: (at: At | { readonly next: string }) => Promise<Answer>,
   from: At | { readonly next: string },
-  options: FollowOptions,
+  options: FollowOptions = {},
 ): AsyncGenerator<Answer> {
-  const isEndless = createEndCheck(options.emptyPages);
+  const isEndless = createEndCheck();
   let ahead: Promise<Answer> | undefined;
   try {
     let page = await ask(from);
@@ -84,7 +82,7 @@ function whenFollowed(error: unknown, { hasFailedBefore = false }: FollowOptions
 }
 
 /** Returns a function that is called with each page, and says why the page's `next` returns nothing new, if it does. */
-function createEndCheck(emptyPages: EmptyPages): (page: Page) => string | undefined {
+function createEndCheck(): (page: Page) => string | undefined {
   const links = new Set<string>();
   let recordsBefore = '';
   let repeated = 0;
@@ -99,9 +97,8 @@ function createEndCheck(emptyPages: EmptyPages): (page: Page) => string | undefi
     emptyMs = records.length > 0 ? 0 : emptyMs + tookMs;
     if (links.has(next) || repeated > repeatedPagesMax) return '"next" returns to what was shown already.';
     links.add(next);
-    return empty > 0 && (empty >= emptyPages.count || emptyMs > emptyPages.ms)
-      ? `${empty} pages in a row show no record and name a next page; empty_pages and empty_pages_seconds of the source ` +
-          'decide how many are followed.'
+    return empty >= emptyPagesMax || emptyMs > emptyPagesMsMax
+      ? `${empty} pages in a row show no record and name a next page.`
       : undefined;
   };
 }

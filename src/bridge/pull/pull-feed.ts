@@ -7,6 +7,7 @@
  * (`advance-watermark.ts`).
  */
 import { type Lease, LeaseLost, unlessLost } from '#bridge/ledger/leases/lease.ts';
+import { wakeEventAwards } from '#bridge/mirror/due/wake-event-awards.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
@@ -31,7 +32,7 @@ import {
 } from './feed/checkpoint-store.ts';
 import { createFeedReader, includesToRequest, PagesTooLarge } from './feed/feed-reader.ts';
 import { createPageStore } from './feed/page-store.ts';
-import { emptyPagesOf, latenessMsOf, type ReadingDeps } from './feed/reading-deps.ts';
+import { latenessMsOf, type ReadingDeps } from './feed/reading-deps.ts';
 import { followOrder } from './follow-order.ts';
 import type { Pull } from './pull.ts';
 import { inPullTrace } from './pull-trace.ts';
@@ -168,10 +169,10 @@ function openPull(
     clock,
     log,
     pollMs: source.poll_seconds * 1000,
-    emptyPages: emptyPagesOf(source),
     granularityMicros: due.profile.granularityMicros,
     database: deps.database,
     throttleMs: deps.throttleMs,
+    wakeFlows: deps.wakeFlows,
   };
 }
 
@@ -181,7 +182,7 @@ async function pullToEnd(pull: Pull): Promise<void> {
   const now = timestampNow(clock);
   const throttleMs = pull.throttleMs(feed.feed);
   const pageCap = pull.reader.cap.records();
-  await pull.transaction(async (tx) => {
+  const woken = await pull.transaction(async (tx) => {
     if (pageCap > (due.profile.pageSize ?? 0)) await learnProfile(tx, feed, { pageSize: pageCap });
     await finishPull(tx, feed, {
       ...read,
@@ -190,7 +191,9 @@ async function pullToEnd(pull: Pull): Promise<void> {
       now,
       throttledUntil: timestampFromMs(clock.nowMs() + throttleMs),
     });
+    return feed.feed === 'awards' && (await wakeEventAwards(tx, feed.source, now));
   });
+  if (woken) pull.wakeFlows();
   logRead(pull);
 }
 

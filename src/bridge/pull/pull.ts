@@ -23,9 +23,11 @@ export interface Pull extends FeedRangeDeps {
   readonly changed: () => number;
   /** Returns how long a feed's next notification waits. */
   readonly throttleMs: (feed: FeedName) => number;
+  /** Wakes the flows of this source, after a commit that made documents due. */
+  readonly wakeFlows: () => void;
 }
 
 /** How the pages of a feed are followed. */
-export function followingOf({ emptyPages, due }: Pull) {
-  return { emptyPages, hasFailedBefore: due.failures > 1 };
+export function followingOf({ due }: Pull) {
+  return { hasFailedBefore: due.failures > 1 };
 }

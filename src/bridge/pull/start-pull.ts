@@ -1,4 +1,5 @@
-/** The pulling part of a process: the workers that read the sources' feeds, backfills and supplier lists. */
+/** The pulling part of a process: the workers that read the sources' feeds, backfills, supplier lists and jobs. */
+
 import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
 import { createHistoryPruning } from '#bridge/mirror/prune-history.ts';
 import type { SourceClients } from '#bridge/mirror/source/source-clients.ts';
@@ -11,6 +12,8 @@ import { openDueAudits } from './backfill/audit-store.ts';
 import { readFeedsToBackfill } from './backfill/backfill-store.ts';
 import { createBackfillWorker } from './backfill/run-backfills.ts';
 import { type FeedId, makeWaitingFeedsDue, readDueFeeds } from './feed/checkpoint-store.ts';
+import { createFlowWakers } from './flow-wakers.ts';
+import { startJobPulls } from './jobs/start-job-pulls.ts';
 import { createFeedPull } from './pull-feed.ts';
 import { startSupplierLists } from './suppliers/start-supplier-lists.ts';
 import { createNotificationThrottle } from './throttle-notifications.ts';
@@ -44,10 +47,9 @@ export function startPull(
     labelNames: ['feed'] as const,
     registers: [deps.registry],
   });
+  const wakerOf = createFlowWakers(deps);
   const workers = new Map(
     settings.sources.map((source) => {
-      const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
-      const wakeFlows = () => void signals.signal(lanes.push, flows);
       const base = {
         source,
         client: clientOf(source.name),
@@ -56,7 +58,7 @@ export function startPull(
         clock,
         log,
         records,
-        wakeFlows,
+        wakeFlows: wakerOf(source.name),
       };
       const throttleMs = createNotificationThrottle(source, quotasOf(source.name));
       const backfill = (feed: FeedName, signal: AbortSignal) => {
@@ -109,6 +111,7 @@ export function startPull(
         },
       },
       startSupplierLists(deps, acquireLease, clientOf),
+      startJobPulls(deps, acquireLease, clientOf),
     ],
     housekeeping: async () => {
       await watchFeeds();

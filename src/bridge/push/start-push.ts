@@ -65,7 +65,7 @@ export async function startPush(
   }));
   const watchFlows = createFlowWatch({ database, log, flows: settings });
   const warnOfSettings = warnOfOtherSettings(deps, settings);
-  const prune = createAttemptPruning({ database, clock, days: deps.settings.attempt_days });
+  const prune = createAttemptPruning({ database, clock, days: deps.settings.history_days });
   return {
     lanes: [
       {
@@ -95,7 +95,7 @@ export async function startPush(
       const replayed = await advanceReplays(database, timestampNow(clock));
       if (replayed.length > 0) await signals.signal(lanes.push, replayed);
       await prune();
-      const kept = timestampFromMs(clock.nowMs() - deps.settings.attempt_days * dayMs);
+      const kept = timestampFromMs(clock.nowMs() - deps.settings.history_days * dayMs);
       await pruneReplays(database, kept);
     },
   };

@@ -40,13 +40,3 @@ export function readNotifications(
     [sources, feedNames, before ?? null],
   );
 }
-
-/** Returns how many documents this pull made due last. Reads all documents, so it is asked for one pull at a time. */
-export async function countMadeDue(sql: Sql, pull: string, flows: readonly string[] | undefined): Promise<number> {
-  const [row] = await sql.query<{ count: number }>(
-    `select count(*)::int as count from bridge.flow_documents
-     where pull = $1 and ($2::text[] is null or flow = any($2))`,
-    [pull, flows ?? null],
-  );
-  return row?.count ?? 0;
-}

@@ -1,11 +1,13 @@
 /** The receiving part of a process: the webhook endpoint, on HTTPS. */
+import { pruneJobs } from '#bridge/mirror/jobs-to-read.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { createApplication } from '#platform/http/application.ts';
+import { connectionLimitsDefault } from '#platform/http/connections.ts';
 import { listen } from '#platform/http/server.ts';
-import { createUnverifiedBytes } from '#platform/http/unverified-bytes.ts';
+import { createUnverifiedBytes, unverifiedBytesMax } from '#platform/http/unverified-bytes.ts';
 import type { Logger } from '#platform/log.ts';
 import { createBearerCheck } from './bearer/bearer-check.ts';
 import { createRefusals } from './refusals.ts';
@@ -15,6 +17,10 @@ import { createWebhookEndpoint, type ReceivedSource } from './webhook-endpoint.t
 import { pruneWebhooks } from './webhook-store.ts';
 
 const pruneEveryMs = 60 * 60 * 1000;
+/** A notification whose time differs from now by more does nothing. A service repeats one for three days at most. */
+const freshnessMs = 4 * 24 * 60 * 60 * 1000;
+/** So many notifications may wait for a commit. */
+const backlogMax = 10_000;
 /** As for the other secrets in the settings. It is a warning only: the service may have chosen the key. */
 const signingKeyLeast = 16;
 
@@ -49,15 +55,15 @@ export async function startReceive(
   });
   await signingKeys.refresh();
   const sources = new Map<string, ReceivedSource>();
-  for (const { name, feeds, freshness_seconds: freshnessS, bearer } of settings.sources)
+  for (const { name, feeds, bearer } of settings.sources)
     sources.set(name, {
       feeds: new Set(feeds),
-      freshnessMs: freshnessS === 0 ? undefined : freshnessS * 1000,
+      freshnessMs,
       bearer: bearer && createBearerCheck(bearer, deps),
     });
   const bodies = {
-    withinMs: settings.body_seconds * 1000,
-    unverified: createUnverifiedBytes(settings.unverified_bytes_max),
+    withinMs: (deps.connections ?? connectionLimitsDefault).clientMs,
+    unverified: createUnverifiedBytes(unverifiedBytesMax),
   };
   const refusals = createRefusals({ log, clock, sources });
   // The last seconds' counts are not worth a failed stop.
@@ -69,11 +75,12 @@ export async function startReceive(
     registry,
     bodyBytesMax: settings.body_bytes_max,
     bodies,
-    backlogMax: settings.backlog_max,
+    backlogMax,
     signingKeys,
     refusals,
     sources,
     wakePull: (key) => void signals.signal(lanes.pull, [key]),
+    wakeJobs: (source) => void signals.signal(lanes.jobs, [source]),
   });
   endpoint.addDirect(route);
   endpoint.finish();
@@ -93,16 +100,17 @@ export async function startReceive(
     signingKeys.close();
     await server.close(graceMs());
   });
-  let prunedMs = Number.NEGATIVE_INFINITY;
+  let nextPruningMs = Number.NEGATIVE_INFINITY;
   return {
     url: server.url,
     lanes: [],
     housekeeping: async () => {
       await signingKeys.refresh();
       await refusals.save(database);
-      if (clock.nowMs() - prunedMs < pruneEveryMs) return;
-      prunedMs = clock.nowMs();
-      await pruneInbox(database, timestampNow(clock), settings.inbox_days);
+      if (clock.nowMs() < nextPruningMs) return;
+      if (!(await pruneInbox(database, timestampNow(clock), settings.inbox_days))) return;
+      nextPruningMs = clock.nowMs() + pruneEveryMs;
+      await pruneJobs(database, timestampNow(clock), settings.inbox_days);
       await pruneWebhooks(database, timestampNow(clock));
     },
   };

@@ -2,6 +2,7 @@
  * The inbox: a log of the verified notifications. A row is added and never changed, and it is in no index but the one
  * by which a puller finds what waits for its feed (`checkpoint-store.ts`).
  */
+import { nameJobs } from '#bridge/mirror/jobs-to-read.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -12,6 +13,8 @@ export interface ReceivedNotification {
   trigger: string;
   /** The feed that the puller reads because of it; undefined for a notification that is only acknowledged. */
   feed: FeedName | undefined;
+  /** The job that the notification is about; undefined where it is about none that makes something. */
+  job?: string | undefined;
   /** JSON in valid UTF-8, as it was received: perhaps with a byte order mark, which PostgreSQL does not read as JSON. */
   body: Buffer;
   receivedMs: number;
@@ -23,6 +26,15 @@ const intoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, bod
    select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])`);
 const tracedIntoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, body, received, trace)
    select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`);
+
+/**
+ * The same, and each job is to be read. Whether a flow takes jobs is not asked: the settings of this process may be older
+ * than those of the one that reads them, and a notification does not come twice.
+ */
+const withJobs = prepared(`with named as (
+    ${nameJobs('unnest($7::text[], $8::text[], $9::timestamptz[]) as n (source, job, received)')})
+  insert into bridge.inbox (source, trigger, feed, body, received, trace)
+  select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`);
 
 const byteOrderMark = /^\uFEFF/;
 
@@ -42,7 +54,15 @@ export async function storeNotifications(
 ): Promise<void> {
   const isTraced = notifications.some(({ trace }) => trace !== undefined);
   const limits = { withinMs: storeWithinMs };
-  await database.execute(isTraced ? tracedIntoInbox : intoInbox, paramsOf(notifications, isTraced), limits);
+  const ofJobs = notifications.filter(({ job }) => job !== undefined);
+  if (ofJobs.length > 0) {
+    const jobs = [
+      ofJobs.map(({ source }) => source),
+      ofJobs.map(({ job }) => job),
+      ofJobs.map(({ receivedMs }) => new Date(receivedMs).toISOString()),
+    ];
+    await database.execute(withJobs, [...paramsOf(notifications, true), ...jobs], limits);
+  } else await database.execute(isTraced ? tracedIntoInbox : intoInbox, paramsOf(notifications, isTraced), limits);
 }
 
 function paramsOf(notifications: readonly ReceivedNotification[], isTraced: boolean): unknown[] {
@@ -57,19 +77,25 @@ function paramsOf(notifications: readonly ReceivedNotification[], isTraced: bool
 }
 
 const pruneBatch = 5_000;
+/** Pruning runs within the sweep, which has other work to do, and which a stop waits for. */
+const batchesPerCall = 10;
 
 /**
  * Deletes notifications that are older than `keptDays`, including those that no pull has answered, in batches that are
  * transactions of their own. A notification only makes a pull start sooner: a feed that could not be read for that long, or
- * is no longer configured, does not need it. Two processes may do it at once; a failure leaves the rest for the next call.
+ * is no longer configured, does not need it. Two processes may do it at once. Returns whether none is left: ten batches at
+ * most are deleted, and a failure leaves the rest, too, for the next call.
  */
-export async function pruneInbox(sql: Sql, now: Timestamp, keptDays: number): Promise<void> {
+export async function pruneInbox(sql: Sql, now: Timestamp, keptDays: number): Promise<boolean> {
   const before = addMicros(now, -keptDays * 86_400_000_000);
+  let batches = 0;
   for (const [table, time] of [
-    ['bridge.inbox', 'received'],
     ['bridge.answers', 'answered'],
+    ['bridge.inbox', 'received'],
   ])
     for (;;) {
+      if (batches === batchesPerCall) return false;
+      batches += 1;
       const deleted = await sql.query(
         `delete from ${table} where ctid = any(array(
            select ctid from ${table} where ${time} < $1 limit ${pruneBatch} for update skip locked))
@@ -78,4 +104,5 @@ export async function pruneInbox(sql: Sql, now: Timestamp, keptDays: number): Pr
       );
       if (deleted.length < pruneBatch) break;
     }
+  return true;
 }

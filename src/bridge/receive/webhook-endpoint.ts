@@ -4,10 +4,11 @@
  * "Authentication" 2 and 4 and "Events".
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { idOf, linksJob } from '#bridge/documents/document-keys.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { isSignedWith, readSignature } from '#contract/signature.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
-import { feedOfTrigger, notification } from '#contract/webhook.ts';
+import { feedOfTrigger, jobTrigger, notification } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
@@ -55,6 +56,8 @@ export interface WebhookEndpointDeps {
   sources: ReadonlyMap<string, ReceivedSource>;
   /** Wakes the puller of a feed, by its key `<source>/<feed>`; called after the commit. */
   wakePull: (key: string) => void;
+  /** Wakes the reader of a source's jobs; called after the commit. */
+  wakeJobs: (source: string) => void;
 }
 
 /** A source with what this process remembers of it. */
@@ -71,6 +74,8 @@ interface VerifiedNotification {
   readonly body: Buffer;
   readonly trigger: string;
   readonly timestamp: Timestamp;
+  /** The job that is to be read because of it; undefined: none. */
+  readonly job: string | undefined;
 }
 
 /** The result of a notification that was answered with 200. */
@@ -101,11 +106,13 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     registers: [deps.registry],
   });
   const wakes = createPullWakes({ clock, signal: deps.wakePull });
+  const jobWakes = createPullWakes({ clock, signal: deps.wakeJobs });
   const store = createSharedCommit<ReceivedNotification>({
     write: async (items) => {
       await storeNotifications(deps.database, items);
       commits.inc();
       for (const key of new Set(items.map(keyOf))) if (key !== undefined) wakes.wake(key);
+      for (const name of new Set(items.map(sourceOfJob))) if (name !== undefined) jobWakes.wake(name);
     },
     batchMax: commitMax,
     backlogMax: deps.backlogMax,
@@ -165,7 +172,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
 
   /** Stores what the source has sent. Rejects with AppError `unavailable` when it cannot be stored. */
   async function accept(
-    { name, source, signature, body, trigger, timestamp }: VerifiedNotification,
+    { name, source, signature, body, trigger, timestamp, job }: VerifiedNotification,
     span?: Span,
   ): Promise<AcceptedAs> {
     const receivedMs = clock.nowMs();
@@ -182,7 +189,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     const trace = span && traceparentOf(span);
     try {
       const isNew = await source.recent.storeOnce(signature, () =>
-        store.add({ source: name, trigger, feed, body, receivedMs, trace }),
+        store.add({ source: name, trigger, feed, job, body, receivedMs, trace }),
       );
       return isNew ? 'accepted' : 'repeated';
     } catch (cause) {
@@ -211,8 +218,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
       // After the signature, so that only the service can cause requests to the authorisation server, or learns of it.
       if (source.bearer) await checkBearer(source.bearer, request, response);
       protectConnection(request);
-      const { trigger, timestamp } = readNotification(body);
-      const verified = { name, source, signature, body, trigger, timestamp };
+      const verified = { name, source, signature, body, ...readNotification(body) };
       const result = await (isTraced() ? acceptTraced(verified, request, startMs) : accept(verified));
       const { headers, text } = answers[result];
       response.writeHead(200, [...headers, 'X-Request-Id', requestId]).end(text);
@@ -231,6 +237,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
   const drain = async () => {
     await store.idle();
     wakes.flush();
+    jobWakes.flush();
   };
   return { route: { prefix: '/webhooks/', route: '/webhooks/:source', handle }, drain };
 }
@@ -240,9 +247,17 @@ function keyOf({ source, feed }: ReceivedNotification): string | undefined {
   return feed === undefined ? undefined : `${source}/${feed}`;
 }
 
+/** The source whose jobs are read because of a notification; undefined: it names none. */
+function sourceOfJob({ source, job }: ReceivedNotification): string | undefined {
+  return job === undefined ? undefined : source;
+}
+
 /** Throws AppError `invalid` for a body that is no notification. */
-function readNotification(body: Buffer): { trigger: string; timestamp: Timestamp } {
-  return parseInput(notification, parseJson(body), 'The notification');
+function readNotification(body: Buffer): Pick<VerifiedNotification, 'trigger' | 'timestamp' | 'job'> {
+  const { trigger, timestamp, payload } = parseInput(notification, parseJson(body), 'The notification');
+  // The bridge itself asks for links to files, by a job for each few files.
+  const isOfJob = trigger === jobTrigger && payload['type'] !== linksJob;
+  return { trigger, timestamp, job: isOfJob ? idOf(payload['job']) : undefined };
 }
 
 /** 100 years: with more, the bounds would have no form as a Timestamp. */

@@ -1,28 +1,25 @@
 /** The settings of alerts: where they are sent, and from when on something is late. Explained in `config/bridge.yaml`. */
 import { z } from 'zod';
-import { isLackingText } from '#platform/configuration.ts';
 import { secretMark } from '#platform/secret-settings.ts';
 
 /** The address of an incoming webhook is a secret: with Slack and Teams who knows it may write. */
 const url = z
   .string()
-  .refine((text) => /^https?:\/\/[^\s/@]+(\/\S*)?$/.test(text) || isLackingText(text), {
-    error: 'must be a URL that begins with https:// or http://, without a user name',
-  })
+  .regex(/^https?:\/\/[^\s/@]+(\/\S*)?$/, 'must be a URL that begins with https:// or http://, without a user name')
   .meta(secretMark);
 
-/** The value is a secret. */
-const header = z
-  .strictObject({
-    name: z.string().regex(/^(?!host$|content-)[a-z0-9-]{1,100}$/i, 'must be the name of a header'),
-    value: z
+/** The values are secrets. */
+const headers = z
+  .record(
+    z.string().regex(/^(?!host$|content-)[a-z0-9-]{1,100}$/i, 'must be the name of a header'),
+    z
       .string()
       .min(1)
       .regex(/^[\x20-\x7e]*$/, 'must be printable ASCII')
       .meta(secretMark),
-  })
-  .optional()
-  .describe('A header that proves the sender: Authorization, or what the receiver asks for');
+  )
+  .default({})
+  .describe('What proves the sender: Authorization, or what the receiver asks for');
 
 const template = z
   .string()
@@ -30,7 +27,7 @@ const template = z
   .optional()
   .describe('The JSON that is sent, with {{text}}, {{title}} and {{id}} within its texts; default: the whole message');
 
-const webhook = z.strictObject({ url, header, template });
+const webhook = z.strictObject({ url, headers, template });
 
 const address = z.string().regex(/^[^\s<>@,;:"]+@[^\s<>@,;:"]+$/, 'must be an address, like ops@example.com');
 

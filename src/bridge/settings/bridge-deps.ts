@@ -29,6 +29,8 @@ export interface BridgeDeps {
   consoleTls?: ServerCertificate | undefined;
   dataDir: string;
   sweepMs: number;
+  /** How many days the audit log is kept. */
+  actionDays: number;
   database: Database;
   signals: Signals;
   fetch: GuardedFetch;
@@ -42,12 +44,13 @@ export interface BridgeDeps {
   processIdentity?: ProcessIdentity;
   /**
    * Adds routes to the console's application; the start fails with its error. `clientOf` returns the client of a source, as
-   * the other parts of the process have it. Returns what ends the answers that do not
-   * end by themselves: it is called before the server closes.
+   * the other parts of the process have it, and `certificates` those that this process shows. Returns what ends the
+   * answers that do not end by themselves: it is called before the server closes.
    */
   mountConsole?: (
     application: Application,
     clientOf: (source: string) => SourceClient,
+    certificates: () => { certificatePem?: string | undefined; certificateRefused?: string | undefined },
   ) => (() => void) | Promise<() => void>;
   /** Throws the refusal of a request for `/metrics`; default: every request may have them. */
   guardMetrics?: (request: Request) => void;
@@ -63,7 +66,7 @@ export interface WorkingPart {
 
 /**
  * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` and
- * `reconcile` names of flows, those of `suppliers` and `webhooks` names of sources, those of `intake` names of intakes, and `alerts` has
+ * `reconcile` names of flows, those of `suppliers`, `jobs` and `webhooks` names of sources, those of `intake` names of intakes, and `alerts` has
  * one key.
  */
 export const lanes = {
@@ -71,6 +74,7 @@ export const lanes = {
   backfill: 'backfill',
   push: 'push',
   suppliers: 'suppliers',
+  jobs: 'jobs',
   alerts: 'alerts',
   intake: 'intake',
   reconcile: 'reconcile',

@@ -94,11 +94,6 @@ const intakeMembers = z.strictObject({
   make: z.enum(makes).optional().describe('Of requisitions: what each, or each group of them, becomes'),
   template: z.uuid().optional().describe('The template of make: event-from-template'),
   group: grouping.optional().describe('Which requisitions share an event; left out: each has its own'),
-  event_url: z
-    .url({ protocol: /^https?$/ })
-    .refine((url) => decodeURIComponent(url).includes('{id}'), { message: 'must have {id}' })
-    .optional()
-    .describe('Where a person sees an event of the service: https://sourcing.example.com/events/{id}'),
   acknowledge: z
     .boolean()
     .default(true)
@@ -112,11 +107,10 @@ const intakeMembers = z.strictObject({
         .max(1)
         .default(0.1)
         .describe('Of the suppliers, or of the open requisitions, of this intake'),
-      hours: z.number().positive().max(720).default(24).describe('Those within this time are counted together'),
     })
     .prefault({})
     .describe(
-      'More archivings than both bounds, or requisitions that the ERP has no more, pause the intake until a person has agreed',
+      'More archivings in 24 hours than both bounds, or requisitions that the ERP has no more, pause the intake until a person has agreed',
     ),
   submission_max: z.int().min(1).max(100_000).default(1_000).describe('Suppliers in one submission at most'),
   settings: z.record(z.string(), z.unknown()).default({}).describe("The connector's own settings"),

@@ -4,6 +4,7 @@ import { compileFieldOf } from '#bridge/documents/compile-field.ts';
 import { valueText } from '#bridge/documents/mapping-path.ts';
 import type { MappingRule } from '#bridge/documents/mapping-rule.ts';
 import { compileValuePath, PathError, type Shape } from '#connector/document-paths.ts';
+import { composed } from '#connector/human-text.ts';
 import { type ReadStream, recordSchemas } from '#connector/records.ts';
 
 const shapes = new Map<ReadStream, Shape>();
@@ -46,5 +47,13 @@ export function isChosen(
   valueOf: (field: string) => string,
 ): boolean {
   const beginsRight = only.external_id?.some((start) => number.startsWith(start)) ?? true;
-  return beginsRight && Object.entries(only.fields).every(([name, values]) => [values].flat().includes(valueOf(name)));
+  return (
+    beginsRight &&
+    Object.entries(only.fields).every(([name, values]) =>
+      [values]
+        .flat()
+        .map(composed)
+        .includes(composed(valueOf(name))),
+    )
+  );
 }

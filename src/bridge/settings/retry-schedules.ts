@@ -14,6 +14,8 @@ export const retrySchedules = {
   backfill: { firstMs: 5_000, mostMs: 10 * 60_000 },
   /** A source's list of suppliers that could not be read. */
   supplierList: { firstMs: 5_000, mostMs: 15 * 60_000 },
+  /** A job that has not ended, or that could not be read. */
+  job: { firstMs: 2_000, mostMs: 15 * 60_000 },
   /** A document that could not be delivered to the ERP. */
   document: { firstMs: 1_000, mostMs: 10 * 60_000 },
   /** An ERP whose records could not be read. */

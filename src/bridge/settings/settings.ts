@@ -6,6 +6,7 @@ import { dialects } from '#client/dialect.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import { tokenParameters } from '#contract/webhook.ts';
+import { unverifiedBytesMax } from '#platform/http/unverified-bytes.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { secretMark } from '#platform/secret-settings.ts';
 import { alertSettings } from './alert-settings.ts';
@@ -81,15 +82,21 @@ const openId = z.strictObject({
     .meta(secretMark)
     .optional()
     .describe('Without it the client is a public one; PKCE is used either way'),
-  label: z.string().min(1).max(60).default('Single sign-on').describe('The text of the button on the login page'),
   scope: z.string().min(1).default('openid profile email'),
-  name_claim: z.string().min(1).default('email').describe('The claim by which actions name their author'),
   roles: z.array(openIdRole).min(1).describe('The first that fits counts; who fits none is refused'),
 });
 
 const source = z.strictObject({
   name: settingName,
   base_url: z.url({ protocol: /^https?$/ }).describe('Where the sourcing service answers, without /api'),
+  event_url: z
+    .string()
+    .regex(
+      /^https?:\/\/[^\s{}]+\{id\}[^\s{}]*$/,
+      'must be a URL with {id} in it, like https://app.example.com/events/{id}',
+    )
+    .optional()
+    .describe('Where people see an event at the service, with {id} for its id: console and requisitions link there'),
   api_key: z
     .string()
     .min(1)
@@ -116,17 +123,6 @@ const source = z.strictObject({
     .min(1)
     .default(30)
     .describe('How much later than its `modified` a record may appear in a feed that does not declare its order'),
-  empty_pages: z
-    .int()
-    .min(1)
-    .max(10_000)
-    .default(50)
-    .describe('So many pages in a row may show no record and yet name a next page; then shorter windows are read'),
-  empty_pages_seconds: z
-    .int()
-    .min(1)
-    .default(60)
-    .describe('How long they may take together, without waits for the quota'),
   includes: z.boolean().default(true).describe('Whether pages are requested with their related objects'),
   suppliers: z
     .boolean()
@@ -140,16 +136,6 @@ const source = z.strictObject({
     .min(0)
     .default(7)
     .describe('How often a full audit reads a whole feed again, which also finds vanished records; 0: never'),
-  retry_after_max_seconds: z
-    .int()
-    .min(1)
-    .default(7_200)
-    .describe('The longest wait that a Retry-After of the source can cause: then it is asked again'),
-  freshness_seconds: z
-    .int()
-    .min(0)
-    .default(345_600)
-    .describe('A notification whose timestamp differs from now by more is acknowledged and does nothing; 0: never'),
   bearer: bearer.optional().describe('Requires an OAuth token with each notification, besides the signature'),
   quotas: z
     .strictObject({
@@ -163,7 +149,7 @@ const source = z.strictObject({
     .enum(dialects)
     .default('contract')
     .describe(
-      'How jobs are said: by the contract, or in the names of the public service; docs/way-back.md, "Dialects"',
+      'How jobs are said: by the contract, or in the names of the public service; docs/requisitions.md, "Dialects"',
     ),
   user_email: z
     .email()
@@ -194,6 +180,19 @@ const flow = z.strictObject({
   mapping: mappingSettings.default({}).describe('How additional fields of documents and lines are made'),
   quantity_column: z.string().min(1).optional().describe("The bid sheet column that holds a lot's quantity"),
   unit_price_column: z.string().min(1).optional().describe('The bid sheet column that holds the unit price'),
+  quantity_decimals: z
+    .int()
+    .min(0)
+    .max(10)
+    .optional()
+    .describe(
+      'How many decimals of a quantity the ERP keeps: the parts of a lot that several suppliers won are rounded to them so that they add up; default: parts are exact',
+    ),
+  time_zone: z
+    .string()
+    .refine(isTimeZone, 'is not a time zone: it must be like Europe/Berlin')
+    .optional()
+    .describe('The zone in which a mapping of type date reads the day of a time; default: the day as it is written'),
   circuit: z
     .strictObject({
       failures: z.int().min(1).default(20).describe('How many documents in a row must fail or be refused'),
@@ -205,10 +204,9 @@ const flow = z.strictObject({
     .strictObject({
       most: z.int().min(1).default(20),
       share: z.number().min(0).max(1).default(0.2).describe('Of the documents that this flow has delivered'),
-      hours: z.number().positive().max(720).default(1).describe('Cancellations within this time are counted together'),
     })
     .prefault({})
-    .describe('More cancellations than both bounds pause the flow, until an operator has agreed'),
+    .describe('More cancellations in 24 hours than both bounds pause the flow, until an operator has agreed'),
   reconcile: z
     .strictObject({
       every_hours: z
@@ -219,7 +217,7 @@ const flow = z.strictObject({
         .describe('How often all that was delivered is compared with what the ERP holds; 0: only by bridge reconcile'),
     })
     .prefault({})
-    .describe('Comparisons by schedule: docs/bridge.md, "Does the ERP still hold it?"'),
+    .describe('Comparisons by schedule: docs/watch.md, "Does the ERP still hold it?"'),
   settings: z.record(z.string(), z.unknown()).default({}).describe("The connector's own settings"),
   begins_paused: z
     .boolean()
@@ -296,35 +294,24 @@ export const bridgeSettings = z
       })
       .prefault({})
       .describe('How people log in to the console'),
-    body_bytes_max: z.int().min(1).default(262_144).describe('Upper bound of the length of a notification, in bytes'),
-    body_seconds: z
-      .number()
-      .min(0.1)
-      .max(60)
-      .default(15)
-      .describe('How long the body of a notification may take, counted from its first byte'),
-    unverified_bytes_max: z
+    body_bytes_max: z
       .int()
-      .min(1_048_576)
-      .default(33_554_432)
-      .describe(
-        'Upper bound of all bodies together that are in memory before their signature is verified; beyond: 503',
-      ),
-    backlog_max: z.int().min(1).default(10_000).describe('How many notifications may wait for a commit; beyond: 503'),
+      .min(1)
+      .max(unverifiedBytesMax)
+      .default(262_144)
+      .describe('Upper bound of the length of a notification, in bytes'),
     lease_seconds: z
       .number()
       .min(1)
       .default(60)
       .describe('How long a process may be frozen before another process takes over its work'),
     inbox_days: z.int().min(1).default(14).describe('How long notifications are kept'),
-    history_days: z.int().min(1).default(90).describe('How long replaced versions are kept'),
-    attempt_days: z
+    history_days: z
       .int()
       .min(1)
       .default(90)
-      .describe('How long attempts, and what was sent with them, are kept for find, history and show'),
+      .describe('How long replaced versions, and attempts with what they sent, are kept for find, history and show'),
     alerts: alertSettings.prefault({}).describe('Tells people when something needs them'),
-    action_days: z.int().min(31).default(730).describe('How long the audit log is kept'),
     sources: z.array(source).default([]),
     flows: z.array(flow).default([]),
     intakes: z.array(intakeSettings).default([]),
@@ -333,11 +320,14 @@ export const bridgeSettings = z
     path: ['console_url'],
     error: 'must be set for console_login.openid: the provider sends people back to this URL',
   })
-  .refine((bridge) => bridge.unverified_bytes_max >= bridge.body_bytes_max, {
-    path: ['unverified_bytes_max'],
-    error: 'must be at least body_bytes_max: else no notification of that length could be taken',
-  })
-  .superRefine(({ sources, intakes }, context) => {
+  .superRefine(({ sources, flows, intakes }, context) => {
+    for (const [index, { quantity_column: quantity, unit_price_column: price }] of flows.entries())
+      if ((quantity === undefined) !== (price === undefined))
+        context.addIssue({
+          code: 'custom',
+          path: ['flows', index, quantity === undefined ? 'quantity_column' : 'unit_price_column'],
+          message: 'is missing: quantity_column and unit_price_column belong together, set both or neither',
+        });
     for (const [index, intake] of intakes.entries()) {
       const own = sources.find(({ name }) => name === intake.source);
       for (const { path, message } of own ? faultsOfDialect(intake, own) : [])
@@ -349,9 +339,22 @@ export type BridgeSettings = z.infer<typeof bridgeSettings>;
 export type SourceSettings = z.infer<typeof source>;
 export type FlowSettings = z.infer<typeof flow>;
 
+/** Whether a flow of the source takes jobs as documents. */
+export function takesJobs({ flows }: Pick<BridgeSettings, 'flows'>, source: string): boolean {
+  return flows.some((flow) => flow.source === source && flow.documents.includes('job'));
+}
+
 function isLoopbackUrl(url: string): boolean {
   const host = URL.parse(url)?.hostname ?? '';
   return host === 'localhost' || host === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+function isTimeZone(zone: string): boolean {
+  try {
+    return Intl.DateTimeFormat('en', { timeZone: zone }) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 function isNetwork(text: string): boolean {

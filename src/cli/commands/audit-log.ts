@@ -4,28 +4,57 @@
  * whether the chain of each log is whole; exit code 1 when one is broken.
  */
 import { once } from 'node:events';
+import type { Timestamp } from '#contract/timestamp.ts';
 import {
   type ActionFilter,
+  type ActionOutcome,
   type AuditedProgram,
   findAuditLogs,
+  type RecordedAction,
   readAuditLogs,
   type VerifiedChain,
   verifyChain,
 } from '#platform/audit-log.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
+import type { BridgeCommandOptions } from '../bridge-command.ts';
 import { openInstallation } from '../installation.ts';
 import { readCommandConfiguration } from '../local-settings.ts';
-import { print } from '../output.ts';
-import { type ActionsOptions, actionsText } from './bridge-actions.ts';
+import { print, shortTime, tableOf } from '../output.ts';
 
-export interface AuditLogOptions extends ActionsOptions {
+export interface AuditLogOptions extends BridgeCommandOptions {
+  name?: string;
+  what?: string;
+  object?: string;
+  outcome?: ActionOutcome;
+  from?: Timestamp;
+  to?: Timestamp;
+  before?: string;
+  limit: number;
   program?: AuditedProgram;
   jsonl?: boolean;
   verify?: boolean;
 }
 
 const pageMax = 1_000;
+
+/** A page for people; the last line says how to read on. */
+function actionsText(actions: readonly RecordedAction[], next: string | undefined): string {
+  const table = tableOf(
+    ['when', 'who', 'from', 'what', 'object', 'outcome', 'details'],
+    actions.map((action) => [
+      shortTime(action.when),
+      action.who.kind === 'user' ? action.who.name : `${action.who.name} (${action.who.kind})`,
+      action.from,
+      action.what,
+      action.object,
+      action.outcome,
+      Object.keys(action.details).length === 0 ? null : JSON.stringify(action.details),
+    ]),
+    'No actions.',
+  );
+  return next === undefined ? table : `${table}\nEarlier ones: --before ${next}`;
+}
 
 /** Throws an AppError `invalid` when there is no log to be read. */
 export async function runAuditLog(options: AuditLogOptions): Promise<number> {

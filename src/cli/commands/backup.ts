@@ -21,7 +21,7 @@ import type { BridgeCommandOptions } from '../bridge-command.ts';
 import type { Configuration } from '../configuration.ts';
 import { readConfiguration } from '../configuration.ts';
 import { type Installation, openInstallation } from '../installation.ts';
-import { print } from '../output.ts';
+import { createProgress, print } from '../output.ts';
 
 /** Throws an AppError `invalid` for a database server, a data folder without a database, and a target that exists. */
 export async function runBackup(options: BridgeCommandOptions, target: string): Promise<number> {
@@ -54,9 +54,13 @@ export async function runBackup(options: BridgeCommandOptions, target: string): 
 }
 
 async function copyAll({ configuration, dataDir, open, secrets }: Installation, part: string) {
-  const copy = createFolderCopy(part);
   const { files } = configuration.service;
   const ofFiles = files.store === 'local' ? resolve(files.directory ?? join(dataDir, 'files')) : undefined;
+  const total = megabytes(
+    (await bytesIn(join(dataDir, 'postgres'))) + (ofFiles === undefined ? 0 : await bytesIn(ofFiles)),
+  );
+  const progress = createProgress('MB copied');
+  const copy = createFolderCopy(part, (bytes) => progress.tell(megabytes(bytes), total));
   if (ofFiles !== undefined) await copyFolder(ofFiles, 'files', copy);
   await backUpServer(join(dataDir, 'postgres'), open.url, copy);
   const made = timestampNow(systemClock);
@@ -69,7 +73,19 @@ async function copyAll({ configuration, dataDir, open, secrets }: Installation, 
   const facts: BackupFacts = { format: 2, made, version, folders: copy.folders() };
   await copy.text(`${JSON.stringify(facts, null, 2)}\n`, backupFile);
   await copy.text(macOfList(secrets, await copy.list()), macFile);
+  progress.end();
   return { made, ...(await copy.flush()) };
+}
+
+const megabytes = (bytes: number) => Math.round(bytes / 1e6);
+
+/** About how much a folder holds, as its files come and go; 0 without it. */
+async function bytesIn(folder: string): Promise<number> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive: true }).catch(() => []);
+  let bytes = 0;
+  for (const entry of entries)
+    if (entry.isFile()) bytes += (await stat(join(entry.parentPath, entry.name)).catch(() => undefined))?.size ?? 0;
+  return bytes;
 }
 
 /** Copies what is not copied yet; a folder that does not exist is empty. */

@@ -43,8 +43,8 @@ export function runAlertTest(options: BridgeCommandOptions): Promise<number> {
 
 /** Throws an AppError `invalid` that names the variable that is missing. */
 function requireSecrets(alerts: AlertSettings, channel: AlertChannel): void {
-  const values = [...Object.values({ ...alerts[channel] }), alerts.webhook?.header?.value];
-  const lacking = values.find((value) => typeof value === 'string' && isLackingText(value));
+  const values = [...Object.values({ ...alerts[channel] }), ...Object.values(alerts.webhook?.headers ?? {})];
+  const lacking = values.find(isLackingText);
   if (lacking === undefined) return;
   throw new AppError('invalid', `bridge.alerts.${channel} needs a variable of the environment: ${String(lacking)}.`);
 }

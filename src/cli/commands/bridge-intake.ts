@@ -25,7 +25,7 @@ import {
   roleDepsOf,
   withBridge,
 } from '../bridge-command.ts';
-import { oneLine, print, shortTime, tableOf } from '../output.ts';
+import { createProgress, oneLine, print, shortTime, tableOf } from '../output.ts';
 
 export interface IntakePlanOptions extends BridgeCommandOptions {
   limit: number;
@@ -118,18 +118,24 @@ export function runIntakeRun(options: IntakeRunOptions, name: string | undefined
       const settings = intakes.map(({ deps }) => deps.intake);
       let movedMs = clock.nowMs();
       let before = '';
+      let most = 0;
+      const progress = createProgress('sent');
       for (;;) {
         for (const { run, lists } of intakes) {
           await lists(signal);
           await run(signal);
         }
         const statuses = await statusesOf(command, settings);
+        const left = statuses.reduce((sum, { backlog }) => sum + backlog.suppliers, 0);
+        most = Math.max(most, left);
+        progress.tell(most - left, most);
         const state = progressText(statuses);
         if (state !== before) movedMs = clock.nowMs();
         before = state;
         const isDone = statuses.every(isThrough);
         const isTired = clock.nowMs() - movedMs > options.patience * 1000;
         if (isDone || isTired || signal.aborted) {
+          progress.end();
           const ok = isDone && !statuses.some(intakeNeedsLook) && !signal.aborted;
           print(options, { ok, intakes: statuses }, () => statusText(statuses));
           return ok ? 0 : 1;

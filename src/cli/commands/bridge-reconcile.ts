@@ -17,6 +17,7 @@ import {
 import { repairedFindings, repairRun } from '#bridge/operate/reconcile/repair-run.ts';
 import { reportFiles, reportPublicKey } from '#bridge/operate/reconcile/report-files.ts';
 import { timestampNow } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
 import { replaceFile } from '#platform/durable-file.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import {
@@ -98,16 +99,26 @@ async function compare(
     { flow: flow.name, events, askedBy: userInfo().username, goesOn: false },
     timestampNow(clock),
   );
+  const total = events === null ? await countDocuments(database, flow.name) : undefined;
   const progress = createProgress(`comparing ${flow.name}`);
   try {
     return await reconcileFlow(
-      { database, openFlow, clock, onPage: ({ documents }) => progress.tell(documents) },
+      { database, openFlow, clock, onPage: ({ documents }) => progress.tell(documents, total) },
       begun,
       signal,
     );
   } finally {
     progress.end();
   }
+}
+
+/** How many documents there are to compare, as a figure for the progress alone. */
+async function countDocuments(database: Database, flow: string): Promise<number> {
+  const [row] = await database.query<{ count: number }>(
+    'select count(*)::int as count from bridge.flow_documents where flow = $1 and delivered is not null',
+    [flow],
+  );
+  return row?.count ?? 0;
 }
 
 /** Writes the signed report of the run. Returns the names of the files; the last one is the public key. */
@@ -184,7 +195,9 @@ function textOf({ flow, run, files, counts, findings, more, replayed }: Compared
     ...(more ? ['There is more: --limit shows it.'] : []),
     ...(files.length > 0 ? [`Written: ${files.join(', ')}`] : []),
     ...(replayed > 0
-      ? [`${replayed} documents are due again: a process with the role push writes them, or bridge run.`]
+      ? [
+          `${replayed === 1 ? '1 document is' : `${replayed} documents are`} due again: a process with the role push writes them, or bridge run.`,
+        ]
       : []),
   ].join('\n');
 }

@@ -1,4 +1,7 @@
-/** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs an operator. */
+/**
+ * `bridge status`: what every feed and flow is doing, and how far behind it is. Exit code 1 when something needs an
+ * operator, or is further behind than `--max`.
+ */
 import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
 import { readProcesses } from '#bridge/ledger/leases/liveness.ts';
 import { lossText } from '#bridge/operate/status/flow-lag.ts';
@@ -9,7 +12,12 @@ import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-
 import { auditState, behindText, underWay, warningsOf, whysOf } from '../feed-words.ts';
 import { lagText, print, shortTime, tableOf } from '../output.ts';
 
-export function runStatus(options: BridgeCommandOptions): Promise<number> {
+export interface StatusOptions extends BridgeCommandOptions {
+  /** Seconds. */
+  max?: number;
+}
+
+export function runStatus(options: StatusOptions): Promise<number> {
   return withBridge(
     options,
     async ({ settings, database, clock }) => {
@@ -24,10 +32,16 @@ export function runStatus(options: BridgeCommandOptions): Promise<number> {
       print(options, { ...status, processes, delivered }, () => noProcess + textOf(status));
       // Between two calls of `bridge run` no process runs, and nothing is late.
       const isLeft = processes.length === 0 && status.feeds.some(({ lag }) => !lag.inStep);
-      return status.conditions.length > 0 || isLeft ? 1 : 0;
+      return status.conditions.length > 0 || isLeft || isBeyond(status, options.max) ? 1 : 0;
     },
     { withoutSecrets: true },
   );
+}
+
+/** Whether a feed, flow or intake is further behind than `max` seconds; one that has never been read always is. */
+function isBeyond({ feeds, flows, intakes }: BridgeStatus, max: number | undefined): boolean {
+  if (max === undefined) return false;
+  return [...feeds, ...flows, ...intakes].some(({ lag }) => (lag.seconds ?? Number.POSITIVE_INFINITY) > max);
 }
 
 const noProcessText =

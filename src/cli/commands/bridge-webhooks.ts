@@ -9,6 +9,7 @@ import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
 import { rotateWebhooks } from '#bridge/operate/webhooks/rotate-webhooks.ts';
 import { type TestedWebhook, testWebhooks } from '#bridge/operate/webhooks/test-webhook.ts';
 import { type WebhookDeps, webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
+import { takesJobs } from '#bridge/settings/settings.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, findSource, withBridge } from '../bridge-command.ts';
 import { print, tableOf } from '../output.ts';
@@ -55,14 +56,17 @@ export function runWebhookRegister(options: RegisterOptions): Promise<number> {
   });
 }
 
-/** What a person must know of feeds that have no trigger. */
+/** What a person must know of feeds and jobs that have no trigger. */
 function unannouncedLines({ uuid, unannounced }: MadeWebhook, pollSeconds: number): string[] {
-  if (unannounced.length === 0) return [];
-  return [
-    `Not registered: ${unannounced.join(', ')}. The service refuses the ` +
-      `${unannounced.length === 1 ? 'trigger of this feed' : 'triggers of these feeds'}, so ${uuid} does not announce ` +
-      `${unannounced.length === 1 ? 'it: it is' : 'them: they are'} read every ${pollSeconds} s.`,
-  ];
+  const feeds = unannounced.filter((topic) => topic !== 'jobs');
+  const ofFeeds =
+    `Not registered: ${feeds.join(', ')}. The service refuses the ` +
+    `${feeds.length === 1 ? 'trigger of this feed' : 'triggers of these feeds'}, so ${uuid} does not announce ` +
+    `${feeds.length === 1 ? 'it: it is' : 'them: they are'} read every ${pollSeconds} s.`;
+  const ofJobs =
+    `Not registered: jobs. The service refuses the trigger JOB_UPDATED, so ${uuid} does not announce the ends of jobs: ` +
+    'only those that an intake of this bridge has sent are read.';
+  return [...(feeds.length > 0 ? [ofFeeds] : []), ...(unannounced.includes('jobs') ? [ofJobs] : [])];
 }
 
 export function runWebhookRotate(options: SourceOptions): Promise<number> {
@@ -159,5 +163,6 @@ function deletedLines(deleted: readonly string[]): string[] {
 function depsOf(command: BridgeCommand, name: string): WebhookDeps {
   const source = findSource(command.settings, name);
   const { installation, database, clock } = command;
-  return { client: command.clientOf(name), source, database, secrets: installation.secrets, clock };
+  const jobs = takesJobs(command.settings, name);
+  return { client: command.clientOf(name), source, jobs, database, secrets: installation.secrets, clock };
 }

@@ -1,11 +1,13 @@
 /** `bridge`: the bridge alone, with the sources and flows of its configuration, in all roles or one. */
+import type { Bridge } from '#bridge/create-bridge.ts';
 import type { BridgeRole } from '#bridge/settings/bridge-deps.ts';
-import { AppError } from '#platform/errors.ts';
-import { readConfiguration } from '../configuration.ts';
+import { AppError, errorText } from '#platform/errors.ts';
+import { type Configuration, presentFile, readConfiguration, variablesFileBeside } from '../configuration.ts';
 import { createConsoleDoctor } from '../console-doctor.ts';
-import { openInstallation, startInstalledBridge, storageOf } from '../installation.ts';
+import { type Installation, openInstallation, startInstalledBridge, storageOf } from '../installation.ts';
 import { bridgePorts, checkOwnPorts } from '../own-ports.ts';
-import { listenForStop, untilStopped } from '../stop-request.ts';
+import { listenForStop, type StopRequest, untilStopped } from '../stop-request.ts';
+import { nextConfiguration, type ReadConfiguration, textsOf } from '../watch-configuration.ts';
 
 const graceMs = 3_000;
 
@@ -15,34 +17,104 @@ export interface BridgeOptions {
   role: BridgeRole;
 }
 
-/** Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened. */
+/** A configuration that the bridge is to be started with, and how it came to it. */
+interface Run extends ReadConfiguration {
+  /** The one with which the bridge did not start, and why. */
+  readonly failed?: { readonly configuration: Configuration; readonly why: string };
+}
+
+/**
+ * Runs until it gets a request to stop; whenever the configuration changes, everything is closed and opened with the new
+ * one, in the same process. Rejects when it cannot start, after closing everything that it had opened.
+ */
 export async function runBridge(options: BridgeOptions): Promise<number> {
-  const configuration = readConfiguration(options.config, options);
+  const file = options.config ?? presentFile();
+  const files = file === undefined ? [] : [file, variablesFileBeside(file)];
+  let run: Run = { known: await textsOf(files), configuration: read(options, file) };
+  using stop = listenForStop({ hangUp: true });
+  let inForce: Configuration | undefined;
+  for (;;) {
+    try {
+      const { configuration } = run;
+      const next = await runUntilChanged(run, { ...options, files }, stop, () => {
+        inForce = configuration;
+      });
+      if (next === undefined) return 0;
+      run = next;
+    } catch (error) {
+      // What only a start finds out: then the bridge goes on with the configuration that it had.
+      if (inForce === undefined || inForce === run.configuration) throw error;
+      run = { ...run, configuration: inForce, failed: { configuration: run.configuration, why: errorText(error) } };
+    }
+  }
+}
+
+function read(options: BridgeOptions, file: string | undefined): Configuration {
+  const configuration = readConfiguration(file, options);
   // Only a process that receives listens on both.
   if (options.role === 'all' || options.role === 'receive') checkOwnPorts(bridgePorts(configuration.bridge));
   if (options.role === 'console' && !configuration.bridge.console_pages)
     throw new AppError('invalid', 'The role console shows the console, and bridge.console_pages switches it off.');
-  const stop = listenForStop();
+  return configuration;
+}
+
+/** Resolves with the changed configuration; with undefined when it is to stop. */
+async function runUntilChanged(
+  { configuration, known, failed }: Run,
+  options: BridgeOptions & { files: readonly string[] },
+  stop: StopRequest,
+  onStarted: () => void,
+): Promise<ReadConfiguration | undefined> {
   await using opened = new AsyncDisposableStack();
+  const { role } = options;
   const installation = await openInstallation(configuration, {
     // The database shows this name for its connections, and `bridge doctor` reads it there.
-    name: options.role === 'all' ? 'bridge' : `bridge-${options.role}`,
+    name: role === 'all' ? 'bridge' : `bridge-${role}`,
     logLevel: 'info',
   });
   opened.defer(() => installation.close());
-  const { sources, flows } = configuration.bridge;
-  if (sources.length === 0) installation.log.warn('no source is configured (bridge.sources): nothing will be received');
-  else if (flows.length === 0 && (options.role === 'all' || options.role === 'push'))
-    installation.log.warn('no flow is configured (bridge.flows): nothing will be delivered');
-  const bridge = await startInstalledBridge(installation, configuration.bridge, options.role, {
+  warnOfNothingToDo(installation, role);
+  const bridge = await startInstalledBridge(installation, configuration.bridge, role, {
     doctor: (clientOf) => createConsoleDoctor(installation, configuration.bridge, clientOf),
   });
   opened.defer(() => bridge.close(graceMs));
+  onStarted();
   installation.log.info(
-    { url: bridge.url, consoleUrl: bridge.consoleUrl, role: options.role, storage: storageOf(installation) },
+    { url: bridge.url, consoleUrl: bridge.consoleUrl, role, storage: storageOf(installation) },
     'ready',
   );
-  console.log(`bridge ready ${bridge.url ?? `as ${options.role}`} (console ${bridge.consoleUrl})`);
-  await untilStopped(stop, installation.gone);
-  return 0;
+  console.log(`bridge ready ${bridge.url ?? `as ${role}`} (console ${bridge.consoleUrl})`);
+  if (failed) await refuse(installation, bridge, failed.why);
+  const next = await nextConfiguration({
+    inForce: configuration,
+    failed: failed?.configuration,
+    files: options.files,
+    known,
+    read: async () => {
+      const { checkBridgeSettings } = await import('#bridge/create-bridge.ts');
+      const { dataDir, log, clock } = installation;
+      const changed = read(options, options.files[0]);
+      await checkBridgeSettings({ settings: changed.bridge, dataDir, log, clock, role });
+      return changed;
+    },
+    onRefused: (why) => refuse(installation, bridge, why === undefined ? undefined : errorText(why)),
+    signal: AbortSignal.any([stop.signal, installation.gone]),
+  });
+  if (next === undefined) await untilStopped(stop, installation.gone);
+  else installation.log.info('the configuration has changed: the bridge starts with the new one');
+  return next;
+}
+
+async function refuse({ log }: Installation, bridge: Bridge, why: string | undefined): Promise<void> {
+  if (why !== undefined) log.error(`the changed configuration is not in force, the one before it is: ${why}`);
+  await bridge
+    .refuseConfiguration(why)
+    .catch((err: unknown) => log.warn({ err }, 'the status does not say yet whether the configuration is in force'));
+}
+
+function warnOfNothingToDo({ configuration, log }: Installation, role: BridgeRole): void {
+  const { sources, flows } = configuration.bridge;
+  if (sources.length === 0) log.warn('no source is configured (bridge.sources): nothing will be received');
+  else if (flows.length === 0 && (role === 'all' || role === 'push'))
+    log.warn('no flow is configured (bridge.flows): nothing will be delivered');
 }

@@ -31,8 +31,9 @@ function nextSteps(name: string, { folder, inRepository, needsInstall }: NewConn
   1. Run its tests:      ${test}
   2. Edit mapping.ts:    what each document becomes in the ERP. Then index.ts: the settings, and how documents are sent.
   3. See its settings:   ${commandLine} connector show ${inRepository ? name : place}
-  4. Use it in a flow:   connector: ${inRepository ? name : place}
-                         settings: as in ${place}/settings.example.yaml
+  4. Start its ERP:      ${inRepository ? 'npx node' : 'node'} ${place}/memory-erp.ts
+  5. See documents in it, from another terminal:
+     ERP_CLIENT_SECRET=secret ${commandLine} start --demo --config ${place}/settings.example.yaml
 
 ${relative('', join(packageDir, 'docs/writing-a-connector.md'))} leads through it.`;
 }

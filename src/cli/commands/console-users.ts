@@ -1,5 +1,6 @@
 /** `console users`: the accounts with which people log in to the console. Each change of one ends its sessions. */
 import { randomBytes } from 'node:crypto';
+import { removeFactor } from '#console/access/second-factor.ts';
 import {
   accountName,
   addUser,
@@ -86,6 +87,21 @@ export function runUsersSetPassword(options: PasswordOptions, given: string): Pr
       print(options, { name, ...(options.generate && { password }) }, () =>
         [`The password of ${name} is set, and its sessions have ended.`, ...passwordLine(options, password)].join('\n'),
       );
+      return 0;
+    },
+    plain,
+  );
+}
+
+export function runUsersRemoveFactor(options: BridgeCommandOptions, given: string): Promise<number> {
+  return withBridge(
+    options,
+    async ({ database, clock, perform }) => {
+      const name = accountName(given);
+      await perform({ what: 'console.user.remove-factor', object: `user ${name}` }, () =>
+        database.transaction((tx) => removeFactor(tx, name, clock)),
+      );
+      print(options, { name }, () => `${name} logs in without a code now, and its sessions have ended.`);
       return 0;
     },
     plain,

@@ -13,11 +13,12 @@ import { parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { connectorFolder } from '#bridge/connectors/load-connector.ts';
 import { settingName } from '#bridge/settings/settings.ts';
+import { createClient } from '#client/create-client.ts';
 import { AppError } from '#platform/errors.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { localSource } from '../local-settings.ts';
 import { readHidden } from '../read-password.ts';
-import { runCheck } from './bridge-check.ts';
+import { runDoctor } from './bridge-doctor.ts';
 import { connectorNames } from './connector-list.ts';
 
 export interface InitOptions {
@@ -36,11 +37,13 @@ export async function runInit(options: InitOptions, env: NodeJS.ProcessEnv = pro
   for (const file of Object.values(files))
     if (existsSync(file)) throw new AppError('invalid', `${file} exists already: init overwrites nothing.`);
   const chosen = await choose(options);
-  const text = await configurationOf(chosen);
+  const flow = await flowOf(chosen);
   const variables = [
-    ...new Set([...text.replaceAll(/^#.*$/gm, '').matchAll(/\$\{([A-Za-z_]\w*)\}/g)].map(([, name = '']) => name)),
+    ...new Set([...textOf(chosen, flow).matchAll(/\$\{([A-Za-z_]\w*)\}/g)].map(([, name = '']) => name)),
   ];
   const secrets = await readSecrets(variables, env);
+  const shown = await columnsAt(chosen, secrets[apiKeyVariable]);
+  const text = `${head(chosen)}${textOf(chosen, { ...flow, ...(await chooseColumns(shown)) })}`;
   await mkdir(options.dir, { recursive: true });
   await writeFile(files.env, envText(variables, secrets), { mode: 0o600, flag: 'wx' });
   try {
@@ -52,23 +55,28 @@ export async function runInit(options: InitOptions, env: NodeJS.ProcessEnv = pro
   const missing = variables.filter((name) => !secrets[name]);
   const file = relative('', files.yaml) || files.yaml;
   console.log(`Wrote ${file} and ${relative('', files.env) || files.env}.\n`);
-  if (missing.length > 0) {
+  if (shown.length > 0 && !text.includes('quantity_column'))
     console.log(
-      `Next: fill in ${missing.join(', ')} in .env and the settings in ${file}, then\n  ${commandLine} bridge check --config ${file}`,
+      `The bid sheets of the source have the columns ${shown.join(', ')}. Name those of the quantity and of the unit price in\n` +
+        'quantity_column and unit_price_column of the flow; without them each lot is one piece at its cost.\n',
     );
+  const isLocal = chosen.source === localSource;
+  const next = `${commandLine} ${isLocal ? 'start --demo' : 'bridge doctor'} --config ${file}`;
+  if (missing.length > 0) {
+    console.log(`Next: fill in ${missing.join(', ')} in .env and the settings in ${file}, then\n  ${next}`);
     return 0;
   }
-  if (chosen.source === localSource) {
-    console.log(`Next, with a service of your own to try it:\n  ${commandLine} start --config ${file}`);
+  if (isLocal) {
+    console.log(`Next, with a service of your own to try it:\n  ${next}`);
     return 0;
   }
-  const code = await runCheck({ config: file });
+  const code = await runDoctor({ config: file });
   console.log(
     code === 0
       ? `\nNext, run it:\n  ${commandLine} bridge --config ${file}\n` +
           'and while it runs, in another terminal, let the service announce its changes:\n' +
           `  ${commandLine} bridge webhooks register --source main --config ${file}`
-      : `\nCorrect ${file}, then:\n  ${commandLine} bridge check --config ${file}`,
+      : `\nCorrect ${file}, then:\n  ${commandLine} bridge doctor --config ${file}`,
   );
   return code;
 }
@@ -79,7 +87,10 @@ async function choose({ source, connector, flow, publicHost }: InitOptions): Pro
   const known = connectorNames();
   const chosenSource = checkedSource(
     source ??
-      (await ask('source', `The URL of the sourcing service, or "${localSource}" to try it with its simulator`)),
+      (await ask(
+        'source',
+        `The URL of the sourcing service, like https://sourcing.example.com without /api, or "${localSource}" to try it with its simulator`,
+      )),
   );
   const chosenConnector = connector ?? (await ask('connector', `The connector to your ERP (${known.join(', ')})`));
   if (!known.includes(chosenConnector))
@@ -108,9 +119,16 @@ async function readSecrets(variables: readonly string[], env: NodeJS.ProcessEnv)
     const known = env[name];
     if (known) secrets[name] = known;
     else if (isAtTerminal())
-      secrets[name] = await readHidden(`${name} (it is not shown; Enter to fill it in later in .env): `);
+      secrets[name] = await readHidden(`${name} (${formOf(name)}it is not shown; Enter to fill it in later in .env): `);
   }
   return secrets;
+}
+
+/** What the value looks like, where its name says it. */
+function formOf(variable: string): string {
+  if (variable === apiKeyVariable) return 'the API key that the service issued; ';
+  if (variable.endsWith('_URL')) return 'like postgresql://user:password@host:5432/database; ';
+  return '';
 }
 
 function isAtTerminal(): boolean {
@@ -149,18 +167,67 @@ function checkedSource(source: string): string {
 
 const example = z.object({ bridge: z.object({ flows: z.array(z.looseObject({})).min(1) }) });
 
-/** The first flow of the connector's example, between the chosen source and ERP, for awards. */
-async function configurationOf({ source, connector, flow, publicHost }: Chosen): Promise<string> {
+/**
+ * The first flow of the connector's example, between the chosen source and ERP, for awards. The columns, tags and
+ * attributes that the example names are those of the simulator: no other source gets them.
+ */
+async function flowOf({ source, connector, flow }: Chosen): Promise<Record<string, unknown>> {
   const file = join(connectorFolder(connector) ?? '', 'settings.example.yaml');
   const { bridge } = example.parse(parseDocument(await readFile(file, 'utf8')).toJS());
-  const isLocal = source === localSource;
-  const of = { name: flow, source: isLocal ? localSource : 'main', connector, documents: ['award'] };
-  const flows = [{ ...bridge.flows[0], ...of }];
+  const of = { name: flow, source: source === localSource ? localSource : 'main', connector, documents: ['award'] };
+  const { quantity_column, unit_price_column, mapping, ...own } = bridge.flows[0] as Record<string, unknown>;
+  return { ...own, ...of, ...(source === localSource && { quantity_column, unit_price_column, mapping }) };
+}
+
+function textOf({ source, publicHost }: Chosen, flow: Record<string, unknown>): string {
   const sources = [{ name: 'main', base_url: source, api_key: `\${${apiKeyVariable}}` }];
-  const settings = { bridge: { public_host: publicHost, ...(isLocal ? {} : { sources }), flows } };
+  const isLocal = source === localSource;
+  const settings = { bridge: { public_host: publicHost, ...(isLocal ? {} : { sources }), flows: [flow] } };
+  return stringify(settings, { lineWidth: 0, aliasDuplicateObjects: false });
+}
+
+function head({ connector }: Chosen): string {
   return `# Made by init. "${commandLine} config-schema" prints what each setting is, and "${commandLine} connector show ${connector}"
 # those of the connector, and which other kinds of documents it takes. A text \${NAME} comes from the environment, or from .env beside this file.
-${stringify(settings, { lineWidth: 0, aliasDuplicateObjects: false })}`;
+`;
+}
+
+const eventsLooked = 100;
+
+/**
+ * The columns of the bid sheets at the source; none where it is not reached: the check that follows says why. The simulator's
+ * are in the example.
+ */
+async function columnsAt({ source }: Chosen, apiKey: string | undefined): Promise<string[]> {
+  if (source === localSource || apiKey === undefined) return [];
+  const client = createClient({ baseUrl: source, apiKey, timeoutMs: 10_000, retries: 0 });
+  try {
+    const { records } = await client.readFeed('sourcing-events', { pageSize: eventsLooked });
+    const names = records.flatMap((record) => (sheet.safeParse(record).data?.columns ?? []).map(({ name }) => name));
+    return [...new Set(names)];
+  } catch {
+    return [];
+  } finally {
+    await client.close();
+  }
+}
+
+const sheet = z.looseObject({ columns: z.array(z.looseObject({ name: z.string() })) });
+
+/** Both columns, as a person at the terminal chooses them; none without a terminal, or for an empty answer. */
+async function chooseColumns(shown: readonly string[]) {
+  if (shown.length === 0 || !isAtTerminal()) return {};
+  const quantity = await askColumn('the quantity', shown);
+  if (quantity === '') return {};
+  const price = await askColumn('the unit price', shown);
+  return price === '' ? {} : { quantity_column: quantity, unit_price_column: price };
+}
+
+async function askColumn(what: string, shown: readonly string[]): Promise<string> {
+  const column = await ask('source', `The column of ${what} (${shown.join(', ')}; Enter for none)`);
+  if (column !== '' && !shown.includes(column))
+    throw new AppError('invalid', `No bid sheet has a column "${column}". They have: ${shown.join(', ')}.`);
+  return column;
 }
 
 function envText(variables: readonly string[], env: NodeJS.ProcessEnv): string {

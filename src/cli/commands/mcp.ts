@@ -2,8 +2,8 @@
  * `mcp`: lets an assistant look at the bridge, by the Model Context Protocol over standard input and output. Standard
  * output carries the protocol alone; the log and errors go to standard error.
  */
-import { once } from 'node:events';
 import { hostname } from 'node:os';
+import { finished } from 'node:stream/promises';
 import type { ViewerRole } from '#console/access/viewer.ts';
 import { createAssistant } from '#console/assistant/create-assistant.ts';
 import { machineUser } from '#platform/audit-log.ts';
@@ -53,7 +53,7 @@ export async function runMcp(options: McpOptions): Promise<number> {
     const served = serveStdio(() => assistant.serverFor(person), {
       onerror: (err) => installation.log.warn({ err }, 'a message of the assistant could not be answered'),
     });
-    await once(process.stdin, 'close', { signal: stop }).catch(() => undefined);
+    await finished(process.stdin, { writable: false, signal: stop }).catch(() => undefined);
     await assistant.idle();
     await served.close();
     installation.gone.throwIfAborted();

@@ -30,7 +30,7 @@ export async function runMigrate(program: MigratedProgram, options: { config?: s
   const database = createDatabase({ url, log, applicationName: `migrate ${program}`, poolMax: 1 });
   try {
     await programs[program](database);
-    await fixActionDays(database, program, settings[program].action_days);
+    await fixActionDays(database, program, settings.action_days);
     const [owner, worker] = [url, workUrl].map((text) => decodeURIComponent(parseDatabaseUrl(text).username));
     if (worker !== undefined && worker !== '' && worker !== owner) {
       await grantWork(database, [program], worker);

@@ -35,7 +35,10 @@ export interface ErasePersonOptions extends BridgeCommandOptions {
 const eraseThereFirst =
   'The bridge reads again what its sources and ERPs still show of a person: erase the person there first.';
 
-/** Prints a row as one JSON object a line, of every table of the service and the bridge that this role may read. */
+/**
+ * Prints a row as one JSON object a line, of every table of the service and the bridge that this role may read. Says on
+ * standard error that there is none.
+ */
 export async function runExportPerson(options: BridgeCommandOptions, address: string): Promise<number> {
   await using opened = new AsyncDisposableStack();
   const installation = await open(options);
@@ -43,10 +46,12 @@ export async function runExportPerson(options: BridgeCommandOptions, address: st
   const { database } = installation.open;
   const person = personOf(installation, address);
   const programs = await programsOf(database);
+  let rows = 0;
   let work = async () => {
     for (const program of programs)
       for (const table of await findTextTables(database, program))
         for await (const { key, found } of findRowsOf(database, table, person)) {
+          rows += 1;
           const line = `${JSON.stringify({ table: table.table, key, found })}\n`;
           if (!process.stdout.write(line)) await once(process.stdout, 'drain');
         }
@@ -57,6 +62,7 @@ export async function runExportPerson(options: BridgeCommandOptions, address: st
     work = () => performAction(by, machineOrigin(), subjectOfPerson('person.export', person), inner);
   }
   await work();
+  if (rows === 0) console.error(`No row names ${person.address}. Tables searched: ${programs.join(' and ')}.`);
   return 0;
 }
 
@@ -72,24 +78,29 @@ export async function runErasePerson(options: ErasePersonOptions, address: strin
   const question = `Everything that the ${programs.join(' and the ')} of this database hold of ${person.address} is erased for good. ${eraseThereFirst} Go on?`;
   if (!(await confirm(question, options))) return 1;
   const interrupted = await interruptedTables(database, programs, person);
-  const progress = createProgress('erased rows');
-  const tell = (rows: number) => progress.tell(rows);
   const removed: Record<string, number> = {};
   let deliveries: readonly NamedDelivery[] = [];
   // The service first: the bridge reads from it that the person is gone.
   if (programs.includes('service'))
     await erase(database, 'service', person, async () => {
-      const erased = await erasePerson({ database, clock: systemClock }, person, tell);
+      const progress = createProgress('tables of the service searched');
+      const erased = await erasePerson({ database, clock: systemClock }, person, (tables, of, rows) =>
+        progress.tell(tables, of, `${rows} rows erased`),
+      );
+      progress.end();
       return Object.assign(removed, Object.fromEntries(erased));
     });
   if (programs.includes('bridge'))
     await erase(database, 'bridge', person, async () => {
-      const erased = await erasePersonFromBridge(database, person, tell);
+      const progress = createProgress('tables of the bridge searched');
+      const erased = await erasePersonFromBridge(database, person, (tables, of, rows) =>
+        progress.tell(tables, of, `${rows} rows erased`),
+      );
+      progress.end();
       deliveries = erased.deliveries;
       Object.assign(removed, erased.removed);
       return erased.removed;
     });
-  progress.end();
   const rows = Object.entries(removed).sort(([one], [other]) => (one < other ? -1 : 1));
   const { left } = await rewriteTables(database, [...interrupted, ...rows.map(([table]) => table)]);
   print(options, { removed: Object.fromEntries(rows), deliveries, toRewrite: left }, () =>

@@ -24,7 +24,7 @@ import { createSecretBox } from '#platform/secrets.ts';
 import { type BackupFacts, backupFile, readBackup } from '../backup-format.ts';
 import type { BridgeCommandOptions } from '../bridge-command.ts';
 import { type Configuration, readConfiguration } from '../configuration.ts';
-import { print } from '../output.ts';
+import { createProgress, print } from '../output.ts';
 
 /**
  * Throws an AppError `invalid` for a data folder that holds something, and for a folder that is no whole backup: the master
@@ -106,7 +106,9 @@ async function copyBack(
   building: string,
 ): Promise<void> {
   const copy = createFolderCopy(building);
+  const progress = createProgress('files');
   for (const folder of folders) await copy.folder(folder);
+  let done = 0;
   for (const [path, sum] of sums) {
     if (path === backupFile) continue;
     const found = await copy.file(join(backup, path), path, { mayVanish: true });
@@ -115,7 +117,10 @@ async function copyBack(
         'invalid',
         `${join(backup, path)} is ${found === undefined ? 'missing' : 'not what was backed up'}: use another backup.`,
       );
+    done += 1;
+    progress.tell(done, sums.size - 1);
   }
+  progress.end();
   await writeConfiguration(copy);
   await copy.flush();
   const user = await serverUser(join(building, 'no such folder'));

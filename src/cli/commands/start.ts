@@ -2,7 +2,8 @@
  * `start`: service and bridge together, set up for each other; with the demo, the simulator plays buyers and suppliers.
  */
 
-import { resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { createLoginLink } from '#console/access/login-links.ts';
 import { isLoopback } from '#console/access/loopback.ts';
 import { machineUser } from '#platform/audit-log.ts';
@@ -35,7 +36,8 @@ export async function runStart(options: StartOptions): Promise<number> {
   checkOwnPorts(localPorts(configuration));
   const demo = options.demo ?? (flows.length === 0 && sources.length === 0);
   const stop = listenForStop();
-  console.log('Starting. The first start makes a database and takes some seconds longer.\n');
+  const isFirst = configuration.database_url === undefined && !existsSync(join(configuration.data_dir, 'postgres'));
+  console.log(isFirst ? 'Starting. This first start makes a database, which takes some seconds.\n' : 'Starting.\n');
   await run(configuration, { demo, profile: options.profile }, stop);
   console.log('Stopped.');
   return 0;

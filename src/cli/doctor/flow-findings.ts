@@ -1,4 +1,5 @@
 /** What the doctor finds when it tries the parts of a flow: the connector's checks of its ERP, and the mapping. */
+import { missingColumns } from '#bridge/operate/plan/missing-columns.ts';
 import { type TriedDocument, tryMapping } from '#bridge/operate/plan/try-mapping.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { FlowSettings } from '#bridge/settings/settings.ts';
@@ -38,6 +39,13 @@ const triedMost = 5;
 /** Whether the mapping makes documents of the records that changed last. It sees faults before a document is due. */
 export async function findMapping({ database }: BridgeCommand, flow: FlowSettings): Promise<DoctorFinding> {
   const line = `flow ${flow.name}: mapping`;
+  const missing = await missingColumns(database, flow, { limit: triedMost });
+  if (missing.length > 0)
+    return fail(
+      line,
+      missing.join('; '),
+      `Correct quantity_column and unit_price_column of the flow; then: bridge replay --flow ${flow.name} --dead.`,
+    );
   const tried = await tryMapping(database, flow, { limit: triedMost });
   const rejected = tried.filter(({ result }) => result === 'rejected');
   const [first] = rejected;

@@ -58,7 +58,8 @@ export async function findEndpoint({
     );
   } catch (error) {
     const where = redis_url ? ', here or on another machine' : '';
-    const trust = certificates === undefined ? '' : ` Programs that call it must trust ${certificates.caFile}.`;
+    const authority = certificates?.caFile ?? bridge.ca_file;
+    const trust = authority === undefined ? '' : ` Programs that call it must trust ${authority}.`;
     return warn(
       name,
       `no receiver answers at ${url}: ${errorText(error)}`,

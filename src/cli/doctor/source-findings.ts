@@ -31,7 +31,8 @@ export async function checkSource(command: BridgeCommand, source: SourceSettings
   } catch (error) {
     const todo =
       error instanceof AppError && (error.code === 'unauthorized' || error.code === 'forbidden')
-        ? 'Issue an API key with the scope feeds and set it as api_key.'
+        ? 'Issue an API key with the scope feeds and set it as api_key. The service’s words say whether it is unknown, expired or ' +
+          'revoked, or lacks the scope; some services do not tell these apart.'
         : 'Check base_url, the network and the state of the service (a page for people means that base_url, or a proxy in ' +
           'front, leads elsewhere). Until it answers, its feeds are not read.';
     return [fail(name, `does not answer: ${errorText(error)}`, todo)];

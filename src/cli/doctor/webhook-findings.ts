@@ -1,10 +1,10 @@
-/** What the doctor and `bridge check` find about a source's webhook at its service. */
+/** What the doctor finds about a source's webhook at its service. */
 import { ofWebhook } from '#bridge/operate/status/conditions.ts';
 import { faultOfListed } from '#bridge/operate/webhooks/find-fault.ts';
 import { type ListedWebhook, listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
-import { announcedFeeds } from '#bridge/operate/webhooks/webhook-api.ts';
+import { announcedTopics } from '#bridge/operate/webhooks/webhook-api.ts';
 import { webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
-import type { SourceSettings } from '#bridge/settings/settings.ts';
+import { type SourceSettings, takesJobs } from '#bridge/settings/settings.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
@@ -51,7 +51,13 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
         'another public_host or source name; or, if it is gone, delete its webhook at the service.',
     );
   if (registered) {
-    const announced = registered.triggers === null ? undefined : announcedFeeds(registered.triggers);
+    const announced = registered.triggers === null ? undefined : announcedTopics(registered.triggers);
+    if (takesJobs(settings, source.name) && announced?.includes('jobs') === false)
+      return warn(
+        name,
+        `${registered.uuid} does not announce the ends of jobs (JOB_UPDATED): no document is made of a job that this bridge has not sent itself`,
+        `Register it again: ${register}.`,
+      );
     const missing = source.feeds.filter((feed) => announced?.includes(feed) === false);
     const rest = missing.length === 0 ? '' : `; ${missing.join(', ')} not: read every ${source.poll_seconds} s only`;
     return ok(name, `${registered.uuid} announces changes to ${registered.url}${rest}`);

@@ -39,9 +39,19 @@ function findCondition({ kind, subject, level, summary, action }: Condition): Do
   return { name: `${subject}: ${kind.replaceAll('-', ' ')}`, level, message: summary, todo: action };
 }
 
+function behindText(seconds: number | null, why: string): string {
+  return seconds === null ? why : `behind by ${lagText(seconds)}: ${why}`;
+}
+
+function waitFor(role: string, seconds: number | null): string {
+  return seconds === null
+    ? `Start a process with the role ${role} or all, with this configuration.`
+    : `Look again in a minute; if it grows, look at the processes with the role ${role}.`;
+}
+
 function findFeed(feed: FeedStatus, why: string, said: ReadonlySet<string>): DoctorFinding[] {
   const name = `feed ${feed.source}/${feed.feed}`;
-  const text = feed.lag.inStep ? why : `behind by ${lagText(feed.lag.seconds)}: ${why}`;
+  const text = feed.lag.inStep ? why : behindText(feed.lag.seconds, why);
   const findings = warningsOf(feed).map((warning) =>
     warn(`${name}: warning`, warning, 'The feed is read nevertheless.'),
   );
@@ -54,24 +64,24 @@ function findFeed(feed: FeedStatus, why: string, said: ReadonlySet<string>): Doc
       ),
     );
   if (said.has(name)) return findings;
-  const todo = 'Look again in a minute; if it grows, look at the processes with the role pull.';
+  const todo = waitFor('pull', feed.lag.seconds);
   return [feed.lag.inStep ? ok(name, text) : warn(name, text, todo), ...findings];
 }
 
 function findFlow(flow: FlowStatus): DoctorFinding {
   const name = `flow ${flow.flow}`;
-  const text = `behind by ${lagText(flow.lag.seconds)}: ${flow.lag.why}`;
+  const text = flow.lag.inStep ? flow.lag.why : behindText(flow.lag.seconds, flow.lag.why);
   if (flow.lag.inStep || (flow.due === 0 && flow.deadLetters > 0)) return ok(name, text);
   if (flow.retrying > 0)
     return warn(name, text, 'The pusher tries again by itself. Fix what the message names, in the ERP for example.');
   if (flow.due === 0 && flow.lag.seconds !== null)
     return warn(name, text, 'The flow has delivered everything that was read: see the line of the feed.');
-  return warn(name, text, 'Look again in a minute; if it grows, look at the processes with the role push.');
+  return warn(name, text, waitFor('push', flow.lag.seconds));
 }
 
 function findIntake(intake: BridgeStatus['intakes'][number], said: ReadonlySet<string>): DoctorFinding[] {
   const name = `intake ${intake.intake}`;
-  const text = `behind by ${lagText(intake.lag.seconds)}: ${intake.lag.why}`;
+  const text = intake.lag.inStep ? intake.lag.why : behindText(intake.lag.seconds, intake.lag.why);
   const findings: DoctorFinding[] = [];
   if (intake.unreadable > 0)
     findings.push(
@@ -82,7 +92,7 @@ function findIntake(intake: BridgeStatus['intakes'][number], said: ReadonlySet<s
       ),
     );
   if (said.has(name)) return findings;
-  const todo = 'Look again in a minute; if it grows, look at the processes with the role intake.';
+  const todo = waitFor('intake', intake.lag.seconds);
   return [intake.lag.inStep || intake.deadLetters > 0 ? ok(name, text) : warn(name, text, todo), ...findings];
 }
 

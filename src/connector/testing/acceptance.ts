@@ -44,6 +44,22 @@ export async function runAcceptance(acceptance: Acceptance): Promise<AcceptanceL
   for (const { name, ok, message } of await session.check()) lines.push({ of: 'system', name, ok, message });
   if (lines.some(({ ok }) => !ok)) return lines;
   for (const kind of acceptance.kinds) lines.push(...(await acceptKind(acceptance, session, kind)));
+  if (acceptance.mayWrite && acceptance.kinds.includes('award')) lines.push(...(await tryFirst(acceptance, session)));
+  return lines;
+}
+
+/** The connector's own first tests, each whatever the one before says: the last one removes what they have made. */
+async function tryFirst({ sample, capabilities, signal }: Acceptance, session: Session): Promise<AcceptanceLine[]> {
+  const [award] = acceptanceDocuments('award', sample).versions;
+  if (award.kind !== 'award') return [];
+  const lines: AcceptanceLine[] = [];
+  for (const { name, run } of session.firstTests?.(award) ?? [])
+    try {
+      const message = await run(AbortSignal.any([signal, AbortSignal.timeout(capabilities.timeoutMs)]));
+      lines.push({ of: 'first tests', name, ok: true, message });
+    } catch (error) {
+      lines.push({ of: 'first tests', name, ok: false, message: errorText(error) });
+    }
   return lines;
 }
 

@@ -11,6 +11,7 @@ import {
   expiredLogin,
   lostAnswer,
   rateLimit,
+  refusedInTheMiddle,
   refusedLogin,
   serverErrors,
 } from './checks/faults.ts';
@@ -62,6 +63,7 @@ const checks: readonly Check[] = [
   lostAnswer,
   serverErrors,
   emptyAnswers,
+  refusedInTheMiddle,
   rateLimit,
   refusedLogin,
   expiredLogin,

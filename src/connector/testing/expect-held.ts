@@ -7,7 +7,10 @@ import type { ConformanceTarget, HeldObject } from './target.ts';
 
 const mappingHint = 'the mapping of these members, and held() of the conformance test';
 
-/** See `Stage.expectHeld`. */
+/**
+ * Fails the check unless the ERP holds exactly this version, once; for undefined, unless it holds nothing. The message
+ * names what happened before (`when`) and where the author should look (`lookAt`).
+ */
 export async function expectHeld(
   target: ConformanceTarget,
   sample: Sample,

@@ -29,153 +29,125 @@ export type FaultAction =
 /** Decides what happens to a request. */
 export type FaultRule = (request: ProxiedRequest) => FaultAction | Promise<FaultAction>;
 
-export interface FaultProxy {
+const passAll: FaultRule = () => 'pass';
+
+/** What both kinds of proxy share: counting, waiting, holding. The servers call `begin`, `decide`, `hold` and `working`. */
+export class FaultProxy {
   /** The address for the connector's settings, instead of the ERP's. */
-  readonly address: string;
-  /** Applies a rule to each request from now on, and restarts the counts. */
-  inject(rule: FaultRule): void;
-  /** Lets everything pass from now on, and restarts the counts. */
-  reset(): void;
+  address = '';
   /** The number of requests since the last `inject` or `reset`. */
-  readonly count: number;
+  count = 0;
   /** The largest number of requests (over TCP: connections) at once since the last `inject` or `reset`. */
-  readonly atOnceMax: number;
-  /** The number of open connections of the connector. */
-  readonly connections: number;
+  atOnceMax = 0;
   /** All requests as `POST /orders?x=1`; empty over TCP. */
-  readonly lines: readonly string[];
-  /** Resolves when the n-th request since the last `inject` or `reset` has arrived. */
-  untilRequest(n: number): Promise<void>;
-  /** Resolves when the ERP has answered every request that reached it. */
-  untilIdle(): Promise<void>;
-  /** Forwards the held requests; resolves once they are on their way. */
-  release(): Promise<void>;
-  /** Closes all connections and accepts no more, as if the ERP were unreachable. */
-  cutOff(): void;
-  close(): Promise<void>;
-}
-
-export type ProxyState = ReturnType<typeof createProxyState>;
-
-/** The state that both kinds of proxy share: counting, waiting, holding. */
-export function createProxyState() {
-  let rule: FaultRule = passAll;
-  let count = 0;
-  let atOnce = 0;
-  let atOnceMax = 0;
-  let underWay = 0;
-  let held: (() => void)[] = [];
-  let waiting: { condition: () => boolean; wake: () => void }[] = [];
+  readonly lines: string[] = [];
   /** The connector's connections that are open. */
-  const sockets = new Set<Socket>();
-  let isCutOff = false;
+  readonly sockets = new Set<Socket>();
+  isCutOff = false;
+  #rule = passAll;
+  #atOnce = 0;
+  #underWay = 0;
+  #held: (() => void)[] = [];
+  #waiting: { condition: () => boolean; wake: () => void }[] = [];
+  #server: Server | undefined;
+  #endErp = () => {};
 
-  function wake(): void {
-    for (const { wake } of waiting.filter(({ condition }) => condition())) wake();
-    waiting = waiting.filter(({ condition }) => !condition());
+  /** Listens on a free port until `close`, which also ends the requests that run at the ERP, by `endErp`. */
+  async listen(server: Server, prefix: string, endErp: () => void): Promise<this> {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    this.address = `${prefix}127.0.0.1:${(server.address() as AddressInfo).port}`;
+    this.#server = server;
+    this.#endErp = endErp;
+    return this;
   }
 
-  async function until(condition: () => boolean): Promise<void> {
-    if (!condition()) await new Promise<void>((resolve) => waiting.push({ condition, wake: resolve }));
+  /** Applies a rule to each request from now on, and restarts the counts. */
+  inject(rule: FaultRule): void {
+    this.#rule = rule;
+    this.count = 0;
+    this.atOnceMax = this.#atOnce;
   }
 
-  function apply(next: FaultRule): void {
-    rule = next;
-    count = 0;
-    atOnceMax = atOnce;
+  /** Lets everything pass from now on, and restarts the counts. */
+  reset(): void {
+    this.inject(passAll);
   }
 
-  async function release(): Promise<void> {
-    for (const resolve of held) resolve();
-    held = [];
+  /** The number of open connections of the connector. */
+  get connections(): number {
+    return this.sockets.size;
+  }
+
+  /** Resolves when the n-th request since the last `inject` or `reset` has arrived. */
+  untilRequest(n: number): Promise<void> {
+    return this.#until(() => this.count >= n);
+  }
+
+  /** Resolves when the ERP has answered every request that reached it. */
+  untilIdle(): Promise<void> {
+    return this.#until(() => this.#underWay === 0);
+  }
+
+  /** Forwards the held requests; resolves once they are on their way. */
+  async release(): Promise<void> {
+    for (const resolve of this.#held) resolve();
+    this.#held = [];
     await new Promise((resolve) => setImmediate(resolve));
   }
 
-  return {
-    sockets,
-    get isCutOff() {
-      return isCutOff;
-    },
-    cutOff: (): void => {
-      isCutOff = true;
-      for (const socket of sockets) socket.destroy();
-      void release();
-    },
-    get count() {
-      return count;
-    },
-    get atOnceMax() {
-      return atOnceMax;
-    },
-    inject: apply,
-    reset: (): void => apply(passAll),
-    /** Counts one more request or connection; the caller calls `end` when it has ended. */
-    begin(): { end: () => void } {
-      atOnce += 1;
-      atOnceMax = Math.max(atOnceMax, atOnce);
-      let isOver = false;
-      return {
-        end: () => {
-          if (!isOver) atOnce -= 1;
-          isOver = true;
-        },
-      };
-    },
-    async decide(line: string): Promise<FaultAction> {
-      count += 1;
-      const n = count;
-      wake();
-      return rule({ n, line });
-    },
-    hold: () => new Promise<void>((resolve) => held.push(resolve)),
-    release,
-    untilRequest: (n: number) => until(() => count >= n),
-    untilIdle: () => until(() => underWay === 0),
-    /** Wraps each request at the ERP, for `untilIdle`. */
-    async working<T>(work: Promise<T>): Promise<T> {
-      underWay += 1;
-      try {
-        return await work;
-      } finally {
-        underWay -= 1;
-        wake();
-      }
-    },
-  };
-}
+  /** Closes all connections and accepts no more, as if the ERP were unreachable. */
+  cutOff(): void {
+    this.isCutOff = true;
+    for (const socket of this.sockets) socket.destroy();
+    void this.release();
+  }
 
-const passAll: FaultRule = () => 'pass';
+  async close(): Promise<void> {
+    this.cutOff();
+    this.#endErp();
+    await new Promise((resolve) => this.#server?.close(resolve));
+  }
 
-/** Listens on a free port until it is closed; closing also ends the requests that run at the ERP, by `endErp`. */
-export async function listenAsProxy(
-  state: ProxyState,
-  server: Server,
-  { prefix = '', lines = [], endErp }: { prefix?: string; lines?: readonly string[]; endErp: () => void },
-): Promise<FaultProxy> {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { inject, reset, untilRequest, untilIdle, release, cutOff, sockets } = state;
-  return {
-    address: `${prefix}127.0.0.1:${(server.address() as AddressInfo).port}`,
-    inject,
-    reset,
-    get count() {
-      return state.count;
-    },
-    get atOnceMax() {
-      return state.atOnceMax;
-    },
-    get connections() {
-      return sockets.size;
-    },
-    lines,
-    untilRequest,
-    untilIdle,
-    release,
-    cutOff,
-    close: async () => {
-      cutOff();
-      endErp();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
+  /** Counts one more request or connection; the caller calls what it returns when it has ended. */
+  begin(): () => void {
+    this.#atOnce += 1;
+    this.atOnceMax = Math.max(this.atOnceMax, this.#atOnce);
+    let isOver = false;
+    return () => {
+      if (!isOver) this.#atOnce -= 1;
+      isOver = true;
+    };
+  }
+
+  async decide(line: string): Promise<FaultAction> {
+    this.count += 1;
+    const n = this.count;
+    this.#wake();
+    return this.#rule({ n, line });
+  }
+
+  /** Resolves with `release`. */
+  hold(): Promise<void> {
+    return new Promise((resolve) => this.#held.push(resolve));
+  }
+
+  /** Wraps each request at the ERP, for `untilIdle`. */
+  async working<T>(work: Promise<T>): Promise<T> {
+    this.#underWay += 1;
+    try {
+      return await work;
+    } finally {
+      this.#underWay -= 1;
+      this.#wake();
+    }
+  }
+
+  async #until(condition: () => boolean): Promise<void> {
+    if (!condition()) await new Promise<void>((resolve) => this.#waiting.push({ condition, wake: resolve }));
+  }
+
+  #wake(): void {
+    for (const { condition, wake } of this.#waiting) if (condition()) wake();
+    this.#waiting = this.#waiting.filter(({ condition }) => !condition());
+  }
 }

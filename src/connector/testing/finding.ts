@@ -1,5 +1,6 @@
 /** How a check fails, or reports that it does not apply. */
 import { AssertionError } from 'node:assert';
+import type { ConformanceTarget } from './target.ts';
 
 export interface Finding {
   readonly expected: string;
@@ -39,4 +40,28 @@ export function missingMember(member: string, check: string, where: string, seen
 /** The check does not apply to this connector or ERP; the message is the reason. */
 export class NotApplicable extends Error {
   override readonly name = 'NotApplicable';
+}
+
+/** What a check does through the session, and what the capabilities say of it: both are there, or none. */
+export function needCall<Call>(call: Call | undefined, isDeclared: boolean, name: string, capability: string): Call {
+  if (!call && !isDeclared) throw new NotApplicable(`the connector has no ${name}()`);
+  if (!call || !isDeclared)
+    failCheck({
+      expected: `a session with ${name}(), and ${capability} in the capabilities`,
+      seen: 'only one of them',
+      lookAt: `capabilities.${capability}`,
+    });
+  return call;
+}
+
+/** A member of the target without which a check would prove nothing; `what` says what it does. */
+export function needMember<Name extends keyof ConformanceTarget>(
+  target: ConformanceTarget,
+  name: Name,
+  what: string,
+): NonNullable<ConformanceTarget[Name]> {
+  const member = target[name];
+  if (member === undefined)
+    failCheck({ expected: `target.${name} ${what}`, seen: 'none', lookAt: 'the argument of conformance()' });
+  return member;
 }

@@ -5,7 +5,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Operation, Outcome } from '#connector/connector.ts';
 import { failCheck } from './finding.ts';
-import { outcomeText, slices } from './operations.ts';
+import { operation, outcomeText, referenceOf, slices } from './operations.ts';
+import type { Sample } from './sample-documents.ts';
 import type { Stage } from './stage.ts';
 import type { WatchedSession } from './watched-session.ts';
 
@@ -13,8 +14,8 @@ const roundsMax = 6;
 
 /**
  * Continues until each operation is done. An operation with `retry` is sent again under a new idempotency key. For an
- * unknown outcome, `lookup` is called first. Without `outcomes`, as after a kill, all are unknown. Returns the
- * references; fails the check when an operation is rejected, or not done after six rounds.
+ * unknown outcome, or one that is partial, `lookup` is called first. Without `outcomes`, as after a kill, all are unknown.
+ * Returns the references; fails the check when an operation is rejected, or not done after six rounds.
  */
 export async function finishAsBridge(
   stage: Stage,
@@ -26,7 +27,7 @@ export async function finishAsBridge(
   let open = operations.map((operation, index) => ({ operation, index, outcome: outcomes?.[index] }));
   for (let round = 0; round < roundsMax; round += 1) {
     const next: { operation: Operation; index: number }[] = [];
-    const unknown = open.filter(({ outcome }) => outcome === undefined || outcome.status === 'unknown');
+    const unknown = open.filter(({ outcome }) => isLookedUp(outcome));
     for (const slice of slices(unknown, stage.capabilities.batchMax)) {
       const found = new Map(
         (await session.lookup(slice.map(({ operation }) => operation.document))).map((object) => [object.key, object]),
@@ -41,7 +42,7 @@ export async function finishAsBridge(
       }
     }
     for (const { operation, index, outcome } of open) {
-      if (outcome === undefined || outcome.status === 'unknown') continue;
+      if (outcome === undefined || isLookedUp(outcome)) continue;
       if ('reference' in outcome) references[index] = outcome.reference;
       else if (outcome.status === 'retry')
         next.push({ operation: { ...operation, idempotencyKey: randomUUID() }, index });
@@ -66,4 +67,37 @@ export async function finishAsBridge(
       .join('; '),
     lookAt: 'whether the session recovers after a failure: from a broken connection, login or transaction',
   });
+}
+
+/**
+ * Withdraws a document after a create with this outcome: cancels what was made, or may have been made, and nothing where
+ * the outcome says that nothing was done.
+ */
+export async function withdrawAsBridge(
+  stage: Stage,
+  session: WatchedSession,
+  sample: Sample,
+  outcome: Outcome | undefined,
+): Promise<void> {
+  const { withdrawn } = sample;
+  if (!withdrawn) return;
+  const { leavesParts = [] } = stage.capabilities;
+  let reference = referenceOf(outcome);
+  if (isInDoubt(outcome)) {
+    const [found] = await session.lookup([withdrawn]);
+    if (!found && !leavesParts.includes(withdrawn.kind)) return;
+    reference = found?.reference;
+  } else if (reference === undefined) return;
+  const cancel = operation('cancel', sample, withdrawn, reference);
+  await finishAsBridge(stage, session, [cancel], await session.write([cancel]));
+}
+
+/** Whether `lookup` comes before the operation is sent again; what is rejected is not sent again. */
+function isLookedUp(outcome: Outcome | undefined): boolean {
+  return isInDoubt(outcome) && outcome?.status !== 'rejected';
+}
+
+/** Whether the bridge asks what the ERP holds before it sends anything again. */
+function isInDoubt(outcome: Outcome | undefined): boolean {
+  return outcome === undefined || outcome.status === 'unknown' || ('error' in outcome && outcome.partial === true);
 }

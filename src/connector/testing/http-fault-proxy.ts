@@ -2,7 +2,7 @@
 import http, { type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import { buffer } from 'node:stream/consumers';
-import { createProxyState, type FaultProxy, listenAsProxy } from './fault-proxy.ts';
+import { FaultProxy } from './fault-proxy.ts';
 
 interface Answer {
   readonly status: number;
@@ -17,38 +17,37 @@ const hopByHopHeaders = ['connection', 'keep-alive', 'transfer-encoding', 'conte
 export async function startHttpFaultProxy(erp: string): Promise<FaultProxy> {
   const { protocol, hostname, port: erpPort, host } = new URL(erp);
   const { Agent, request } = protocol === 'https:' ? https : http;
-  const state = createProxyState();
+  const proxy = new FaultProxy();
   // Where the server announces its idle time-out, the agent closes idle connections before it.
   const agent = new Agent({ keepAlive: true });
   const forwarded = new Set<ClientRequest>();
-  const lines: string[] = [];
 
   const server = http.createServer((incoming, answer) => {
     handle(incoming, answer).catch(() => incoming.socket.destroy());
   });
   server.on('connection', (socket) => {
-    if (state.isCutOff) return void socket.destroy();
-    state.sockets.add(socket);
-    socket.on('close', () => state.sockets.delete(socket));
+    if (proxy.isCutOff) return void socket.destroy();
+    proxy.sockets.add(socket);
+    socket.on('close', () => proxy.sockets.delete(socket));
   });
 
   async function handle(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const { socket, method = '', url = '' } = incoming;
-    if (state.isCutOff) return void socket.destroy();
-    const { end } = state.begin();
+    if (proxy.isCutOff) return void socket.destroy();
+    const end = proxy.begin();
     outgoing.on('close', end);
-    lines.push(`${method} ${url}`);
+    proxy.lines.push(`${method} ${url}`);
     const body = await buffer(incoming);
-    const action = await state.decide(`${method} ${url}`);
-    if (action === 'hold') await state.hold();
+    const action = await proxy.decide(`${method} ${url}`);
+    if (action === 'hold') await proxy.hold();
     // A client that has closed its connection while the request was held counts as not having sent it.
-    if (state.isCutOff || socket.destroyed) return void socket.destroy();
-    if (action === 'kill-before') return state.cutOff();
+    if (proxy.isCutOff || socket.destroyed) return void socket.destroy();
+    if (action === 'kill-before') return proxy.cutOff();
     if (action === 'drop-before') return void socket.destroy();
     const isAnsweredHere = typeof action === 'object';
-    const passed = isAnsweredHere && action.forward !== true ? undefined : await state.working(forward(incoming, body));
-    if (action === 'kill-after') return state.cutOff();
-    if (state.isCutOff || action === 'drop-after') return void socket.destroy();
+    const passed = isAnsweredHere && action.forward !== true ? undefined : await proxy.working(forward(incoming, body));
+    if (action === 'kill-after') return proxy.cutOff();
+    if (proxy.isCutOff || action === 'drop-after') return void socket.destroy();
     const reply = isAnsweredHere
       ? { status: action.status, headers: action.headers ?? {}, body: Buffer.from(action.body ?? '') }
       : (passed as Answer);
@@ -80,7 +79,7 @@ export async function startHttpFaultProxy(erp: string): Promise<FaultProxy> {
     for (const request of forwarded) request.destroy();
     agent.destroy();
   };
-  return listenAsProxy(state, server, { prefix: 'http://', lines, endErp });
+  return proxy.listen(server, 'http://', endErp);
 }
 
 function withoutHopByHop(headers: IncomingMessage['headers']): Answer['headers'] {

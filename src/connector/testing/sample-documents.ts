@@ -5,14 +5,14 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { FileContent } from '#connector/connector.ts';
-import type { AwardLine, Document, DocumentKind, EventHead, SupplierHead } from '#connector/documents.ts';
+import type { Document, DocumentKind, EventHead, JobDocument, SupplierHead } from '#connector/documents.ts';
 
 export interface Sample {
   readonly kind: DocumentKind;
   readonly key: string;
   /** In the order of time: the document is amended twice. */
   readonly versions: readonly [Document, Document, Document];
-  /** The document of the cancellation; undefined for a supplier, which is never cancelled. */
+  /** The document of the cancellation; undefined for a supplier and a job, which are never cancelled. */
   readonly withdrawn: Document | undefined;
   readonly file: FileContent | undefined;
   /** The bytes that `file` returns. */
@@ -29,61 +29,55 @@ const names = [
 ];
 const texts = ['first line\nsecond line, "quoted"; \'single\'', '=HYPERLINK("x")', '<!-- -->\r\n%s %n \\0', '٣٫١٤ – ½'];
 
-interface Price {
-  readonly price: string;
-  readonly cost: string;
-}
+/** The price of a unit, and the cost. */
+type Price = readonly [string, string];
+
 /** Lot A is in each version, lot B in the first only, lot C in the second only. `totals` are those of the versions. */
 interface Prices {
   readonly currency: string;
-  readonly a: { readonly quantity: string; readonly versions: readonly [Price, Price, Price] };
-  readonly b: Price & { readonly quantity: string };
-  readonly c: Price & { readonly quantity: string };
+  readonly quantities: { readonly a: string; readonly b: string; readonly c: string };
+  readonly a: readonly [Price, Price, Price];
+  readonly b: Price;
+  readonly c: Price;
   readonly totals: readonly [string, string, string];
 }
 
 const priced: readonly Prices[] = [
   {
     currency: 'EUR',
-    a: {
-      quantity: '3',
-      versions: [
-        { price: '1234567.8905', cost: '3703703.6715' },
-        // A JavaScript number cannot represent either of them exactly.
-        { price: '1234567890123.2501', cost: '3703703670369.7503' },
-        { price: '1300000.05', cost: '3900000.15' },
-      ],
-    },
-    b: { quantity: '25000', price: '0.0001', cost: '2.5' },
-    c: { quantity: '40', price: '19.99', cost: '799.6' },
+    quantities: { a: '3', b: '25000', c: '40' },
+    a: [
+      ['1234567.8905', '3703703.6715'],
+      // A JavaScript number cannot represent either of them exactly.
+      ['1234567890123.2501', '3703703670369.7503'],
+      ['1300000.05', '3900000.15'],
+    ],
+    b: ['0.0001', '2.5'],
+    c: ['19.99', '799.6'],
     totals: ['3703706.1715', '3703703671169.3503', '3900000.15'],
   },
   {
     currency: 'JPY',
-    a: {
-      quantity: '7',
-      versions: [
-        { price: '1250', cost: '8750' },
-        { price: '1251', cost: '8757' },
-        { price: '1300', cost: '9100' },
-      ],
-    },
-    b: { quantity: '1000', price: '3', cost: '3000' },
-    c: { quantity: '12', price: '480', cost: '5760' },
+    quantities: { a: '7', b: '1000', c: '12' },
+    a: [
+      ['1250', '8750'],
+      ['1251', '8757'],
+      ['1300', '9100'],
+    ],
+    b: ['3', '3000'],
+    c: ['480', '5760'],
     totals: ['11750', '14517', '9100'],
   },
   {
     currency: 'KWD',
-    a: {
-      quantity: '16',
-      versions: [
-        { price: '12.345', cost: '197.52' },
-        { price: '12.346', cost: '197.536' },
-        { price: '13', cost: '208' },
-      ],
-    },
-    b: { quantity: '9000', price: '0.001', cost: '9' },
-    c: { quantity: '8', price: '7.5', cost: '60' },
+    quantities: { a: '16', b: '9000', c: '8' },
+    a: [
+      ['12.345', '197.52'],
+      ['12.346', '197.536'],
+      ['13', '208'],
+    ],
+    b: ['0.001', '9'],
+    c: ['7.5', '60'],
     totals: ['206.52', '257.536', '208'],
   },
 ];
@@ -102,22 +96,34 @@ export function sampleOf(kind: DocumentKind, n = 0): Sample {
   };
   const supplier: SupplierHead = { id: randomUUID(), external_id: randomUUID(), name };
   const pair = { key: `${event.id}/${supplier.id}`, event, supplier };
+  const made = versionsOf(kind, pair, n);
+  return { kind, key: made.versions[0].key, withdrawn: undefined, file: undefined, bytes: undefined, ...made };
+}
+
+type Versions = Pick<Sample, 'versions'> & Partial<Sample>;
+
+function versionsOf(kind: DocumentKind, pair: Pair, n: number): Versions {
+  const { event, supplier } = pair;
   switch (kind) {
     case 'supplier':
-      return supplierSample(name, n);
+      return supplierSample(supplier.name, n);
     case 'sourcing-event':
       return eventSample(event, supplier, n);
     case 'award':
     case 'quotation':
       return pricedSample(kind, pair, n);
+    case 'event-awards':
+      return eventAwardsSample(pair, n);
     case 'rfi-answers':
       return answersSample(pair, n);
     case 'file':
       return fileSample(event, supplier, n);
+    case 'job':
+      return jobSample(event, n);
   }
 }
 
-function supplierSample(name: string, n: number): Sample {
+function supplierSample(name: string, n: number): Versions {
   const id = randomUUID();
   const key = randomUUID();
   const contact = { name: pick(names, n + 1), email: `einkauf+${n}@example.com` };
@@ -132,20 +138,15 @@ function supplierSample(name: string, n: number): Sample {
     contacts,
   });
   return {
-    kind: 'supplier',
-    key,
     versions: [
       version(name, false, [contact]),
       version(`${name} (2)`, false, [{ ...contact, name: 'Łucja' }]),
       version(name, true, [contact]),
     ],
-    withdrawn: undefined,
-    file: undefined,
-    bytes: undefined,
   };
 }
 
-function eventSample(event: EventHead, supplier: SupplierHead, n: number): Sample {
+function eventSample(event: EventHead, supplier: SupplierHead, n: number): Versions {
   const { currency } = pick(priced, n);
   const version = (status: string, name: string, ends: string): Document => ({
     kind: 'sourcing-event',
@@ -164,16 +165,12 @@ function eventSample(event: EventHead, supplier: SupplierHead, n: number): Sampl
     suppliers: [{ ...supplier, accepted: true }],
   });
   return {
-    kind: 'sourcing-event',
-    key: event.id,
     versions: [
       version('OPEN', event.name, '2030-03-01T12:00:00.123456Z'),
       version('OPEN', `${event.name} (2)`, '2030-03-02T12:00:00.654321Z'),
       version('CLOSED', event.name, '2030-03-02T12:00:00.654321Z'),
     ],
     withdrawn: version('DELETED', event.name, '2030-03-02T12:00:00.654321Z'),
-    file: undefined,
-    bytes: undefined,
   };
 }
 
@@ -183,57 +180,70 @@ interface Pair {
   readonly supplier: SupplierHead;
 }
 
-function pricedSample(kind: 'award' | 'quotation', pair: Pair, n: number): Sample {
-  const { currency, a, b, c, totals } = pick(priced, n);
+function pricedSample(kind: 'award' | 'quotation', pair: Pair, n: number): Versions {
+  const { currency, quantities, a, b, c, totals } = pick(priced, n);
   const lotA = `Lot A: ${pick(names, n + 3)}`;
   const lotB = `Lot B: ${pick(names, n + 4)}`;
   const lotC = `Lot C: ${pick(names, n + 5)}`;
+  const lineOf = (lot: string, quantity: string, [unit_price, cost]: Price) => ({
+    lot,
+    quantity,
+    unit_price,
+    cost,
+    values: [
+      { column: 'Unit Price', value: unit_price, currency },
+      { column: 'Remark; "x"', value: pick(texts, n) },
+    ],
+  });
   const lines = (version: 0 | 1 | 2) => [
-    { lot: lotA, quantity: a.quantity, ...a.versions[version] },
-    ...(version === 0 ? [{ lot: lotB, ...b }] : version === 1 ? [{ lot: lotC, ...c }] : []),
+    lineOf(lotA, quantities.a, a[version]),
+    ...(version === 0 ? [lineOf(lotB, quantities.b, b)] : []),
+    ...(version === 1 ? [lineOf(lotC, quantities.c, c)] : []),
   ];
   const head = { ...pair, currency, exchange_rates: [{ code: 'USD', exchange_rate: '0.92337' }] };
-  const sheetOf = ({ price }: Price): AwardLine['values'] => [
-    { column: 'Unit Price', value: price, currency },
-    { column: 'Remark; "x"', value: pick(texts, n) },
-  ];
-  const version = (version: 0 | 1 | 2): Document =>
-    kind === 'award'
-      ? {
-          kind,
-          ...head,
-          total_cost: totals[version],
-          lines: lines(version).map(({ lot, quantity, ...line }) => ({
-            lot,
-            share: '1',
-            quantity,
-            unit_price: line.price,
-            cost: line.cost,
-            values: sheetOf(line),
-          })),
-        }
-      : {
-          kind,
-          ...head,
-          lines: lines(version).map(({ lot, quantity, ...line }) => ({
-            lot,
-            quantity,
-            unit_price: line.price,
-            bids: [{ value: line.cost }],
-            values: sheetOf(line),
-          })),
-        };
+  const version = (version: 0 | 1 | 2): Document => {
+    const given = lines(version);
+    if (kind === 'award')
+      return { kind, ...head, total_cost: totals[version], lines: given.map((line) => ({ share: '1', ...line })) };
+    return { kind, ...head, lines: given.map(({ cost, ...line }) => ({ ...line, bids: [{ value: cost }] })) };
+  };
   return {
-    kind,
-    key: pair.key,
     versions: [version(0), version(1), version(2)],
     withdrawn: kind === 'award' ? { kind, ...head, total_cost: '0', lines: [] } : { kind, ...head, lines: [] },
-    file: undefined,
-    bytes: undefined,
   };
 }
 
-function answersSample(pair: Pair, n: number): Sample {
+/** The lots of an award: lot A is of the pair's supplier, the others of another one. */
+function eventAwardsSample({ event, supplier }: Pair, n: number): Versions {
+  const { versions } = pricedSample('award', { key: event.id, event, supplier }, n);
+  const other: SupplierHead = { id: randomUUID(), external_id: randomUUID(), name: pick(names, n + 1) };
+  const version = (made: Document): Document => {
+    if (made.kind !== 'award') throw new Error(`an award was expected, not ${made.kind}`);
+    const { supplier: _supplier, lines: given, ...head } = made;
+    const lines = given.map(({ lot, ...line }, index) => ({ lot, supplier: index === 0 ? supplier : other, ...line }));
+    const [first, second] = lines;
+    const suppliers = [
+      ...(first ? [{ ...supplier, total_cost: first.cost }] : []),
+      ...(second ? [{ ...other, total_cost: second.cost }] : []),
+    ];
+    const rows = [
+      ['lot', 'supplier', 'supplier_external_id', 'share', 'Unit Price', 'Unit Price (currency)', 'Remark; "x"'],
+      ...lines.map(({ lot, supplier: { name, external_id = '' }, share, values: [price, remark] }) =>
+        [lot, name, external_id, share, price?.value, price?.currency, remark?.value].map((cell = '') => cell),
+      ),
+    ];
+    const csv = rows.map((row) => `${row.map((cell) => `"${cell.replaceAll('"', '""')}"`).join(',')}\r\n`).join('');
+    return { ...head, kind: 'event-awards', suppliers, lines, bid_sheet_csv: csv };
+  };
+  const [first, second, third] = versions;
+  const head = { key: event.id, event, currency: pick(priced, n).currency, exchange_rates: [] };
+  return {
+    versions: [version(first), version(second), version(third)],
+    withdrawn: { kind: 'event-awards', ...head, total_cost: '0', suppliers: [], lines: [], bid_sheet_csv: '' },
+  };
+}
+
+function answersSample(pair: Pair, n: number): Versions {
   const question = (identifier: string, input_type: string) => ({
     id: randomUUID(),
     identifier,
@@ -250,20 +260,16 @@ function answersSample(pair: Pair, n: number): Sample {
   ];
   const head = { kind: 'rfi-answers' as const, ...pair };
   return {
-    kind: 'rfi-answers',
-    key: pair.key,
     versions: [
       { ...head, lines: [text(pick(names, n + 2)), choice('Yes, "always"')] },
       { ...head, lines: [text(pick(names, n + 2)), amount('1234567.891')] },
       { ...head, lines: [amount('0.001')] },
     ],
     withdrawn: { ...head, lines: [] },
-    file: undefined,
-    bytes: undefined,
   };
 }
 
-function fileSample(event: EventHead, supplier: SupplierHead, n: number): Sample {
+function fileSample(event: EventHead, supplier: SupplierHead, n: number): Versions {
   const key = randomUUID();
   const question = { id: randomUUID(), identifier: '1.2', type: 'OPTIONAL', input_type: 'FILE', categories: [] };
   const version = (text: string): Document => ({
@@ -277,12 +283,32 @@ function fileSample(event: EventHead, supplier: SupplierHead, n: number): Sample
   const bytes = Uint8Array.from({ length: 1_000 }, (_, index) => (index * 7 + n) % 256);
   const versions = [version(pick(names, n)), version(pick(names, n + 1)), version(pick(names, n + 2))] as const;
   return {
-    kind: 'file',
-    key,
     versions,
     withdrawn: versions[2],
     file: { name: `Zeichnung ${pick(names, n).replaceAll(/[/\\\t]/g, ' ')}.pdf`, read: async () => bytes },
     bytes,
+  };
+}
+
+function jobSample(event: EventHead, n: number): Versions {
+  const key = randomUUID();
+  const version = (status: string, path: string, more: Partial<JobDocument> = {}): Document => ({
+    kind: 'job',
+    key,
+    type: 'CREATE_SOURCING_EVENT',
+    status,
+    created: '2030-01-31T23:59:59.999999Z',
+    reference_id: event.reference_id,
+    // One, as a table of rows may show only the first.
+    errors: [{ path, message: `${pick(names, n)}: ${pick(texts, n)}` }],
+    ...more,
+  });
+  return {
+    versions: [
+      version('RUNNING', pick(names, n + 1)),
+      version('FAILED', 'bid_sheet.lots[0].name'),
+      version('COMPLETED', pick(names, n + 2), { created_entity: event.id }),
+    ],
   };
 }
 

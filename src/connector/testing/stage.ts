@@ -3,10 +3,9 @@
  * sample documents. It closes whatever it has opened.
  */
 import { tmpdir } from 'node:os';
-import type { Capabilities, Connector, Operation } from '#connector/connector.ts';
+import type { Capabilities, Operation } from '#connector/connector.ts';
 import { type Document, type DocumentKind, documentSchemas } from '#connector/documents.ts';
 import { secretsIn } from '#connector/settings.ts';
-import type { Compared } from './compare.ts';
 import { endsWithin } from './ends-within.ts';
 import { expectHeld } from './expect-held.ts';
 import type { FaultProxy } from './fault-proxy.ts';
@@ -25,47 +24,10 @@ const callMsMax = 30_000;
 /** How long the ERP may take to answer a request that the connector does not wait for any more. */
 const answerMs = 5_000;
 
-export interface Stage {
-  readonly target: ConformanceTarget;
-  readonly connector: Connector;
-  readonly capabilities: Capabilities;
-  readonly kinds: readonly DocumentKind[];
-  /** The kinds whose writes are disturbed by faults. */
-  readonly faultKinds: readonly DocumentKind[];
-  readonly leakDetector: LeakDetector;
-  /** How long a connector may take to stop after an abort. */
-  readonly stopMs: number;
-  open(): Promise<WatchedSession>;
-  /**
-   * Closes sessions and their proxies before the end of the check, because an ERP has a limited number of connections.
-   */
-  leave(...left: WatchedSession[]): Promise<void>;
-  /** An address on which nothing listens, in the form of the target's addresses. */
-  readonly deadAddress: string;
-  /** Throws NotApplicable when the ERP is not reached over a network. */
-  needProxy(session: WatchedSession): FaultProxy;
-  /** Throws NotApplicable when the ERP is not reached over HTTP. */
-  needHttpProxy(session: WatchedSession): FaultProxy;
-  /** A new sample document, adapted to what the ERP accepts. */
-  sample(kind: DocumentKind, n?: number): Sample;
-  /** Creates the first versions in as few writes as possible; returns the operations with their references. */
-  create(session: WatchedSession, samples: readonly Sample[]): Promise<Operation[]>;
-  /**
-   * Fails the check unless the ERP holds exactly this version, once; for undefined, unless it holds nothing. The
-   * message names what happened before (`when`) and where the author should look (`lookAt`).
-   */
-  expectHeld(sample: Sample, version: Document | undefined, when: string, lookAt?: string): Promise<Compared>;
-  /** Resolves when earlier calls of these sessions can no longer take effect. */
-  waitUntilIdle(...sessions: WatchedSession[]): Promise<void>;
-  close(): Promise<void>;
-}
+export type Stage = ReturnType<typeof createStage>;
 
 /** A stage for one check; the check closes it at its end. */
-export function createStage(
-  target: ConformanceTarget,
-  leakDetector: LeakDetector,
-  { stopMs }: { stopMs: number },
-): Stage {
+export function createStage(target: ConformanceTarget, leakDetector: LeakDetector, { stopMs }: { stopMs: number }) {
   const { connector } = target;
   const sessions = new Set<WatchedSession>();
   /** Includes proxies whose session failed to open. */
@@ -93,6 +55,7 @@ export function createStage(
     return watched;
   }
 
+  /** Creates the first versions in as few writes as possible; returns the operations with their references. */
   async function create(session: WatchedSession, samples: readonly Sample[]): Promise<Operation[]> {
     const created: Operation[] = [];
     const operations = samples.map((sample) => operation('create', sample, sample.versions[0]));
@@ -113,6 +76,7 @@ export function createStage(
     return created;
   }
 
+  /** Closes sessions and their proxies before the end of the check, because an ERP has a limited number of connections. */
   async function leave(...left: WatchedSession[]): Promise<void> {
     // The check "close" tests that a session closes. Here a session that does not close must only not block the others.
     const closing = Promise.allSettled(left.map(async (session) => session.close()));
@@ -129,33 +93,42 @@ export function createStage(
   return {
     target,
     connector,
-    get capabilities() {
+    get capabilities(): Capabilities {
       return capabilities;
     },
     kinds,
+    /** The kinds whose writes are disturbed by faults. */
     faultKinds: target.faultKinds ?? kinds,
     leakDetector,
+    /** How long a connector may take to stop after an abort. */
     stopMs,
+    /** An address on which nothing listens, in the form of the target's addresses. */
     deadAddress: deadAddressOf(target),
     open,
-    needProxy: ({ proxy }) => {
+    /** Throws NotApplicable when the ERP is not reached over a network. */
+    needProxy: ({ proxy }: WatchedSession): FaultProxy => {
       if (!proxy) throw new NotApplicable('the ERP is not reached over a network');
       return proxy;
     },
-    needHttpProxy: ({ proxy }) => {
+    /** Throws NotApplicable when the ERP is not reached over HTTP. */
+    needHttpProxy: ({ proxy }: WatchedSession): FaultProxy => {
       if (!proxy || target.proxy?.protocol !== 'http') throw new NotApplicable('the ERP is not reached over HTTP');
       return proxy;
     },
-    sample: (kind, n = 0) => adaptedSample(target, kind, n),
+    /** A new sample document, adapted to what the ERP accepts. */
+    sample: (kind: DocumentKind, n = 0): Sample => adaptedSample(target, kind, n),
     create,
-    expectHeld: async (sample, version, when, lookAt) => expectHeld(target, sample, version, { when, lookAt }),
-    waitUntilIdle: async (...given) => {
+    /** See expect-held.ts. */
+    expectHeld: (sample: Sample, version: Document | undefined, when: string, lookAt?: string) =>
+      expectHeld(target, sample, version, { when, lookAt }),
+    /** Resolves when earlier calls of these sessions can no longer take effect. */
+    waitUntilIdle: async (...given: readonly WatchedSession[]): Promise<void> => {
       for (const { proxy } of given)
         if (proxy) await endsWithin(answerMs, 'the ERP’s answer', 'the ERP', proxy.untilIdle());
       await target.idle?.();
     },
     leave,
-    close: async () => {
+    close: async (): Promise<void> => {
       await leave(...sessions);
       await Promise.all([...proxies].map((proxy) => proxy.close()));
     },

@@ -1,6 +1,6 @@
 /** A fault proxy for an ERP that is reached over TCP, for example a database. */
 import { connect, createServer, type Socket } from 'node:net';
-import { createProxyState, type FaultProxy, listenAsProxy } from './fault-proxy.ts';
+import { FaultProxy } from './fault-proxy.ts';
 
 /**
  * A chunk that the server does not answer, such as the first part of a message, counts as processed after this time.
@@ -12,22 +12,22 @@ const closeMs = 2_000;
 /** Listens on a free port until it is closed. `erp` is the ERP's address, for example `127.0.0.1:5432`. */
 export async function startTcpFaultProxy(erp: string): Promise<FaultProxy> {
   const { hostname, port } = new URL(`tcp://${erp}`);
-  const state = createProxyState();
+  const proxy = new FaultProxy();
   const erpSockets = new Set<Socket>();
 
   const server = createServer((client) => {
-    if (state.isCutOff) return void client.destroy();
-    const { end } = state.begin();
+    if (proxy.isCutOff) return void client.destroy();
+    const end = proxy.begin();
     const erpSocket = connect(Number(port), hostname);
     const closed = new Promise<void>((resolve) => erpSocket.on('close', () => resolve()));
-    state.sockets.add(client);
+    proxy.sockets.add(client);
     erpSockets.add(erpSocket);
     for (const socket of [client, erpSocket]) socket.setNoDelay(true).on('error', () => undefined);
     client.on('close', () => {
-      state.sockets.delete(client);
+      proxy.sockets.delete(client);
       end();
       // The server reads what has reached it and then closes. It does nothing for this connection after that.
-      void state.working(closed);
+      void proxy.working(closed);
       erpSocket.end();
       erpSocket.setTimeout(closeMs, () => erpSocket.destroy());
     });
@@ -45,19 +45,19 @@ export async function startTcpFaultProxy(erp: string): Promise<FaultProxy> {
   });
 
   const lost = new WeakSet<Socket>();
-  const isLost = (client: Socket) => state.isCutOff || client.destroyed || lost.has(client);
+  const isLost = (client: Socket) => proxy.isCutOff || client.destroyed || lost.has(client);
 
   async function pass(client: Socket, erpSocket: Socket, chunk: Buffer): Promise<void> {
-    const action = await state.decide('');
-    if (action === 'hold') await state.hold();
+    const action = await proxy.decide('');
+    if (action === 'hold') await proxy.hold();
     if (isLost(client)) return;
-    if (action === 'kill-before') return state.cutOff();
+    if (action === 'kill-before') return proxy.cutOff();
     if (action === 'drop-before') return void client.destroy();
     if (action === 'kill-after' || action === 'drop-after') {
       lost.add(client);
       erpSocket.write(chunk);
       await answered(erpSocket);
-      if (action === 'kill-after') state.cutOff();
+      if (action === 'kill-after') proxy.cutOff();
       else client.destroy();
       return;
     }
@@ -67,7 +67,7 @@ export async function startTcpFaultProxy(erp: string): Promise<FaultProxy> {
   const endErp = () => {
     for (const socket of erpSockets) socket.destroy();
   };
-  return listenAsProxy(state, server, { endErp });
+  return proxy.listen(server, '', endErp);
 }
 
 async function answered(socket: Socket): Promise<void> {

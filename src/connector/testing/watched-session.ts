@@ -1,6 +1,6 @@
 /** Wraps a session: each call must end in time, and the leak detector searches everything that the session says. */
 import type { Acknowledgement } from '#connector/acknowledgements.ts';
-import type { CheckResult, Found, Operation, Outcome, PlannedOperation, Session } from '#connector/connector.ts';
+import type { Found, Operation, Outcome, Session } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import { type ReadBack, readBackForm, type TakenDocument } from '#connector/read-back.ts';
 import type { ReadPage, ReadStream } from '#connector/records.ts';
@@ -11,34 +11,7 @@ import { CheckFailure, failCheck } from './finding.ts';
 import type { LeakDetector } from './leak-detector.ts';
 import { outcomeText } from './operations.ts';
 
-export interface WatchedSession {
-  readonly proxy: FaultProxy | undefined;
-  /**
-   * Fails the check unless there is one valid outcome per operation. All outcomes are unknown when the write throws.
-   */
-  write(operations: readonly Operation[], signal?: AbortSignal): Promise<Outcome[]>;
-  lookup(documents: readonly Document[], signal?: AbortSignal): Promise<Found[]>;
-  check(): Promise<CheckResult[]>;
-  /** Undefined when the session has no `plan`. */
-  readonly plan: ((operations: readonly Operation[]) => Promise<PlannedOperation[]>) | undefined;
-  /** As `write`; undefined when the session has no `acknowledge`. */
-  readonly acknowledge: ((acknowledgements: readonly Acknowledgement[]) => Promise<Outcome[]>) | undefined;
-  /** The numbers of all open requisitions; undefined when the session does not list them. */
-  readonly openRequisitions: (() => Promise<string[]>) | undefined;
-  /**
-   * Undefined when the session has no `readBack`. Fails the check unless there is one valid answer per delivery, in their
-   * order; rejects with what it throws.
-   */
-  readonly readBack: ((deliveries: readonly TakenDocument[], signal: AbortSignal) => Promise<ReadBack[]>) | undefined;
-  /** Has no time limit of its own: the caller applies one. */
-  read<Stream extends ReadStream>(
-    stream: Stream,
-    checkpoint: string | undefined,
-    signal: AbortSignal,
-  ): AsyncIterable<ReadPage<Stream>>;
-  /** Closes the session; repeated calls close it only once. */
-  close(): Promise<void>;
-}
+export type WatchedSession = ReturnType<typeof watchSession>;
 
 interface Surroundings {
   readonly proxy: FaultProxy | undefined;
@@ -49,10 +22,10 @@ interface Surroundings {
   readonly callMs: number;
 }
 
-const never = new AbortController().signal;
+const never: AbortSignal = new AbortController().signal;
 
 /** Watches an open session of the connector. */
-export function watchSession(session: Session, { proxy, leakDetector, logged, callMs }: Surroundings): WatchedSession {
+export function watchSession(session: Session, { proxy, leakDetector, logged, callMs }: Surroundings) {
   let linesSearched = 0;
   function searchLines(): void {
     for (const line of logged.splice(0)) leakDetector.add('a log line', line);
@@ -115,18 +88,19 @@ export function watchSession(session: Session, { proxy, leakDetector, logged, ca
 
   return {
     proxy,
-    write: async (operations, signal = never) =>
+    /** Fails the check unless there is one valid outcome per operation. All outcomes are unknown when the write throws. */
+    write: async (operations: readonly Operation[], signal: AbortSignal = never) =>
       outcomesOf('write', operations, () => session.write(operations, signal)),
     // It writes no document, so its outcomes are those of a write that amends.
     acknowledge:
       acknowledge &&
-      (async (given) =>
+      (async (given: readonly Acknowledgement[]) =>
         outcomesOf(
           'acknowledge',
           given.map(() => ({ action: 'amend' })),
           () => acknowledge(given, never),
         )),
-    lookup: async (documents, signal = never) => {
+    lookup: async (documents: readonly Document[], signal: AbortSignal = never): Promise<Found[]> => {
       const found = await call('lookup()', () => session.lookup(documents, signal));
       return found.map((entry) => {
         if ('unclear' in entry)
@@ -135,6 +109,7 @@ export function watchSession(session: Session, { proxy, leakDetector, logged, ca
       });
     },
     check: async () => call('check()', () => session.check()),
+    /** The numbers of all open requisitions. */
     openRequisitions:
       openRequisitions &&
       (async () =>
@@ -143,16 +118,19 @@ export function watchSession(session: Session, { proxy, leakDetector, logged, ca
           for await (const page of openRequisitions(never)) numbers.push(...page);
           return numbers;
         })),
+    /** Fails the check unless there is one valid answer per delivery, in their order; rejects with what it throws. */
     readBack:
       readBack &&
-      (async (deliveries, signal) => {
+      (async (deliveries: readonly TakenDocument[], signal: AbortSignal) => {
         const answers = await call('readBack()', () => readBack(deliveries, signal));
         checkReadBack(deliveries, answers);
         return answers;
       }),
-    plan: plan && (async (operations) => call('plan()', () => plan(operations, never))),
+    plan: plan && (async (operations: readonly Operation[]) => call('plan()', () => plan(operations, never))),
+    /** Has no time limit of its own: the caller applies one. */
     read,
-    close: async () => {
+    /** Closes the session; repeated calls close it only once. */
+    close: async (): Promise<void> => {
       closing ??= session.close().finally(searchLines);
       await closing;
     },

@@ -30,6 +30,7 @@ import { isFromThisMachine, isLoopback } from './loopback.ts';
 import { backChannelPath, callbackPath, createOpenIdLogin, OpenIdRefusal, openIdLoginMs } from './openid-login.ts';
 import { isPassword } from './passwords.ts';
 import { isReading, refuseForgery } from './refuse-forgery.ts';
+import { hasFactors, passesFactor } from './second-factor.ts';
 import { createSessionToken, hashSessionToken } from './session-tokens.ts';
 import {
   beginSession,
@@ -145,7 +146,8 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       ...page,
       formToken: secrets.mac(Buffer.from(form), formContext).toString('base64url'),
       passwords: await hasUsers(database),
-      openIdLabel: login.openid?.label,
+      codes: await hasFactors(database),
+      openId: login.openid !== undefined,
       links: isLocal,
     });
     sendPage(response, status, html);
@@ -203,9 +205,14 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       await showWait(request, response, waitMs, { name, next });
       return;
     }
-    if (!(await isPassword(text('password'), user?.passwordHash, request.ip ?? '')) || !user) {
-      await record.refused({ name, from: addressOf(request), method: 'password', why: 'wrong name or password' });
-      await showLogin(request, response, { status: 401, message: 'Name or password is wrong.', name, next });
+    const isRight = await isPassword(text('password'), user?.passwordHash, request.ip ?? '');
+    // Only who knows the password uses a code up.
+    if (!isRight || !user || !(await passesFactor(database, user.name, text('code'), { secrets, clock }))) {
+      await record.refused({ name, from: addressOf(request), method: 'password', why: 'wrong name, password or code' });
+      const message = (await hasFactors(database))
+        ? 'Name, password or code is wrong. A code counts once.'
+        : 'Name or password is wrong.';
+      await showLogin(request, response, { status: 401, message, name, next });
       return;
     }
     await forgetAttempt(database, attempt, clock);
@@ -319,6 +326,8 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
   };
 
   const check: RequestHandler = async (request, response, next) => {
+    // The login page shows it, too.
+    if (request.path === '/favicon.svg') return next();
     const found = await sessionIn(request, { noteUse: true });
     const viewer = found?.viewer ?? (request.path === '/status.json' && hasToken(request) ? statusViewer : undefined);
     if (viewer) {

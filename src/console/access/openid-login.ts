@@ -202,12 +202,11 @@ type Claims = Readonly<Record<string, unknown>>;
 /** Providers may leave claims out of the ID token and tell them at their userinfo endpoint only. */
 async function allClaims(
   provider: openid.Configuration,
-  { roles, name_claim }: OpenIdSettings,
+  { roles }: OpenIdSettings,
   tokens: openid.TokenEndpointResponse & openid.TokenEndpointResponseHelpers,
 ): Promise<Claims> {
   const claims: Claims = { ...tokens.claims() };
-  const named = [name_claim, ...roles.map(({ claim }) => claim)];
-  const wanted = named.includes('email') ? [...named, 'email_verified'] : named;
+  const wanted = ['email', 'email_verified', ...roles.map(({ claim }) => claim)];
   if (wanted.every((claim) => claims[claim] !== undefined)) return claims;
   if (provider.serverMetadata().userinfo_endpoint === undefined) return claims;
   const info = await openid.fetchUserInfo(provider, tokens.access_token, String(claims['sub']));
@@ -223,8 +222,8 @@ function claimOf(claims: Claims, claim: string): unknown {
  * The author of what the person does: what the person is called, and who that is at which provider. So nobody can be
  * called as an account of the console is, or as a person of another provider.
  */
-function nameOf(claims: Claims, { name_claim, issuer }: OpenIdSettings): string {
-  const name = claimOf(claims, name_claim);
+function nameOf(claims: Claims, { issuer }: OpenIdSettings): string {
+  const name = claimOf(claims, 'email');
   const subject = subjectOf(claims);
   const known =
     subject.length <= subjectCharactersMax ? subject : createHash('sha256').update(subject).digest('base64url');

@@ -1,9 +1,22 @@
 /** Every call of the console's JSON API, in two tables. */
 import { createReadingTurns } from '../reading.ts';
-import { accountCall, changePasswordCall, endSessionsCall } from './account.ts';
+import {
+  accountCall,
+  changePasswordCall,
+  endSessionsCall,
+  newFactorCall,
+  removeFactorCall,
+  setFactorCall,
+} from './account.ts';
 import { comparisonCall, comparisonReportCall, comparisonsCall, repairCall } from './comparisons.ts';
 import type { ConsoleApiDeps, ConsoleEndpoint } from './console-call.ts';
-import { deadLettersCall, replayDeadLettersCall, replayDocumentCall, stopReplayCall } from './dead-letters.ts';
+import {
+  deadLettersCall,
+  noteDocumentCall,
+  replayDeadLettersCall,
+  replayDocumentCall,
+  stopReplayCall,
+} from './dead-letters.ts';
 import { auditCall, backfillCall, cancelBackfillCall, feedsCall } from './feeds.ts';
 import { flowsCall, pauseCall, resumeCall, tryMappingCall } from './flows.ts';
 import {
@@ -19,7 +32,7 @@ import {
   resumeIntakeCall,
 } from './intakes.ts';
 import { documentsCall } from './list-documents-call.ts';
-import { eventsCall, suppliersCall } from './list-subjects-call.ts';
+import { eventsCall, exportAwardsCall, suppliersCall } from './list-subjects-call.ts';
 import { planCall } from './plan-documents.ts';
 import { actionsCall } from './read-actions.ts';
 import { chartsCall } from './read-charts.ts';
@@ -31,7 +44,6 @@ import { viewerCall } from './read-viewer.ts';
 import { searchCall } from './search-documents.ts';
 import { storyCall } from './start-story.ts';
 import {
-  ledToCall,
   notificationsCall,
   registerWebhookCall,
   rotateWebhooksCall,
@@ -49,10 +61,10 @@ const readingCalls = [
   documentCall,
   versionCall,
   eventsCall,
+  exportAwardsCall,
   suppliersCall,
   deadLettersCall,
   notificationsCall,
-  ledToCall,
   feedsCall,
   comparisonsCall,
   comparisonCall,
@@ -70,6 +82,7 @@ const readingCalls = [
 /** They change something, or ask a source or an ERP. */
 const otherCalls = [
   replayDocumentCall,
+  noteDocumentCall,
   replayDeadLettersCall,
   stopReplayCall,
   planCall,
@@ -93,6 +106,9 @@ const otherCalls = [
   doctorCall,
   storyCall,
   changePasswordCall,
+  newFactorCall,
+  setFactorCall,
+  removeFactorCall,
   endSessionsCall,
 ];
 

@@ -5,6 +5,7 @@
 import type { Request } from 'express';
 import { z } from 'zod';
 import type { ObjectUrls } from '#bridge/connectors/object-urls.ts';
+import type { ShownCertificates } from '#bridge/operate/status/conditions.ts';
 import type { BridgeStatus } from '#bridge/operate/status/status.ts';
 import type { BridgeRole } from '#bridge/settings/bridge-deps.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
@@ -52,6 +53,8 @@ export interface ConsoleDeps {
   readonly fetch: GuardedFetch;
   readonly secrets: SecretBox;
   readonly clientOf: (source: string) => SourceClient;
+  /** The certificates that this process shows: what is wrong with them is a condition. */
+  readonly certificates?: (() => ShownCertificates) | undefined;
   readonly doctor?: (() => Promise<readonly ConsoleFinding[]>) | undefined;
   readonly story?: ConsoleStory | undefined;
   /** Whether the session of an answer that is still being sent has not ended meanwhile. */

@@ -25,8 +25,9 @@ export interface ConsoleCalls {
 }
 
 export function createConsoleCalls(deps: Omit<ConsoleDeps, 'isCurrent'>): ConsoleCalls {
-  const { settings, reading, clock } = deps;
-  const status = shareRead(() => readForAll(() => readStatus(reading, { settings, now: timestampNow(clock) })), clock);
+  const { settings, reading, clock, certificates } = deps;
+  const look = () => readStatus(reading, { settings, now: timestampNow(clock), ...certificates?.() });
+  const status = shareRead(() => readForAll(look), clock);
   const note: ConsoleApiDeps['note'] = async (caller, subject) => {
     await record(deps, caller, subject, 'allowed');
     caller.noted.push(subject);

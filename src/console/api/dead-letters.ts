@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
 import { readRefusalGroups } from '#bridge/ledger/flows/dead-letter-reasons.ts';
 import { advanceReplays, readReplays, startReplay, stopReplay } from '#bridge/ledger/flows/replay-set.ts';
+import { writeNote } from '#bridge/operate/history/document-notes.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import {
@@ -72,3 +73,26 @@ export const replayDocumentCall = ({ database, clock, note }: ConsoleApiDeps) =>
       throw new AppError('not-found', 'The document does not exist any more, or its flow takes no such kind.');
     return { replayed };
   });
+
+/** A note says nothing any more when both of its texts are empty. */
+export const noteDocumentCall = ({ database, clock, note }: ConsoleApiDeps) =>
+  actionCall(
+    '/api/document/note',
+    documentPlace.extend({ lookedAfterBy: noteText(100), decision: noteText(2_000) }),
+    async ({ viewer, body: { lookedAfterBy, decision, ...place } }) => {
+      const { flow, kind, key } = place;
+      requireFlow(viewer, flow);
+      const details = { kind, key, lookedAfterBy, decision };
+      await note(viewer, { what: 'document.note', object: `flow ${flow}`, details });
+      const noted = timestampNow(clock);
+      await writeNote(database, place, { lookedAfterBy, decision, notedBy: viewer.name, noted });
+    },
+  );
+
+function noteText(charactersMax: number) {
+  return z
+    .string()
+    .trim()
+    .max(charactersMax)
+    .transform((text) => (text === '' ? null : text));
+}

@@ -10,12 +10,12 @@ import { statusFor } from './read-overview.ts';
 
 const feedId = z.strictObject({ source: z.string().min(1).max(100), feed: z.enum(feedNames) });
 
-export type FeedsAnswer = Pick<Awaited<ReturnType<typeof statusFor>>, 'feeds' | 'backfills' | 'audits'>;
+export type FeedsAnswer = Pick<Awaited<ReturnType<typeof statusFor>>, 'feeds' | 'backfills' | 'audits' | 'conditions'>;
 
 export const feedsCall = (deps: ConsoleApiDeps) =>
   readCall('/api/feeds', noQuery, async ({ viewer }): Promise<FeedsAnswer> => {
-    const { feeds, backfills, audits } = await statusFor(deps, viewer);
-    return { feeds, backfills, audits };
+    const { feeds, backfills, audits, conditions } = await statusFor(deps, viewer);
+    return { feeds, backfills, audits, conditions };
   });
 
 export const backfillCall = ({ database, clock, note }: ConsoleApiDeps) =>

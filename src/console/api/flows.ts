@@ -16,9 +16,10 @@ export type FlowsAnswer = Awaited<ReturnType<typeof readFlows>>;
 export type MappingTrial = Awaited<ReturnType<typeof tryNewMapping>>;
 
 async function readFlows(deps: ConsoleApiDeps, viewer: Viewer) {
-  const { flows } = await statusFor(deps, viewer);
+  const { flows, conditions } = await statusFor(deps, viewer);
   return {
     flows,
+    conditions,
     settings: deps.settings.flows
       .filter(({ name }) => maySeeFlow(viewer, name))
       .map(({ name, source, connector, documents, only, test_events: testEvents, mapping }) => ({
@@ -52,10 +53,26 @@ async function tryNewMapping({ database, settings }: ConsoleApiDeps, name: strin
         result: tried.result,
         reason: tried.reason ?? null,
         wasResult: earlier?.result ?? null,
+        /** What the mapping makes of it: of the document, and of each of its lines. */
+        mapped: mappedOf(tried.document),
         differences: documentDifferences(earlier?.document ?? {}, tried.document ?? {}),
       };
     }),
   };
+}
+
+/** `{name: 'Order', value: 'RFQ-4711'}`; of a line with its lot before the name. */
+function mappedOf(document: object | undefined): { name: string; value: string }[] {
+  const { fields = {}, lines = [] } = (document ?? {}) as {
+    fields?: Record<string, string>;
+    lines?: readonly { lot?: string; fields?: Record<string, string> }[];
+  };
+  return [
+    ...Object.entries(fields).map(([name, value]) => ({ name, value })),
+    ...lines.flatMap((line) =>
+      Object.entries(line.fields ?? {}).map(([name, value]) => ({ name: `${line.lot ?? 'line'}: ${name}`, value })),
+    ),
+  ];
 }
 
 function parseYaml(text: string): unknown {

@@ -15,6 +15,7 @@ import { listRequisitions } from '#bridge/intake/requisitions/list-requisitions.
 import { planRequisitions } from '#bridge/intake/requisitions/plan-requisitions.ts';
 import { createWishOf } from '#bridge/intake/requisitions/requisition-need.ts';
 import { createWanted } from '#bridge/intake/wanted-supplier.ts';
+import type { Condition } from '#bridge/operate/status/conditions.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -29,7 +30,7 @@ const entriesShown = 200;
 const intakeName = z.string().min(1).max(100);
 const intakeQuery = z.strictObject({ intake: intakeName });
 
-export type IntakesAnswer = { intakes: ShownIntake[] };
+export type IntakesAnswer = { intakes: ShownIntake[]; conditions: Condition[] };
 export type IntakeAnswer = Awaited<ReturnType<typeof readIntake>>;
 export type IntakePlanAnswer = Awaited<ReturnType<typeof plan>>;
 export type RequisitionsAnswer = Awaited<ReturnType<typeof readRequisitions>>;
@@ -37,7 +38,7 @@ export type RequisitionAnswer = Awaited<ReturnType<typeof readRequisition>>;
 
 async function readIntake(deps: ConsoleApiDeps, viewer: Viewer, name: string) {
   const settings = requireIntake(deps, viewer, name);
-  const { intakes } = await statusFor(deps, viewer);
+  const { intakes, conditions } = await statusFor(deps, viewer);
   const [intake] = shownIntakes(
     intakes.filter((each) => each.intake === name),
     deps.settings,
@@ -46,6 +47,7 @@ async function readIntake(deps: ConsoleApiDeps, viewer: Viewer, name: string) {
   const { owns, contacts, prefix, poll_seconds: pollSeconds, archive } = settings;
   return {
     intake,
+    conditions,
     settings: { owns, contacts, prefix, pollSeconds, archive },
     deadLetters: await readIntakeDeadLetters(deps.database, { intake: name, limit: deadLettersShown }),
   };
@@ -82,8 +84,8 @@ function unknownIntake(name: string): AppError {
 
 export const intakesCall = (deps: ConsoleApiDeps) =>
   readCall('/api/intakes', noQuery, async ({ viewer }): Promise<IntakesAnswer> => {
-    const { intakes } = await statusFor(deps, viewer);
-    return { intakes: shownIntakes(intakes, deps.settings) };
+    const { intakes, conditions } = await statusFor(deps, viewer);
+    return { intakes: shownIntakes(intakes, deps.settings), conditions };
   });
 
 export const intakeCall = (deps: ConsoleApiDeps) =>

@@ -7,7 +7,7 @@
 /** Names, references, times, states, counts and quantities; and the objects and lists around them. */
 const shownMembers = new Set(
   `
-  action actions answered archive archives asDelivered asked askedBy at attempt attempts audited audits
+  action actions answered archive archives asDelivered asked askedBy at attempt attempts audited audits awards
   awarded_lot_count backfills backlog before categories category changed changedAt changes circuitUntil closed code
   columns commitsLost comparisons conditions connector connectors contact contacts contentHash count counts created
   creates cutOff cutOffUntil deadLetters deadSince delivered deliveries differing document documents due email end
@@ -16,15 +16,15 @@ const shownMembers = new Set(
   handedOver hasMore host hours id idempotencyKey identifier ids input_type inStep inSubmissions intake intakes
   is_test isDelivered isDue isTest key kind lag lagSeconds last lastPull lastRead lastUsed lateArrivals
   latenessSeconds latest level line lines linked list listable listPulled lost lostCommits lot lot_count lots made
-  method missing modified most name needsLook newest next nextEvent nextPull nextRead nextSend nextTry notification
+  method missing modified most name newest next nextEvent nextPull nextRead nextSend nextTry notification
   notifications now number object offers oldestSubmission oldestWaiting orderBroken ordered outcome owns parent
   pausedAt pausedKind points pollSeconds prefix program published pull quantity question range read readFailures
   received record reference reference_id refusals refused repairable replays requestId requisition requisitions
-  retrying role round rounds run runs scenario seconds seen seesPrices sent service sessions settings share since
+  retrying role round rounds rows run runs scenario seconds secret seen seesPrices sent service sessions settings share since
   source sourceNames sources sourcing_request sourcingEvent stalled stalledSince started starts state status step
   stepSeconds stillSeconds stopped stream stuck subject subjects submission submissions submitted supplier
   supplierExternalId supplierName suppliers suspects tags testEvents timeline to toCompare total trigger triggers type
-  uncertain unfilteredDue unprovedSince unreadable until updates url uuid version versions waiting waitingSince
+  uncertain unfilteredDue unprovedSince unreadable until updates uri url uuid version versions waiting waitingSince
   watermark webhooks what when who
   `
     .trim()

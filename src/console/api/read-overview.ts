@@ -23,7 +23,6 @@ async function readOverview(deps: ConsoleApiDeps, viewer: Viewer) {
   const refused = await listDocuments(database, { flows, state: 'dead letter' }, { now, limit: latestRows });
   return {
     now,
-    needsLook: status.conditions.length > 0,
     status,
     sources: settings.sources
       .filter(({ name }) => sourcesFor(viewer, settings).includes(name))

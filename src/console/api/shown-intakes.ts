@@ -1,9 +1,8 @@
 /** Intakes as the pages show them. */
-import { type IntakeStatus, intakeNeedsLook } from '#bridge/operate/status/intake-status.ts';
+import type { IntakeStatus } from '#bridge/operate/status/intake-status.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
 
 export interface ShownIntake extends IntakeStatus {
-  readonly needsLook: boolean;
   readonly connector: string;
 }
 
@@ -14,7 +13,6 @@ export function shownIntakes(
 ): ShownIntake[] {
   return statuses.map((status) => ({
     ...status,
-    needsLook: intakeNeedsLook(status),
     connector: intakes.find(({ name }) => name === status.intake)?.connector ?? 'not configured here',
   }));
 }

@@ -5,22 +5,15 @@ import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
 import { rotateWebhooks } from '#bridge/operate/webhooks/rotate-webhooks.ts';
 import { testWebhooks } from '#bridge/operate/webhooks/test-webhook.ts';
 import { type WebhookDeps, webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
-import { countMadeDue, readNotifications } from '#bridge/receive/read-notifications.ts';
+import { readNotifications } from '#bridge/receive/read-notifications.ts';
 import { readRefusals } from '#bridge/receive/refusals.ts';
-import { httpsUrl, uuid } from '#contract/scalars.ts';
+import { takesJobs } from '#bridge/settings/settings.ts';
+import { httpsUrl } from '#contract/scalars.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Viewer } from '../access/viewer.ts';
 import { shareRead } from '../shared-read.ts';
-import {
-  actionCall,
-  type ConsoleApiDeps,
-  flowsFor,
-  pageRows,
-  readCall,
-  requireAllFlows,
-  sourcesFor,
-} from './console-call.ts';
+import { actionCall, type ConsoleApiDeps, pageRows, readCall, requireAllFlows, sourcesFor } from './console-call.ts';
 
 const testMs = 30_000;
 const listFreshMs = 30_000;
@@ -33,7 +26,6 @@ const notificationsQuery = z.strictObject({
 export type NotificationsAnswer = Awaited<ReturnType<typeof notifications>>;
 export type WebhooksAnswer = Awaited<ReturnType<typeof listBridgeWebhooks>>;
 export type WebhookTestAnswer = { tested: Awaited<ReturnType<typeof testWebhooks>> };
-export type LedToAnswer = { documents: number };
 
 async function notifications(
   { database, clock, settings }: ConsoleApiDeps,
@@ -58,20 +50,12 @@ function webhookDeps(deps: ConsoleApiDeps, name: string): WebhookDeps {
   const found = deps.settings.sources.find((each) => each.name === name);
   if (!found) throw new AppError('not-found', `There is no source "${name}".`);
   const { database, secrets, clock } = deps;
-  return { client: deps.clientOf(name), source: found, database, secrets, clock };
+  const jobs = takesJobs(deps.settings, name);
+  return { client: deps.clientOf(name), source: found, jobs, database, secrets, clock };
 }
 
 export const notificationsCall = (deps: ConsoleApiDeps) =>
   readCall('/api/notifications', notificationsQuery, ({ viewer, query }) => notifications(deps, viewer, query));
-
-export const ledToCall = ({ database }: ConsoleApiDeps) =>
-  readCall(
-    '/api/notifications/led-to',
-    z.strictObject({ pull: uuid }),
-    async ({ viewer, query }): Promise<LedToAnswer> => ({
-      documents: await countMadeDue(database, query.pull, flowsFor(viewer, undefined)),
-    }),
-  );
 
 /** Asks the service: for an operator each time, for all viewers together at most twice a minute. */
 export const webhooksCall = (deps: ConsoleApiDeps) => {

@@ -5,24 +5,17 @@ import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'pre
 import { AccountPage } from './pages/account.tsx';
 import { ActionsPage } from './pages/actions.tsx';
 import { ComparisonPage } from './pages/comparison.tsx';
-import { ComparisonsPage } from './pages/comparisons.tsx';
-import { DeadLettersPage } from './pages/dead-letters.tsx';
-import { DoctorPage } from './pages/doctor.tsx';
 import { DocumentPage } from './pages/document.tsx';
 import { DocumentsPage } from './pages/documents.tsx';
 import { EventPage } from './pages/event.tsx';
 import { EventsPage } from './pages/events.tsx';
-import { FeedsPage } from './pages/feeds.tsx';
 import { FlowPage } from './pages/flow.tsx';
 import { FlowsPage } from './pages/flows.tsx';
 import { IntakePage } from './pages/intake.tsx';
-import { IntakesPage } from './pages/intakes.tsx';
 import { OverviewPage } from './pages/overview.tsx';
-import { SearchPage } from './pages/search.tsx';
-import { SettingsPage } from './pages/settings.tsx';
-import { SupplierPage } from './pages/supplier.tsx';
-import { SuppliersPage } from './pages/suppliers.tsx';
-import { WebhooksPage } from './pages/webhooks.tsx';
+import { RefusedPage } from './pages/refused.tsx';
+import { SourcesPage } from './pages/sources.tsx';
+import { SystemPage } from './pages/system.tsx';
 import { PageHead } from './parts/basics.tsx';
 import { SearchBox } from './parts/search-box.tsx';
 import { logOut, sessionEnded } from './state/api.ts';
@@ -35,28 +28,23 @@ const groups: readonly (readonly [title: string, pages: readonly (readonly [path
     'Look',
     [
       ['/', 'Overview'],
+      ['/events', 'Events and awards'],
       ['/documents', 'Documents'],
-      ['/events', 'Events'],
-      ['/suppliers', 'Suppliers'],
-      ['/dead-letters', 'Dead letters'],
-      ['/comparisons', 'Comparisons'],
+      ['/refused', 'Refused documents'],
     ],
   ],
   [
     'Steer',
     [
       ['/flows', 'Flows'],
-      ['/intakes', 'Intakes'],
-      ['/feeds', 'Feeds'],
-      ['/webhooks', 'Webhooks'],
+      ['/sources', 'Sources'],
     ],
   ],
   [
     'This bridge',
     [
-      ['/doctor', 'Doctor'],
-      ['/settings', 'Settings'],
-      ['/actions', 'Actions'],
+      ['/system', 'Doctor and settings'],
+      ['/actions', 'Audit log'],
     ],
   ],
 ];
@@ -79,25 +67,18 @@ export function App() {
           <ErrorBoundary>
             <Router>
               <Route path="/" component={OverviewPage} />
-              <Route path="/search" component={SearchPage} />
-              <Route path="/documents" component={DocumentsPage} />
-              <Route path="/documents/:flow/:kind/:key" component={DocumentPage} />
               <Route path="/events" component={EventsPage} />
               <Route path="/events/:source/:id" component={EventPage} />
-              <Route path="/suppliers" component={SuppliersPage} />
-              <Route path="/suppliers/:source/:id" component={SupplierPage} />
-              <Route path="/dead-letters" component={DeadLettersPage} />
-              <Route path="/comparisons" component={ComparisonsPage} />
-              <Route path="/comparisons/:run" component={ComparisonPage} />
+              <Route path="/documents" component={DocumentsPage} />
+              <Route path="/documents/:flow/:kind/:key" component={DocumentPage} />
+              <Route path="/refused" component={RefusedPage} />
               <Route path="/flows" component={FlowsPage} />
               <Route path="/flows/:flow" component={FlowPage} />
-              <Route path="/intakes" component={IntakesPage} />
               <Route path="/intakes/:intake" component={IntakePage} />
-              <Route path="/feeds" component={FeedsPage} />
-              <Route path="/webhooks" component={WebhooksPage} />
-              <Route path="/doctor" component={DoctorPage} />
+              <Route path="/comparisons/:run" component={ComparisonPage} />
+              <Route path="/sources" component={SourcesPage} />
+              <Route path="/system" component={SystemPage} />
               <Route path="/actions" component={ActionsPage} />
-              <Route path="/settings" component={SettingsPage} />
               <Route path="/account" component={AccountPage} />
               <Route default component={NotFound} />
             </Router>
@@ -190,7 +171,7 @@ function Navigation() {
         <section key={title}>
           <h2>{title}</h2>
           <ul>
-            {pages.filter(isOffered).map(([to, name]) => (
+            {pages.map(([to, name]) => (
               <li key={to}>
                 <a href={to} aria-current={isHere(to) ? 'page' : undefined}>
                   {name}
@@ -205,11 +186,6 @@ function Navigation() {
       </div>
     </nav>
   );
-}
-
-/** Without an intake there is no page of intakes. */
-function isOffered([path]: readonly [path: string, name: string]): boolean {
-  return path !== '/intakes' || viewer.value?.offers.intakes === true;
 }
 
 /** What was shown stays, until the person has logged in again. */
@@ -234,8 +210,8 @@ function NotFound() {
   return (
     <>
       <PageHead title="There is no such page" />
-      <p>
-        <a href="/">To the overview</a>
+      <p class="lead">
+        The address may be misspelt, or the page is gone: <a href="/">to the overview</a>, or search above.
       </p>
     </>
   );

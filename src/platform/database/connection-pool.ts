@@ -4,6 +4,7 @@
  * process with an `error` event that has no listener.
  */
 import { type ClientBase, Pool, type PoolClient } from 'pg';
+import { errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import { cannotConnect } from './connection-errors.ts';
 import { databasePlace, parseDatabaseUrl } from './database-url.ts';
@@ -13,7 +14,7 @@ const connectTimeoutMs = 10_000;
 const keepAliveAfterMs = 30_000;
 /** A process that hangs in the middle of a transaction keeps its locks for this long at most. */
 const idleInTransactionMs = 60_000;
-const poolDefaultMax = 10;
+const poolDefaultMax = 6;
 
 /** A connection while it is lent out. */
 export interface Connection {
@@ -45,7 +46,7 @@ export interface PoolOptions {
   readonly waiter?: () => AbortSignal | undefined;
 }
 
-/** Creates a pool of up to `poolMax` (10) connections. Throws an `internal` AppError when the URL cannot be read. */
+/** Creates a pool of up to `poolMax` (6) connections. Throws an `internal` AppError when the URL cannot be read. */
 export function createConnectionPool(options: PoolOptions): ConnectionPool {
   const { log, statementMs, waiter } = options;
   const url = parseDatabaseUrl(options.url);
@@ -75,12 +76,19 @@ export function createConnectionPool(options: PoolOptions): ConnectionPool {
     onConnect: setUp,
   });
   // The pool drops an idle connection that breaks. Without a listener the event would end the process.
-  pool.on('error', (err) => log.warn({ err, database: place }, 'an idle database connection was lost'));
+  let isLost = false;
+  pool.on('error', (error) => {
+    if (!isLost) log.warn({ error: errorText(error), database: place }, 'the connection to the database was lost');
+    isLost = true;
+  });
   let closing: Promise<void> | undefined;
 
   async function connect(): Promise<PoolClient> {
     try {
-      return await pool.connect();
+      const client = await pool.connect();
+      if (isLost) log.info({ database: place }, 'the database answers again');
+      isLost = false;
+      return client;
     } catch (error) {
       throw cannotConnect(place, error);
     }

@@ -37,7 +37,7 @@ export interface Database extends Sql {
 }
 
 /**
- * Opens a pool of up to `poolMax` (10) connections, made when they are needed: this succeeds even while the server is
+ * Opens a pool of up to `poolMax` (6) connections, made when they are needed: this succeeds even while the server is
  * away. Throws an `internal` AppError when the URL is not one of PostgreSQL's.
  */
 export function createDatabase(options: PoolOptions): Database {

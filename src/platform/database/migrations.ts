@@ -19,20 +19,30 @@ interface Migration {
   file: string;
   sql: string;
   sha256: string;
+  /** Programs of the versions before cannot work with what it makes: its first line begins with `-- breaking`. */
+  breaking: boolean;
 }
 
 interface Applied {
   number: number;
   name: string;
   sha256: string;
+  breaking: boolean;
 }
+
+/** The column `breaking` is younger than the table. */
+const applied = (table: string) =>
+  `select number, name, sha256, coalesce((to_jsonb(m)->>'breaking')::boolean, false) as breaking
+   from ${table} m order by number`;
 
 /**
  * Creates the schema if it is missing and applies the files of `directory` that were not applied yet: `001_name.sql`,
  * `002_name.sql`, …, which name the schema in their statements and cannot hold COMMIT. Returns the names of the files
- * that this call applied. Throws an `internal` AppError that names the file and what to do, with the schema left as
- * after the last good file: when a file fails, was changed after it was applied, is missing or numbered twice, or when
- * the database is newer than the code or holds the tables of an unreleased version.
+ * that this call applied. The files of a newer version that are there already are no obstacle, unless one is breaking: so
+ * two versions work beside each other while one replaces the other. Throws an `internal` AppError that names the file and
+ * what to do, with the schema left as after the last good file: when a file fails, was changed after it was applied, is
+ * missing or numbered twice, when it is breaking and programs of before run, when the database is newer than the code and
+ * does not fit it, or when it holds the tables of an unreleased version.
  */
 export async function migrate(
   database: Database,
@@ -74,11 +84,9 @@ export async function pendingMigrations(
   const migrations = await readMigrations(directory);
   const table = `${escapeIdentifier(schema)}.migrations`;
   const [existing] = await sql.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
-  const applied = existing?.found
-    ? await sql.query<Applied>(`select number, name, sha256 from ${table} order by number`)
-    : [];
-  for (const [index, record] of applied.entries()) checkApplied(schema, record, index, migrations);
-  return migrations.slice(applied.length).map(({ file }) => file);
+  const records = existing?.found ? await sql.query<Applied>(applied(table)) : [];
+  for (const [index, record] of records.entries()) checkApplied(schema, record, index, migrations);
+  return migrations.slice(records.length).map(({ file }) => file);
 }
 
 /**
@@ -89,10 +97,11 @@ async function applyNext(tx: Sql, schema: string, migrations: readonly Migration
   await tx.query("select pg_advisory_xact_lock(hashtextextended('migrations of schema ' || $1, 0))", [schema]);
   const table = `${escapeIdentifier(schema)}.migrations`;
   await createTable(tx, schema, table);
-  const applied = await tx.query<Applied>(`select number, name, sha256 from ${table} order by number`);
-  for (const [index, record] of applied.entries()) checkApplied(schema, record, index, migrations);
-  const next = migrations[applied.length];
+  const records = await tx.query<Applied>(applied(table));
+  for (const [index, record] of records.entries()) checkApplied(schema, record, index, migrations);
+  const next = migrations[records.length];
   if (!next) return undefined;
+  if (next.breaking) await requireAlone(tx, schema, next);
   try {
     await tx.query(next.sql);
   } catch (error) {
@@ -101,12 +110,30 @@ async function applyNext(tx: Sql, schema: string, migrations: readonly Migration
       error instanceof DatabaseError && error.position ? ` at line ${lineOf(next.sql, error.position)}` : '';
     throw new AppError('internal', `The migration ${next.file} failed${where}: ${errorText(error)}`, { cause: error });
   }
-  await tx.query(`insert into ${table} (number, name, sha256) values ($1, $2, $3)`, [
+  await tx.query(`alter table ${table} add column if not exists breaking boolean not null default false`);
+  await tx.query(`insert into ${table} (number, name, sha256, breaking) values ($1, $2, $3, $4)`, [
     next.number,
     next.file,
     next.sha256,
+    next.breaking,
   ]);
   return next.file;
+}
+
+/** Throws when a program of this schema runs, by its heartbeat (`platform/heartbeat.ts`): it would fail from now on. */
+async function requireAlone(tx: Sql, schema: string, { file }: Migration): Promise<void> {
+  const processes = `${escapeIdentifier(schema)}.processes`;
+  const [existing] = await tx.query<{ found: boolean }>('select to_regclass($1) is not null as found', [processes]);
+  if (!existing?.found) return;
+  const running = await tx.query<{ name: string }>(
+    `select name from ${processes} where abs(extract(epoch from clock_timestamp() - beat)) < 30 order by name`,
+  );
+  if (running.length > 0)
+    throw new AppError(
+      'internal',
+      `The programs of the version before cannot work with the tables of this one (${file}). Stop them first: ` +
+        `${running.map(({ name }) => name).join(', ')}. One that was killed counts as stopped after 30 s.`,
+    );
 }
 
 /** Looks first: CREATE … IF NOT EXISTS needs the right to create even when there is nothing to do. */
@@ -130,10 +157,10 @@ async function createTable(tx: Sql, schema: string, table: string): Promise<void
 
 function checkApplied(schema: string, record: Applied, index: number, migrations: readonly Migration[]): void {
   const file = migrations[record.number - 1];
-  if (!file)
+  if (!file && record.breaking)
     throw new AppError(
       'internal',
-      `The schema ${schema} was migrated by newer code: it holds ${record.name}, which this version does not know. ` +
+      `The schema ${schema} was migrated by newer code: it holds ${record.name}, with which this version cannot work. ` +
         'Start the newer version again, or restore a backup from before it.',
     );
   if (record.number !== index + 1)
@@ -142,6 +169,7 @@ function checkApplied(schema: string, record: Applied, index: number, migrations
       `The schema ${schema} holds ${record.name} without the migration before it (number ${index + 1}). ` +
         'Rows were removed from its table "migrations": put them back, or restore a backup.',
     );
+  if (!file) return;
   if (record.name !== file.file)
     throw new AppError(
       'internal',
@@ -169,7 +197,8 @@ async function readMigrations(directory: string): Promise<Migration[]> {
       );
     // A checkout on Windows may have other line ends; that is not a change.
     const sql = (await readFile(join(directory, file), 'utf8')).replaceAll('\r\n', '\n');
-    migrations.push({ number: Number(digits), file, sql, sha256: createHash('sha256').update(sql).digest('hex') });
+    const sha256 = createHash('sha256').update(sql).digest('hex');
+    migrations.push({ number: Number(digits), file, sql, sha256, breaking: sql.startsWith('-- breaking') });
   }
   migrations.sort((a, b) => a.number - b.number);
   for (const [index, migration] of migrations.entries())

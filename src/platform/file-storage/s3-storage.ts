@@ -19,12 +19,8 @@ import { measure } from './measure.ts';
 export interface S3Settings {
   readonly bucket: string;
   readonly region: string;
-  /** The beginning of each key. */
-  readonly prefix: string;
-  /** Default: Amazon's endpoint for the region. */
+  /** Default: Amazon's endpoint for the region. With another one the bucket stands in the path, not in the host's name. */
   readonly endpoint?: string | undefined;
-  /** True: the bucket stands in the path, not in the host's name. */
-  readonly pathStyle: boolean;
   /** Default: the credentials that Amazon's client finds in its variables, its files or the machine's role. */
   readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
 }
@@ -55,7 +51,7 @@ export async function createS3Storage(settings: S3Settings, spoolDirectory: stri
   );
   const client = new S3Client({
     region: settings.region,
-    forcePathStyle: settings.pathStyle,
+    forcePathStyle: settings.endpoint !== undefined,
     ...(settings.endpoint === undefined ? {} : { endpoint: settings.endpoint }),
     ...(settings.credentials === undefined ? {} : { credentials: settings.credentials }),
     maxAttempts: triesMax,
@@ -68,7 +64,7 @@ export async function createS3Storage(settings: S3Settings, spoolDirectory: stri
   });
   const objectOf = (id: string) => {
     checkFileId(id);
-    return { Bucket: settings.bucket, Key: settings.prefix + id };
+    return { Bucket: settings.bucket, Key: id };
   };
 
   return {

@@ -20,8 +20,8 @@ export interface ConnectionLimits {
   inAll: number;
   /** The most open connections from one address; trusted proxies have no such limit. */
   perAddress: number;
-  /** A TLS handshake that takes longer is ended. */
-  handshakeMs: number;
+  /** How long a client may take for its TLS handshake, and for the body of a notification. */
+  clientMs: number;
   isTrustedProxy: (address: string) => boolean;
 }
 
@@ -34,7 +34,7 @@ const pipelinedMax = 32;
 export const connectionLimitsDefault: ConnectionLimits = {
   inAll: 1_000,
   perAddress: 250,
-  handshakeMs: 10_000,
+  clientMs: 15_000,
   isTrustedProxy: () => false,
 };
 

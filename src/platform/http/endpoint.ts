@@ -162,6 +162,8 @@ export interface MountOptions<Identity, Caller> {
   /** Counts a call of an endpoint that has a limit. */
   count?: (identity: Identity, call: { limit: LimitName; path: string }) => Promise<CountedCall>;
   around: Around<Identity, Caller>;
+  /** Gives up waiting for an answer, by its own error. Without it a call waits as long as its handler does. */
+  giveUp?: (answer: Promise<Answer>) => Promise<Answer>;
   bodyBytesMax: number;
   /** Where large bodies take their turns. Without it they are read and checked at once, as small ones are. */
   large?: { bodies: LargeBodies; senderOf: (identity: Identity) => BodySender };
@@ -182,7 +184,8 @@ export function mountEndpoints<Identity, Caller>(
     for (const mounted of list)
       app[mounted.method.toLowerCase() as Lowercase<Method>](path, async (request: Request, response: Response) => {
         response.locals.route = path;
-        send(response, await answer(mounted, request, response, options));
+        const answered = answer(mounted, request, response, options);
+        send(response, await (options.giveUp ? options.giveUp(answered) : answered));
       });
     const allow = [...new Set(list.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])))].join(
       ', ',

@@ -56,7 +56,7 @@ const limits = {
 /** Starts listening. Throws an AppError that names host and port, and what to do, when that is not possible. */
 export async function listen(handler: RequestListener, options: ListenOptions): Promise<HttpServer> {
   const { tls, connections: connectionLimits = connectionLimitsDefault } = options;
-  const { handshakeMs: handshakeTimeout } = connectionLimits;
+  const { clientMs: handshakeTimeout } = connectionLimits;
   const server = tls
     ? createTlsServer({ ...limits, handshakeTimeout, cert: tls.certPem, key: tls.keyPem })
     : createServer(limits);

@@ -5,6 +5,9 @@
  */
 import { AppError } from '../errors.ts';
 
+/** For all bodies of a port together. */
+export const unverifiedBytesMax = 33_554_432;
+
 export interface UnverifiedBytes {
   /** Begins a body that holds no bytes yet. */
   begin(): UnverifiedBody;

@@ -33,37 +33,39 @@ const ownSteps = new Set([
 const passesMax = 10;
 
 /**
- * Returns what was changed. `onChanged` is called after each step. Throws `unavailable` when something goes on writing the
- * address, and as the database does when a constraint forbids a change.
+ * Returns what was changed. `onSearched` is called after each table of a pass, with how many rows were changed so far.
+ * Throws `unavailable` when something goes on writing the address, and as the database does when a constraint forbids a
+ * change.
  */
 export async function erasePerson(
   { database, clock }: { database: Database; clock: Clock },
   person: Person,
-  onChanged: (rows: number) => void = () => undefined,
+  onSearched: (tables: number, of: number, rows: number) => void = () => undefined,
 ): Promise<ErasedRows> {
   const erased = new Map<string, number>();
   const count = (table: string, rows: number) => {
     if (rows === 0) return;
     erased.set(table, (erased.get(table) ?? 0) + rows);
-    onChanged([...erased.values()].reduce((sum, each) => sum + each, 0));
   };
+  const changed = () => [...erased.values()].reduce((sum, each) => sum + each, 0);
   const tables = (await findTextTables(database, 'service')).filter(({ table }) => !ownSteps.has(table));
   for (let pass = 1; pass <= passesMax; pass += 1) {
-    const before = [...erased.values()].reduce((sum, each) => sum + each, 0);
+    const before = changed();
     // Answers that would be repeated: without them a repeated request is done again.
     count('service.idempotency_keys', await deleteKeptAnswers(database, person));
     // Submissions and jobs that wait come before the contacts, which they would bring back.
-    for (const table of tables)
+    for (const [index, table] of tables.entries()) {
       for await (const row of findRowsOf(database, table, person))
         count(table.table, (await takeOutOfRow(database, row, person)) ? 1 : 0);
+      onSearched(index + 1, tables.length, changed());
+    }
     count('service.supplier_contacts', await deleteContacts(database, clock, person));
     count('service.api_keys', await forgetUsers(database, person));
     // After all that they are made of.
     for (const event of await eventsShowing(database, person))
       count('service.feed_records', await eraseFromFeeds(database, clock, event, person));
     count('service.actions', await eraseFromActions(database, person));
-    const after = [...erased.values()].reduce((sum, each) => sum + each, 0);
-    if (after === before) return erased;
+    if (changed() === before) return erased;
   }
   throw new AppError(
     'unavailable',

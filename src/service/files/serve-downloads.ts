@@ -12,6 +12,7 @@ import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import type { ByteRange, FileStorage, OpenFile } from '#platform/file-storage.ts';
+import type { Heartbeat } from '#platform/heartbeat.ts';
 import { protectConnection } from '#platform/http/connections.ts';
 import { allowNotModified } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
@@ -32,6 +33,7 @@ interface Deps {
   storage: FileStorage;
   secrets: SecretBox;
   clock: Clock;
+  unlessSilent: Heartbeat['unlessSilent'];
 }
 
 /** What the tokens of these links are for. */
@@ -42,7 +44,7 @@ const path = '/downloads/:token';
 const stalledMs = 60_000;
 
 /** Mounts the route. It needs no bearer token, and no unit of work, because it changes nothing. */
-export function serveDownloads(app: Express, { database, storage, secrets, clock }: Deps): void {
+export function serveDownloads(app: Express, { database, storage, secrets, clock, unlessSilent }: Deps): void {
   app.get(path, async (request, response) => {
     // The route's template, not its path: the token must not get into metrics or logs.
     response.locals.route = path;
@@ -53,10 +55,11 @@ export function serveDownloads(app: Express, { database, storage, secrets, clock
         'forbidden',
         'This download link is not valid, or has expired. Submit a new job for a new one.',
       );
-    const [file] = await database.query<FileRow>(
+    const rows = database.query<FileRow>(
       "select id, organisation_id, file_name, content_type, size from service.files where id = $1 and state = 'file'",
       [id],
     );
+    const [file] = await unlessSilent(rows);
     if (!file) throw missing(id, 'row');
     protectConnection(request);
     response.setHeader('ETag', tagOf(file));

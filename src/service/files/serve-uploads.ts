@@ -10,6 +10,7 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
+import type { Heartbeat } from '#platform/heartbeat.ts';
 import { protectConnection } from '#platform/http/connections.ts';
 import { openRawBody } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
@@ -28,6 +29,7 @@ interface Deps {
   runUnitOfWork: RunUnitOfWork;
   bodyBytesMax: number;
   fileBytesMax: number;
+  unlessSilent: Heartbeat['unlessSilent'];
 }
 
 interface JobRow {
@@ -62,7 +64,7 @@ export function serveUploads(app: Express, deps: Deps): void {
     const jobId = readLinkToken(deps.secrets, useOf(number), token, deps.clock.nowMs());
     if (jobId === undefined)
       throw new AppError('forbidden', 'This upload link is not valid, or has expired. Submit a new job for a new one.');
-    await receive(deps, request, { jobId, index: Number(number) - 1 });
+    await deps.unlessSilent(receive(deps, request, { jobId, index: Number(number) - 1 }));
     response.status(200).end();
   });
   app.route(path).all((request, response) => refuseMethod(request, response, path, 'PUT'));

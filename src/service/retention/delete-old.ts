@@ -11,7 +11,6 @@ import type { Sql } from '#platform/database/sql.ts';
 /** How long things are kept, in days. */
 export interface RetentionDays {
   readonly submissionDays: number;
-  readonly jobPayloadDays: number;
   readonly deliveryLogDays: number;
   /** Null: for ever. */
   readonly eventDays: number | null;
@@ -41,7 +40,7 @@ const batches: readonly { readonly days: keyof RetentionDays; readonly sql: stri
   },
   {
     // The job itself stays: lists show it, and what it has made.
-    days: 'jobPayloadDays',
+    days: 'submissionDays',
     sql: `update service.jobs set payload = '{}' where id = any(array(
       select due.id from service.organisations o cross join lateral (
         select j.id from service.jobs j
@@ -115,13 +114,14 @@ export function createRetention({
   clock: Clock;
   retention: RetentionDays;
 }): () => Promise<void> {
-  const nextMs = new Map<keyof RetentionDays, number>();
+  const nextMs = new Map<(typeof batches)[number], number>();
   return async () => {
     const nowMs = clock.nowMs();
-    for (const { days, sql, size = batchSize } of batches) {
-      if (nowMs < (nextMs.get(days) ?? nowMs)) continue;
+    for (const batch of batches) {
+      if (nowMs < (nextMs.get(batch) ?? nowMs)) continue;
+      const { days, sql, size = batchSize } = batch;
       const deleted = await database.query(sql, [timestampFromMs(nowMs), retention[days]]);
-      if (deleted.length < size) nextMs.set(days, nowMs + hourMs);
+      if (deleted.length < size) nextMs.set(batch, nowMs + hourMs);
     }
   };
 }

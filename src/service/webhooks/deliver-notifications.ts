@@ -10,12 +10,13 @@ import type { Database } from '#platform/database/database.ts';
 import { createDueTimer } from '#platform/due-timer.ts';
 import { createFairSlots } from '#platform/fair-slots.ts';
 import type { Logger } from '#platform/log.ts';
-import { Counter, type Registry } from '#platform/metrics.ts';
+import { Counter, Gauge, type Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import {
   type ClaimedDelivery,
   claimDueDeliveries,
+  countWaitingDeliveries,
   type DeliveryAttempt,
   isAccepted,
   nextDueDelivery,
@@ -62,6 +63,8 @@ const claimWorkMs = 500;
 const beginWithinMs = 5_000;
 /** Longer than sending and settling a batch can take: a claim that has run out belongs to a process that is gone. */
 const claimMs = beginWithinMs + exchangeMs + 5_000;
+/** A scrape counts no further: what a receiver that is down has left waiting may be a million. */
+const countedMax = 10_000;
 
 interface Claim {
   readonly claimed: readonly ClaimedDelivery[];
@@ -80,6 +83,14 @@ export function createDeliverer(deps: DelivererDeps) {
     help: 'Attempts to deliver a notification, by outcome',
     labelNames: ['outcome'],
     registers: [deps.registry],
+  });
+  const waiting = new Gauge({
+    name: 'service_notifications_waiting',
+    help: `Notifications that no receiver has accepted yet, counted up to ${countedMax}`,
+    registers: [deps.registry],
+    async collect() {
+      waiting.set(await countWaitingDeliveries(deps.database, countedMax));
+    },
   });
   const slots = createFairSlots({ slots: deliverySlots, slotsEach: deliverySlotsEach });
   const due = () => webhooksWithDueDeliveries(deps.database, timestampFromMs(deps.clock.nowMs()));

@@ -106,6 +106,17 @@ export async function nextDueDelivery(sql: Sql, now: Timestamp): Promise<Timesta
   return row?.due ?? undefined;
 }
 
+/** How many notifications no receiver has accepted yet, counted up to `most`; those of disabled webhooks wait for nobody. */
+export async function countWaitingDeliveries(sql: Sql, most: number): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*)::int as count from (
+       select from service.deliveries d join service.webhooks w on w.id = d.webhook_id
+       where w.is_active and d.finished is null limit $1) as waiting`,
+    [most],
+  );
+  return row?.count ?? 0;
+}
+
 /**
  * Claims the next due notifications of a webhook, up to `most`, for this process. Returns none when the webhook is held,
  * disabled or deleted. Notifications that another process is claiming are skipped. Does not wait for the disk: what a

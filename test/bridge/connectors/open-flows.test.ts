@@ -3,6 +3,7 @@ import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { openFlows } from '#bridge/connectors/open-flows.ts';
 import type { Operation } from '#connector/connector.ts';
+import type { Document } from '#connector/documents.ts';
 import { systemClock } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { settingsOf } from '../parts.ts';
@@ -10,7 +11,8 @@ import { settingsOf } from '../parts.ts';
 const odd = './test/bridge/push/odd-connector.ts';
 const deps = { dataDir: tmpdir(), log: silentLogger, clock: systemClock };
 const timeouts = { openMs: 50, closeMs: 50 };
-const operation = { action: 'create', idempotencyKey: '1', contentHash: 'x' } as Operation;
+const document = { kind: 'award', key: '1' } as Document;
+const operation = { action: 'create', idempotencyKey: '1', contentHash: 'x', document } as Operation;
 const signal = new AbortController().signal;
 
 /** Opens a flow with these settings and a well-behaved flow, calls both, and closes them. */
@@ -120,6 +122,13 @@ test('one error names all wrong settings with their paths, and none of their val
     ].join('\n'),
   });
   expect(inspect(error, { depth: 20 })).not.toMatch(/hunter2|4711/);
+});
+
+test('what a variable of the environment has given is text, and a number where the connector wants one', async () => {
+  const settings = { base_url: 'http://127.0.0.1:1', concurrency: '2' };
+  const { flows } = await open(settings, 'http');
+  expect(flows[0]?.connector.capabilities.requestsAtOnce).toBe(2);
+  await expect(open({ ...settings, concurrency: 'two' }, 'http')).rejects.toThrow('concurrency must be a number');
 });
 
 /** A connector in plain JavaScript whose settings are its capabilities. */

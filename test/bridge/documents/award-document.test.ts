@@ -7,25 +7,33 @@ import { eventRecord, idOf, lotAwardRecord } from '../parts.ts';
 import { documentOf, inFlow, standing } from './records.ts';
 
 const event = idOf(0xe1);
-const [s1, s2] = [idOf(11), idOf(12)];
+const [s1, s2, s3] = [idOf(11), idOf(12), idOf(13)];
 const noColumns = { quantity: undefined, unitPrice: undefined };
 
 function make(
   awards: readonly unknown[],
-  { event: record = eventRecord(event, [s1, s2]), columns = noColumns }: Given = {},
+  {
+    event: record = eventRecord(event, [s1, s2, s3]),
+    supplierId = s1,
+    columns = noColumns,
+    quantityDecimals,
+  }: Given = {},
 ) {
   return makeAwardDocument({
     eventId: event,
-    supplierId: s1,
+    supplierId,
     event: inFlow({ record }),
     supplier: undefined,
     awards: standing(awards),
     columns,
+    quantityDecimals,
   });
 }
 
 interface Given {
   event?: unknown;
+  supplierId?: string;
+  quantityDecimals?: number | undefined;
   columns?: { quantity: string | undefined; unitPrice: string | undefined };
 }
 
@@ -147,6 +155,60 @@ describe('an award document', () => {
     });
   });
 
+  test('is rejected when it has only one of quantity and unit price, and says which columns there are', () => {
+    const cells: [string, string][] = [
+      ['Volume', '100'],
+      ['Unit Price', '12.50'],
+    ];
+    const withColumns = (quantity: string | undefined, unitPrice: string | undefined, row = cells) =>
+      make([lotAwardRecord(idOf(21), event, [{ supplier: s1, values: row }], { lot_name: 'A' })], {
+        columns: { quantity, unitPrice },
+      });
+    expect(withColumns('Volume', 'Unit price')).toEqual({
+      made: 'rejected',
+      reason:
+        'lot "A": it has a quantity and no unit price: the sheet has no column "Unit price"; it has: Volume, Unit Price',
+    });
+    expect(withColumns('Amount', 'Unit Price')).toEqual({
+      made: 'rejected',
+      reason:
+        'lot "A": it has a unit price and no quantity: the sheet has no column "Amount"; it has: Volume, Unit Price',
+    });
+    expect(
+      withColumns('Volume', 'Unit Price', [
+        ['Volume', '100'],
+        ['Unit Price', ' '],
+      ]),
+    ).toEqual({
+      made: 'rejected',
+      reason: 'lot "A": it has a quantity and no unit price: the column "Unit Price" is empty',
+    });
+    expect(documentOf(withColumns('Volume', 'Unit Price')).lines).toMatchObject([
+      { quantity: '100', unit_price: '12.5' },
+    ]);
+  });
+
+  test('of a Dutch auction has the quantity alone, as its suppliers name no unit price', () => {
+    const values: [string, string][] = [['Volume', '100']];
+    const made = make([lotAwardRecord(idOf(21), event, [{ supplier: s1, cost: '1250', values }])], {
+      event: eventRecord(event, [s1], { type: 'DUTCH' }),
+      columns: { quantity: 'Volume', unitPrice: 'Unit Price' },
+    });
+    const [line] = documentOf(made).lines;
+    expect(line).toMatchObject({ quantity: '100', cost: '1250' });
+    expect(line).not.toHaveProperty('unit_price');
+  });
+
+  test('finds a column in either form of Unicode', () => {
+    const values: [string, string][] = [
+      ['Stu\u0308ck', '3'],
+      ['Price', '1'],
+    ];
+    const awards = [lotAwardRecord(idOf(21), event, [{ supplier: s1, values }])];
+    const columns = { quantity: 'St\u00fcck', unitPrice: 'Price' };
+    expect(documentOf(make(awards, { columns })).lines).toMatchObject([{ quantity: '3' }]);
+  });
+
   test('is rejected when a column that the flow reads holds no number; an empty or missing cell is left out', () => {
     const withVolume = (value: string) =>
       make([lotAwardRecord(idOf(21), event, [{ supplier: s1, values: [['Volume', value]] }], { lot_name: 'A' })], {
@@ -177,9 +239,12 @@ describe('an award document', () => {
     const inCurrency = (currency: string | undefined, value: string) => {
       const lot = lotAwardRecord(idOf(21), event, [{ supplier: s1 }], { lot_name: 'A' });
       const [entry] = lot['awards'] as Record<string, unknown>[];
-      const cells = [{ column_name: 'Price', value, ...(currency === undefined ? {} : { currency }) }];
+      const cells = [
+        { column_name: 'Price', value, ...(currency === undefined ? {} : { currency }) },
+        { column_name: 'Volume', value: value.trim() && '1' },
+      ];
       return make([{ ...lot, awards: [{ ...entry, bid_sheet_values: cells }] }], {
-        columns: { quantity: undefined, unitPrice: 'Price' },
+        columns: { quantity: 'Volume', unitPrice: 'Price' },
         event: eventRecord(event, [s1], {
           primary_currency: 'EUR',
           secondary_currencies: [
@@ -199,7 +264,7 @@ describe('an award document', () => {
       [undefined, '12.50', '12.5'],
     ] as const) {
       const [line] = documentOf(inCurrency(currency, value)).lines;
-      expect(line).toMatchObject({ unit_price: price, values: [{ column: 'Price', value }] });
+      expect(line).toMatchObject({ unit_price: price, values: [{ column: 'Price', value }, { column: 'Volume' }] });
     }
     expect(inCurrency('GBP', '12.50')).toEqual({
       made: 'rejected',
@@ -265,9 +330,19 @@ describe('an award document', () => {
   test('shows shares as they are, whatever they add up to, and minus zero as zero', () => {
     const shares = ['0.7', '0.7', '-0', '1.5'];
     const awards = shares.map((share, n) =>
-      lotAwardRecord(idOf(21 + n), event, [{ supplier: s1, share, cost: '-0', values: [['Volume', '3']] }]),
+      lotAwardRecord(idOf(21 + n), event, [
+        {
+          supplier: s1,
+          share,
+          cost: '-0',
+          values: [
+            ['Volume', '3'],
+            ['Price', '1'],
+          ],
+        },
+      ]),
     );
-    const document = documentOf(make(awards, { columns: { quantity: 'Volume', unitPrice: undefined } }));
+    const document = documentOf(make(awards, { columns: { quantity: 'Volume', unitPrice: 'Price' } }));
     expect(document.lines.map(({ share, quantity }) => [share, quantity])).toEqual([
       ['0.7', '2.1'],
       ['0.7', '2.1'],
@@ -275,6 +350,66 @@ describe('an award document', () => {
       ['1.5', '4.5'],
     ]);
     expect(document.total_cost).toBe('0');
+  });
+
+  test.each([
+    // The last one has the largest remainder; of equal ones the supplier whose id comes first.
+    ['100', ['0.333333', '0.333333', '0.333334'], undefined, ['33.3333', '33.3333', '33.3334']],
+    ['0.5', ['0.35', '0.35', '0.3'], undefined, ['0.175', '0.175', '0.15']],
+    ['100', ['0.333333', '0.333333', '0.333334'], 2, ['33.33', '33.33', '33.34']],
+    ['100', ['0.333333', '0.333333', '0.333333'], 2, ['33.34', '33.33', '33.33']],
+    ['100', ['0.333333', '0.333333', '0.333334'], 0, ['33', '33', '34']],
+    ['100', ['0.333333', '0.333333', '0.333334'], 4, ['33.3333', '33.3333', '33.3334']],
+    ['1.2345', ['0.5', '0.25', '0.25'], 2, ['0.6173', '0.3086', '0.3086']],
+    // A tenth is awarded to nobody; the shares of 1.00002 were rounded up.
+    ['100', ['0.3', '0.3', '0.3'], 2, ['30', '30', '30']],
+    ['100', ['0.33334', '0.33334', '0.33334'], 2, ['33.34', '33.33', '33.33']],
+    // More than the whole.
+    ['10', ['0.6', '0.6', '0'], 2, ['6', '6', '0']],
+  ])(
+    'splits %s by the shares %j, with %s decimals, into parts that add up to it: %j',
+    (volume, shares, quantityDecimals, parts) => {
+      const values: [string, string][] = [
+        ['Volume', volume],
+        ['Price', '1'],
+      ];
+      const suppliers = [s1, s2, s3];
+      const entries = suppliers.map((supplier, n) => ({ supplier, values, share: shares[n] ?? '0' }));
+      for (const given of [entries, entries.toReversed()])
+        expect(
+          suppliers.map(
+            (supplierId) =>
+              documentOf(
+                make([lotAwardRecord(idOf(21), event, given)], {
+                  supplierId,
+                  columns: { quantity: 'Volume', unitPrice: 'Price' },
+                  quantityDecimals,
+                }),
+              ).lines[0]?.quantity,
+          ),
+        ).toEqual(parts);
+    },
+  );
+
+  test('is rejected when its quantity cannot be split', () => {
+    const of = (volume: string, share: string) =>
+      make(
+        [
+          lotAwardRecord(idOf(21), event, [
+            {
+              supplier: s1,
+              share,
+              values: [
+                ['Volume', volume],
+                ['Price', '1'],
+              ],
+            },
+          ]),
+        ],
+        { columns: { quantity: 'Volume', unitPrice: 'Price' }, quantityDecimals: 2 },
+      );
+    expect(reasonOf(of('10', '-0.5'))).toContain('cannot be split');
+    expect(reasonOf(of('9'.repeat(500), '0.5'))).toContain('cannot be split');
   });
 
   test('is not affected by faults in members of its event that it does not show', () => {

@@ -34,7 +34,14 @@ describe('the key of a document', () => {
   test('also comes from the version before', () => {
     const before = lotAwardRecord(idOf(21), event, [{ supplier: s1 }]);
     const after = lotAwardRecord(idOf(21), event, [{ supplier: s2.toUpperCase() }]);
-    expect(texts(documentKeysOf('awards', after, before))).toEqual([`award ${event}/${s2}`, `award ${event}/${s1}`]);
+    expect(texts(documentKeysOf('awards', after, before))).toEqual([
+      `award ${event}/${s2}`,
+      `event-awards ${event}`,
+      `event-awards ${event} (noted)`,
+      `award ${event}/${s1}`,
+      `event-awards ${event}`,
+      `event-awards ${event} (noted)`,
+    ]);
   });
 
   test.each([

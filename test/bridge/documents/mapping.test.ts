@@ -218,7 +218,9 @@ describe('a field', () => {
     ['decimal', '12345678901234567890123.4567890123456789012345', '12345678901234567890123.4567890123456789012345'],
     ['integer', '12.00', '12'],
     ['integer', '12.5', undefined],
-    ['date', '2030-01-31T23:30:00-05:00', '2030-02-01'],
+    // The day as it is written, whatever day that is in UTC.
+    ['date', '2030-01-31T23:30:00-05:00', '2030-01-31'],
+    ['date', '2030-12-31T00:00:00+01:00', '2030-12-31'],
     ['date', '2030-02-30', undefined],
     ['date', '31.01.2030', undefined],
     ['time', '2030-01-31', '2030-01-31T00:00:00.000000Z'],
@@ -235,6 +237,25 @@ describe('a field', () => {
       made = /^flow "erp", award: the field "F" is ".*"; it must be /.test(errorText(error)) ? refused : error;
     }
     expect(made).toEqual(value === undefined ? refused : { F: value });
+  });
+
+  test.each([
+    ['2030-12-31T00:00:00+01:00', 'Europe/Berlin', '2030-12-31'],
+    ['2030-12-30T23:00:00Z', 'Europe/Berlin', '2030-12-31'],
+    ['2030-12-31T00:00:00+01:00', 'America/New_York', '2030-12-30'],
+    // A day is a day everywhere.
+    ['2030-12-31', 'America/New_York', '2030-12-31'],
+  ])('of type date reads "%s" in the time zone %s of its flow as %s', (name, zone, day) => {
+    const mapping = mappingSettings.parse({ award: { fields: { Due: { from: 'event.name', type: 'date' } } } });
+    const document = { ...award, event: { ...award.event, name } };
+    expect(compileMapping('erp', mapping, zone)(document)).toMatchObject({ fields: { Due: day } });
+  });
+
+  test('names columns and values in either form of Unicode', () => {
+    const values = [{ column: 'Gro\u0308\u00dfe', value: 'gru\u0308n' }];
+    const document = { ...award, lines: [{ lot: 'A', share: '1', cost: '1', values }] };
+    const map = { 'gr\u00fcn': 'green', '*': 'other' };
+    expect(linesOf(document, { C: { from: 'line.values[Gr\u00f6\u00dfe]', map } })).toEqual([{ C: 'green' }]);
   });
 
   test('that is wrong in a line has an error that names the lot and what to do', () => {
@@ -336,7 +357,9 @@ const paths: Record<DocumentKind, string[]> = {
   'sourcing-event': ['status', 'rounds[1].ends', 'lot_count', 'suppliers[2].accepted', 'columns[1]', 'contact.email'],
   quotation: ['currency', 'lines[1].bids[1].volume', 'event.tags[a]', 'exchange_rates[a]'],
   award: ['total_cost', 'lines[2].values[a].currency', 'supplier.external_id'],
+  'event-awards': ['total_cost', 'lines[1].supplier.external_id', 'suppliers[1].total_cost', 'bid_sheet_csv'],
   'rfi-answers': ['answers[a]', 'answers[a].files[1]', 'lines[1].options[1].satisfies_gating'],
+  job: ['status', 'reference_id', 'created_entity', 'errors[2].message'],
   file: ['question.parent', 'supplier.name', 'question.categories[1]'],
 };
 

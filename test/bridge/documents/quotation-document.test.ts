@@ -35,7 +35,7 @@ describe('a quotation', () => {
           ],
           sourcing_request: idOf(90),
         }),
-        bidRecord(idOf(21), event, s1, '3', { lot_name: 'A' }),
+        bidRecord(idOf(21), event, s1, '3', { lot_name: 'A', bid_sheet_values: [{ column_name: 'Cost', value: '3' }] }),
         bidRecord(idOf(23), event, s2, '99', { lot_name: 'A' }),
       ]),
       {
@@ -56,7 +56,7 @@ describe('a quotation', () => {
         currency: 'EUR',
         exchange_rates: [{ code: 'USD', exchange_rate: '0.9' }],
         lines: [
-          { lot: 'A', unit_price: '3', bids: [{ value: '3' }], values: [{ column: 'Price', value: '3' }] },
+          { lot: 'A', bids: [{ value: '3' }], values: [{ column: 'Cost', value: '3' }] },
           {
             lot: 'B',
             sourcing_request: idOf(90),
@@ -73,6 +73,14 @@ describe('a quotation', () => {
       },
     });
     expect(documentSchemas.quotation.parse(documentOf(made))).toEqual(documentOf(made));
+  });
+
+  test('with a price and no quantity is rejected', () => {
+    const columns = { quantity: 'Volume', unitPrice: 'Price' };
+    expect(make(standing([bidRecord(idOf(21), event, s1, '3', { lot_name: 'A' })]), { columns })).toEqual({
+      made: 'rejected',
+      reason: 'lot "A": it has a unit price and no quantity: the sheet has no column "Volume"; it has: Price',
+    });
   });
 
   test('of a Dutch auction shows each price with its volume', () => {

@@ -6,6 +6,7 @@ import {
   type SupplierView,
   withChange,
 } from '#bridge/intake/compare-supplier.ts';
+import { matchValuesOf } from '#bridge/intake/match-suppliers.ts';
 
 const acme: SupplierView = {
   name: 'Acme',
@@ -86,6 +87,25 @@ describe('what the ERP is master of', () => {
     const owns = all.owns.filter((each) => each !== part);
     expect(change({ wanted: other, rules: { owns } })).not.toHaveProperty(part);
   });
+});
+
+test('text in another form of Unicode is the same: it is matched, and sends nothing', () => {
+  const view = (name: string): SupplierView => ({
+    ...acme,
+    name,
+    fields: { City: `${name} City` },
+    contacts: [{ name, email: `${name}@acme` }],
+  });
+  const [one, other] = [view('M\u00fcller'), view('Mu\u0308ller')];
+  const rules = { contacts: 'replace' } as const;
+  expect(change({ wanted: one, held: other, base: undefined, rules })).toBeUndefined();
+  expect(change({ wanted: one, held: { ...other, name: 'By a user' }, base: other, rules })).toEqual({
+    external_id: 'A',
+    name: one.name,
+  });
+  const matched = [one, other].map((state) => matchValuesOf({ is: 'wanted', state }, ['name', 'email', 'fields.City']));
+  expect(matched[0]).toEqual(matched[1]);
+  expect(matched[0]).toHaveLength(3);
 });
 
 describe('contacts', () => {

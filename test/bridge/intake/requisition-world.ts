@@ -83,7 +83,7 @@ export function createRequisitionWorld(options: {
 }) {
   const { database, random, idempotent = true, listsJobs = true } = options;
   const clock: TestClock = testClock();
-  const settings: BridgeSettings = { ...settingsOf({ timeout_seconds: 5 }) };
+  const settings: BridgeSettings = { ...settingsOf({ timeout_seconds: 5, event_url: 'https://s.example/e/{id}' }) };
   const [source] = settings.sources;
   if (!source) throw new Error('no source');
   const [intake] = bridgeSettings.parse({

@@ -132,7 +132,6 @@ test('a draft follows its requisition; a withdrawn one is taken out, and a perso
   await worldOf({
     intake: {
       group: { by: '{category}', most: 4, wait_minutes: 600 },
-      event_url: 'https://sourcing.example.com/events/{id}',
       poll_seconds: 10,
     },
   });
@@ -150,7 +149,7 @@ test('a draft follows its requisition; a withdrawn one is taken out, and a perso
     {
       erpKey: 'PR-1',
       errorType: 'withdrawn',
-      lastError: `it was withdrawn (it is not open in the ERP any more), and its lots were taken out of the event "Steel for 2" (${anEvent()?.id}, https://sourcing.example.com/events/${anEvent()?.id}), which is a draft`,
+      lastError: `it was withdrawn (it is not open in the ERP any more), and its lots were taken out of the event "Steel for 2" (${anEvent()?.id}, https://s.example/e/${anEvent()?.id}), which is a draft`,
     },
   ]);
   // Raised again, it has an event of its own.
@@ -182,7 +181,7 @@ test.each([
       { erpKey: 'PR-1', errorType: type, lastError: expect.stringContaining(words) as string },
     ]);
     expect((await letters())[0]?.lastError).toContain(
-      `"Steel for 1" (${anEvent()?.id}) was not changed, as it is OPEN`,
+      `"Steel for 1" (${anEvent()?.id}, https://s.example/e/${anEvent()?.id}) was not changed, as it is OPEN`,
     );
     await replayIntake(db.database, { intake: 'requisitions', dead: true }, timestampNow(world.clock));
     await settle();
@@ -467,7 +466,7 @@ async function mirror(feed: 'sourcing-events' | 'awards', id: string, event: str
 }
 
 test('the ERP is told of each requisition once: made, published, awarded, each of its own lots', async () => {
-  await worldOf({ intake: { group: { by: 'all', most: 10, wait_minutes: 0 }, event_url: 'https://s.example/e/{id}' } });
+  await worldOf({ intake: { group: { by: 'all', most: 10, wait_minutes: 0 } } });
   await begin();
   world.save(requisition(1));
   world.save(requisition(2, { items: [{ line: '10', name: 'Washer' }] }));

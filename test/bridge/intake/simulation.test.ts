@@ -68,7 +68,7 @@ test.each(seeds)('both sides are equal after the chaos of seed %i', { timeout: 1
         ['name', 'fields'],
         ['fields'],
       ]),
-      archive: { most: archivesMost, share: 0, hours: 720 },
+      archive: { most: archivesMost, share: 0 },
       full_hours: fullHours,
       poll_seconds: 10,
     },

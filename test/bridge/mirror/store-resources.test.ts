@@ -59,6 +59,18 @@ describe('an object without a time of change', () => {
   });
 });
 
+test.each<[ResourceKind, Record<string, unknown>]>([
+  ['job', { id: idOf(1) }],
+  ['supplier-master', { external_id: 'SUP-1' }],
+])(
+  'a %s is read by one process at a time: the later answer counts, also of a process whose clock is behind',
+  async (kind, id) => {
+    await store(kind, at(5), { ...id, status: 'PENDING' });
+    expect(await store(kind, at(3), { ...id, status: 'FAILED' })).toMatchObject({ changed: 1 });
+    expect(await bodies()).toEqual([{ ...id, status: 'FAILED' }]);
+  },
+);
+
 test('a question counts by its own time; of equal times the later request counts', async () => {
   const question = (modified: string, text: string) => ({ id: idOf(1), sourcing_event: idOf(90), modified, text });
   await store('question', at(1), question(at(20), 'second'));

@@ -747,4 +747,23 @@ describe('marking', () => {
     await Promise.all([pull('awards', never), pull('sourcing-events', never), registering]);
     for (const { name } of flows) expect(await marked(name)).toHaveLength(count);
   });
+
+  test('of awards makes what waits for its end due when it has read to the end, also if it has found nothing', async () => {
+    const waiting = flowOf({ name: 'erp', documents: ['award', 'event-awards'] });
+    await registerFlows(db.database, [waiting], timestampNow(clock));
+    const { pull, woken } = await startPuller();
+    source.append('awards', lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(2) }]));
+    await pull('awards', never);
+    // The pusher has looked at both: they are looked at again later.
+    const later = addMicros(timestampNow(clock), 2 * pollMs * 1_000);
+    await db.database.query(`update bridge.flow_documents set due = $1, error_type = 'not-yet'`, [later]);
+    const wakesBefore = woken.length;
+    clock.advance(pollMs);
+    await pull('awards', never);
+    expect(woken.length).toBe(wakesBefore + 1);
+    expect(await db.database.query('select kind, due from bridge.flow_documents order by kind')).toEqual([
+      { kind: 'award', due: later },
+      { kind: 'event-awards', due: timestampNow(clock) },
+    ]);
+  });
 });

@@ -43,6 +43,7 @@ async function start(names: readonly string[], noLease: () => Promise<undefined>
       tls: { certPem: '', keyPem: '' },
       dataDir: '',
       sweepMs: 10_000,
+      actionDays: 730,
       database: db.database,
       signals,
       secrets: createSecretBox(Buffer.alloc(32, 7)),

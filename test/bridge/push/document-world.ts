@@ -21,11 +21,13 @@ export const suppliers = [idOf(11), idOf(12)];
 export const externalIds = ['V-1', 'V-2'];
 export const questions = [idOf(31), idOf(32)];
 export const files = [idOf(41), idOf(42)];
+const jobs = [idOf(43), idOf(44)];
 
 /** Every key that anything in this world can have. */
 export const allKeys: readonly { kind: DocumentKind; key: string }[] = [
   ...[...suppliers, ...externalIds].map((key) => ({ kind: 'supplier' as const, key })),
-  ...events.map((key) => ({ kind: 'sourcing-event' as const, key })),
+  ...jobs.map((key) => ({ kind: 'job' as const, key })),
+  ...(['sourcing-event', 'event-awards'] as const).flatMap((kind) => events.map((key) => ({ kind, key }))),
   ...(['quotation', 'award', 'rfi-answers'] as const).flatMap((kind) =>
     events.flatMap((event) => suppliers.map((supplier) => ({ kind, key: `${event}/${supplier}` }))),
   ),
@@ -124,13 +126,18 @@ const resourceContent: Record<ResourceKind, fc.Arbitrary<Record<string, unknown>
       question_text: 'Why?',
       attachment_file_uuids: documents,
     })),
+  job: fc.record({
+    id: oneOf(jobs),
+    type: oneOf(['CREATE_SOURCING_EVENT', 'GENERATE_FILE_DOWNLOAD_LINKS']),
+    status: oneOf(['PENDING', 'COMPLETED', 'FAILED']),
+  }),
 };
 
 const feedChange = oneOf(['sourcing-events', 'latest-bids', 'awards', 'rfi-responses'] as const).chain((feed) =>
   (content[feed] ?? fc.constant({})).map((made) => ({ feed, content: made })),
 );
-const resourceChange = oneOf(['sourcing-event', 'supplier', 'supplier-master', 'question'] as const).chain((resource) =>
-  resourceContent[resource].map((made) => ({ resource, content: made })),
+const resourceChange = oneOf(['sourcing-event', 'supplier', 'supplier-master', 'question', 'job'] as const).chain(
+  (resource) => resourceContent[resource].map((made) => ({ resource, content: made })),
 );
 
 export function changes(maxLength: number): fc.Arbitrary<Change[]> {
@@ -171,8 +178,12 @@ export async function createWorld(db: TestDatabase, given: Partial<FlowSettings>
     db.database.transaction(async (tx) => {
       await lockSources(tx, [name]);
       await tx.query('insert into bridge.flows (name, source, kinds) values ($1, $1, $2)', [name, flow.documents]);
-      await markEverything(tx, flow, now);
+      await markEverything(tx, [flow], now);
     });
+  await db.database.query(
+    `insert into bridge.checkpoints (source, feed, next_pull, watermark, last_pull) values ($1, 'awards', $2, $2, $2)`,
+    [name, now],
+  );
   await register();
   const storeOne = (change: Change) =>
     db.database.transaction(async (tx) => {

@@ -135,6 +135,6 @@ export function createFakeErp(capabilities: Partial<Connector['capabilities']> =
 }
 
 function totalOf(document: Document): string {
-  if (document.kind === 'award') return document.total_cost;
+  if ('total_cost' in document) return document.total_cost;
   return document.kind === 'sourcing-event' ? document.event.name : '';
 }

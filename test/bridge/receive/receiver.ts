@@ -75,6 +75,7 @@ export async function startReceiver(options: {
     refusals,
     sources,
     wakePull: (key) => void woken.push(key),
+    wakeJobs: (source) => void woken.push(`jobs of ${source}`),
   });
   application.addDirect(route);
   application.finish();

@@ -38,7 +38,7 @@ beforeAll(async () => {
   db = await createTestDatabase();
 });
 beforeEach(async () => {
-  await db.database.query('truncate bridge.inbox');
+  await db.database.query('truncate bridge.inbox, bridge.jobs');
 });
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
@@ -90,6 +90,7 @@ async function startEndpoint(
       ],
     ]),
     wakePull: (key) => void woken.push(key),
+    wakeJobs: (source) => void woken.push(`jobs of ${source}`),
   });
   application.addDirect(route);
   application.finish();
@@ -136,6 +137,68 @@ const inbox = () =>
   db.database.query<{ source: string; trigger: string; feed: string | null; body: string; received: string }>(
     'select source, trigger, feed, body, received from bridge.inbox order by id',
   );
+
+describe('a notification of a job', () => {
+  const ofJob = (payload: Record<string, unknown>) => notificationOf('JOB_UPDATED', { payload });
+  const id = '0199C0DE-0000-4000-8000-00000000000A';
+  const named = () =>
+    db.database.query<{ source: string; job: string; next_look: string | null; notices: number }>(
+      'select source, job, next_look, notices from bridge.jobs order by job',
+    );
+
+  test('names it to be read, in the commit that stores the notification, and wakes its reader', async () => {
+    let committed: unknown[] = [];
+    const database: Database = {
+      ...db.database,
+      execute: async (statement, params) => {
+        const written = await db.database.execute(statement, params);
+        committed = [(await inbox()).length, (await named()).length];
+        return written;
+      },
+    };
+    const endpoint = await startEndpoint({ database });
+    expect(
+      (await post(endpoint.url, ofJob({ job: id, type: 'CREATE_SOURCING_EVENT', status: 'COMPLETED' }))).status,
+    ).toBe(200);
+    expect(committed).toEqual([1, 1]);
+    const now = '2030-01-01T00:00:00.000000Z';
+    expect(await named()).toEqual([{ source: 'main', job: id.toLowerCase(), next_look: now, notices: 1 }]);
+    expect(endpoint.woken).toEqual(['jobs of main']);
+  });
+
+  test('that comes twice, among others of one commit, names it once', async () => {
+    const endpoint = await startEndpoint();
+    const bodies = [
+      awards,
+      ...['PENDING', 'COMPLETED'].map((status) => ofJob({ job: id, status })),
+      ofJob({ job: 'J-9' }),
+    ];
+    const answers = await Promise.all(bodies.map((body) => post(endpoint.url, body)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    expect(await inbox()).toHaveLength(4);
+    expect((await named()).map(({ job }) => job)).toEqual([id.toLowerCase(), 'J-9']);
+  });
+
+  test('that has ended makes it due again', async () => {
+    const endpoint = await startEndpoint();
+    await post(endpoint.url, ofJob({ job: id, status: 'RUNNING' }));
+    await db.database.query(`update bridge.jobs set ended = 'COMPLETED', next_look = null`);
+    await post(endpoint.url, ofJob({ job: id, status: 'COMPLETED' }));
+    expect(await named()).toMatchObject([{ next_look: expect.any(String), notices: 2 }]);
+  });
+
+  test.each([
+    ['no id', {}],
+    ['an id that is no text', { job: 7 }],
+    ['an id that is too long', { job: 'x'.repeat(256) }],
+    ['the type of links to files', { job: id, type: 'GENERATE_FILE_DOWNLOAD_LINKS' }],
+  ])('with %s is stored, and names none', async (_what, payload) => {
+    const endpoint = await startEndpoint();
+    expect((await post(endpoint.url, ofJob(payload))).status).toBe(200);
+    expect(await inbox()).toMatchObject([{ trigger: 'JOB_UPDATED', feed: null }]);
+    expect([await named(), endpoint.woken]).toEqual([[], []]);
+  });
+});
 
 describe('a signed notification', () => {
   test('is stored byte for byte, answered with 2xx, and wakes the puller of its feed', async () => {

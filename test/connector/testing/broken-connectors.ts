@@ -405,6 +405,22 @@ export const brokenConnectors: readonly Broken[] = [
       ),
   },
   {
+    fails: 'refused in the middle',
+    because: 'takes the refusal of its second request for one of the document',
+    kind: 'award',
+    breaks: (target) =>
+      withSession(target, (session) => ({
+        write: async (operations, signal) => {
+          const outcomes = await session.write(operations, signal);
+          const documents = operations.map(({ document }) => document);
+          return session.lookup(documents, signal).then(
+            () => outcomes,
+            () => operations.map(() => rejected),
+          );
+        },
+      })),
+  },
+  {
     fails: 'rate limit',
     because: 'does not pass on how long the ERP asks to wait',
     breaks: (target) =>

@@ -77,6 +77,7 @@ describe('results', () => {
         'lost answer': 'the ERP is not reached over a network',
         'server errors': 'the ERP is not reached over HTTP',
         'empty answers': 'the ERP is not reached over HTTP',
+        'refused in the middle': 'the ERP is not reached over HTTP',
         'rate limit': 'the ERP is not reached over HTTP',
         'refused login': 'the ERP is not reached over HTTP',
         'expired login': 'the ERP is not reached over a network',

@@ -3,8 +3,8 @@ import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { conformance } from 'sourcing-bridge/connector/testing';
 import { beforeAll, describe, test } from 'vitest';
-import { batchTarget, documentTarget, dropFiles, droppedFiles } from '../../../connectors/file/conformance-target.ts';
 import { type SshServer, startSshd, whyNoSshd } from '../../harness/sshd.ts';
+import { batchTarget, documentTarget, dropFiles, droppedFiles } from './conformance-target.ts';
 
 const missing = await whyNoSshd();
 /** Opening a session takes 0.1 s, so few faults are tried. SFTP_FAULT_POINTS=32 tries all of them, in both layouts. */
@@ -38,7 +38,12 @@ describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : 
       ...over,
       against: 'OpenSSH (SFTP), a file for each document',
       kinds: ['award'],
-      settings: (address) => ({ directory: inbox('documents')(), sftp: sftp(address), read: droppedFiles('jsonl') }),
+      settings: (address) => ({
+        directory: inbox('documents')(),
+        format: 'jsonl',
+        sftp: sftp(address),
+        read: droppedFiles('jsonl'),
+      }),
       ...dropFiles(inbox('documents'), 'jsonl'),
     }),
     batchTarget(inbox('batches'), {

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, rename, rm, utimes, watch, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, mkdir, readdir, readFile, rename, rm, symlink, utimes, watch, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Operation, Session } from '#connector/connector.ts';
 import { type AwardDocument, type Document, documentKinds } from '#connector/documents.ts';
 import { TransientError } from '#connector/errors.ts';
 import { testContext } from '#connector/testing/test-context.ts';
-import { type Clock, systemClock } from '#platform/clock.ts';
 import { createDocumentLayout } from '../../../connectors/file/document-layout.ts';
-import type { Folder } from '../../../connectors/file/folder.ts';
+import { deadlineOf, type Folder } from '../../../connectors/file/folder.ts';
 import fileConnector from '../../../connectors/file/index.ts';
 import { openLocalFolder } from '../../../connectors/file/local-folder.ts';
 import { settingsSchema } from '../../../connectors/file/settings.ts';
+import { createManualClock } from '../../harness/manual-clock.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 const event = '00000000-0000-4000-8000-000000000001';
@@ -215,34 +215,64 @@ describe('a folder', () => {
     await writeFile(folder, 'a file');
     expect(await write(operationOf(documentOf()))).toMatchObject([{ status: 'retry', error: { type: 'transient' } }]);
     await rm(folder);
+    // Not made again: where a disk is not mounted, nothing is written in its place.
+    expect(await write(operationOf(documentOf()))).toMatchObject([{ status: 'retry', error: { type: 'transient' } }]);
+    await mkdir(folder);
     expect(await write(operationOf(documentOf()))).toMatchObject([{ status: 'created' }]);
   });
 
-  test('in which the JSON cannot be replaced leaves the outcome unknown, because the CSV is there already', async () => {
+  test('in which a file cannot be replaced leaves no temporary file, and says that the document is refused', async () => {
     await mkdir(join(folder, `${base}.json`, 'in the way'), { recursive: true });
-    expect(await write(operationOf(documentOf()))).toMatchObject([{ status: 'unknown' }]);
-    expect((await readdir(folder)).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+    expect(await write(operationOf(documentOf()))).toMatchObject([
+      { status: 'rejected', error: { message: expect.stringContaining('no regular file') } },
+    ]);
+    expect(await readdir(folder)).toEqual([`${base}.json`]);
+  });
+
+  test('in which the JSON is a link is not read outside of the folder', async () => {
+    await writeFile(join(dataDir, 'elsewhere.json'), '{"key":"secret","state":"current","content_hash":"x"}');
+    await symlink(join(dataDir, 'elsewhere.json'), join(folder, `${base}.json`));
+    expect(await session.lookup([documentOf()], never)).toEqual([
+      { key: documentOf().key, unclear: expect.stringContaining('no regular file') },
+    ]);
   });
 
   test('in which the JSON cannot be written keeps the files that it had', async () => {
-    const local = await openLocalFolder(folder);
+    const local = await openLocalFolder(folder, { file: undefined, folder: undefined });
     let isFull = false;
     const filling: Folder = {
       ...local,
-      write: async (path, ...given) => {
+      write: async (path, content) => {
         if (isFull && path.includes('.json.')) throw new TransientError('full');
-        await local.write(path, ...given);
+        await local.write(path, content);
       },
     };
     const settings = settingsSchema.parse({ directory: 'inbox' });
-    const layout = createDocumentLayout(filling, settings, testContext({ dataDir }).context);
-    await layout.write([operationOf(documentOf())], never);
+    const layout = createDocumentLayout(filling, settings);
+    const writeOne = (given: Operation) => layout.write([given], never, () => undefined);
+    await writeOne(operationOf(documentOf()));
     const before = [await json(), await csv()];
     isFull = true;
     const amend = operationOf(documentOf({ lines: [], total_cost: '0' }), 'amend', 'hash-2');
-    expect(await layout.write([amend], never)).toMatchObject([{ status: 'retry', error: { type: 'transient' } }]);
+    expect(await writeOne(amend)).toMatchObject([{ status: 'retry', error: { type: 'transient' } }]);
     expect([await json(), await csv()]).toEqual(before);
     expect(await readdir(folder)).toHaveLength(2);
+  });
+
+  test('is written by no process that stood still past its time limit', async () => {
+    const clock = createManualClock();
+    const local = await openLocalFolder(folder, { file: undefined, folder: undefined });
+    const slow: Folder = {
+      ...local,
+      write: async (path, content) => {
+        clock.advance(60_000);
+        await local.write(path, content);
+      },
+    };
+    const layout = createDocumentLayout(slow, settingsSchema.parse({ directory: 'inbox' }));
+    const deadline = deadlineOf(clock, 60_000, never);
+    expect(await layout.write([operationOf(documentOf())], never, deadline)).toMatchObject([{ status: 'retry' }]);
+    expect(await readdir(folder)).toEqual([]);
   });
 
   test.skipIf(process.getuid?.() === 0)('that this user may not write is reported', async () => {
@@ -253,13 +283,16 @@ describe('a folder', () => {
   });
 
   test('loses old leftovers of a kill at the start; new ones and foreign files stay', async () => {
-    const old = new Date(Date.now() - 3_600_000);
+    const old = new Date(Date.now() - 25 * 3_600_000);
     for (const name of ['.award_x.json.0123.tmp', '.award_new.json.0123.tmp', '.other.tmp', 'award_x.json'])
       await writeFile(join(folder, name), '');
     for (const name of ['.award_x.json.0123.tmp', '.other.tmp', 'award_x.json'])
       await utimes(join(folder, name), old, old);
+    await mkdir(join(folder, 'files'));
+    await writeFile(join(folder, 'files', '.plan.pdf.0123.tmp'), '');
+    await utimes(join(folder, 'files', '.plan.pdf.0123.tmp'), old, old);
     await Promise.all([open(), open()]);
-    expect((await readdir(folder)).sort()).toEqual(['.award_new.json.0123.tmp', '.other.tmp', 'award_x.json']);
+    expect(await filesIn(folder)).toEqual(['.award_new.json.0123.tmp', '.other.tmp', 'award_x.json']);
   });
 });
 
@@ -306,6 +339,17 @@ const others: Record<Exclude<Document['kind'], 'award'>, Document> = {
     ],
     fields: { Plant: 'of the document', Buyer: 'X' },
   },
+  'event-awards': {
+    kind: 'event-awards',
+    key: event,
+    event: head,
+    currency: 'EUR',
+    exchange_rates: [],
+    total_cost: '9',
+    suppliers: [{ id: supplier, name: 'Ärmel', total_cost: '9' }],
+    lines: [{ lot: 'A', supplier: { id: supplier, name: 'Ärmel' }, share: '1', cost: '9', values: [] }],
+    bid_sheet_csv: 'lot,supplier,supplier_external_id,share\r\nA,Ärmel,,1\r\n',
+  },
   'rfi-answers': {
     kind: 'rfi-answers',
     key: `${event}/${supplier}`,
@@ -323,16 +367,28 @@ const others: Record<Exclude<Document['kind'], 'award'>, Document> = {
     ],
   },
   file: { kind: 'file', key: supplier, event: head, question: { id: 'q', categories: [] } },
+  job: { kind: 'job', key: event, type: 'CREATE_SOURCING_EVENT', status: 'FAILED', errors: [{ message: 'Ä, "no"' }] },
 };
 const names = {
   supplier: 'supplier_V_1%20%%26%co',
   'sourcing-event': `sourcing-event_${event}`,
   quotation: `quotation_${event}_${supplier}`,
+  'event-awards': `event-awards_${event}`,
   'rfi-answers': `rfi-answers_${event}_${supplier}`,
   file: `file_${supplier}`,
+  job: `job_${event}`,
 };
 const bytes = new Uint8Array([0, 255, 13, 10]);
 const file = { name: '../Zeichnung.pdf', read: async () => bytes };
+/** Its own name, without the path that somebody put into it, and the beginning of the key's checksum. */
+const bytesFile = `files/Zeichnung-${sha256(supplier).slice(0, 16)}.pdf`;
+
+/** The files in a folder and below it, without the folders. */
+async function filesIn(path: string): Promise<string[]> {
+  const entries = await readdir(path, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  return files.map((entry) => relative(path, join(entry.parentPath, entry.name))).toSorted();
+}
 const kinds = documentKinds.filter((kind) => kind !== 'award');
 
 describe.each(kinds)('writing a document of kind %s', (kind) => {
@@ -348,14 +404,15 @@ describe.each(kinds)('writing a document of kind %s', (kind) => {
   const held = async () => JSON.parse(await readFile(join(folder, `${names[kind]}.json`), 'utf8'));
 
   test('is found by lookup while it is not withdrawn, with its hash while its companions fit', async () => {
-    const companion = kind === 'file' ? 'bin' : 'lines' in document ? 'csv' : undefined;
+    const ofLines = 'lines' in document ? `${names[kind]}.csv` : undefined;
+    const companion = kind === 'file' ? bytesFile : ofLines;
     expect(await write(operation('create'))).toEqual([{ status: 'created', reference: `${names[kind]}.json` }]);
-    const files = [...(companion ? [`${names[kind]}.${companion}`] : []), `${names[kind]}.json`];
-    expect((await readdir(folder)).sort()).toEqual(files.sort());
+    const files = [...(companion ? [companion] : []), `${names[kind]}.json`];
+    expect(await filesIn(folder)).toEqual(files.toSorted());
     expect(await held()).toMatchObject({ state: 'current', content_hash: 'hash-1', ...document });
     const found = { key: document.key, reference: `${names[kind]}.json` };
     expect(await session.lookup([document], never)).toEqual([{ ...found, contentHash: 'hash-1' }]);
-    if (companion) await writeFile(join(folder, `${names[kind]}.${companion}`), 'newer');
+    if (companion) await writeFile(join(folder, companion), 'newer');
     const contentHash = companion ? undefined : 'hash-1';
     expect(await session.lookup([document], never)).toEqual([{ ...found, contentHash }]);
     expect(await write(operation('amend', 'hash-2'))).toMatchObject([{ status: 'updated' }]);
@@ -403,17 +460,17 @@ describe('a file', () => {
     ...given,
   });
 
-  test('has its bytes beside its document, under the connector’s own name, and a withdrawal removes them', async () => {
+  test('has its bytes under its own name, without a path, and a withdrawal removes them', async () => {
     await write(written({ file }));
-    expect(await readFile(join(folder, `${names.file}.bin`))).toEqual(Buffer.from(bytes));
+    expect(await readFile(join(folder, bytesFile))).toEqual(Buffer.from(bytes));
     expect(JSON.parse(await readFile(join(folder, `${names.file}.json`), 'utf8'))).toMatchObject({
       file_name: '../Zeichnung.pdf',
-      bytes_file: `${names.file}.bin`,
+      bytes_file: bytesFile,
       bytes: 4,
       bytes_sha256: createHash('sha256').update(bytes).digest('hex'),
     });
     await write(written({ action: 'cancel' }));
-    expect(await readdir(folder)).toEqual([`${names.file}.json`]);
+    expect(await filesIn(folder)).toEqual([`${names.file}.json`]);
   });
 
   test('whose bytes cannot be read is a retry, and nothing is written', async () => {
@@ -455,50 +512,18 @@ test('keys that are too long for a file name get different names', async () => {
   expect((await readdir(folder)).filter((name) => name.endsWith('.json'))).toHaveLength(2);
 });
 
-describe('names by template', () => {
-  const settings = {
-    directory: 'inbox',
-    name: '{event.reference_id}_{kind}_{key}_{date}',
-    file_folder: 'files/{event.name}',
-  };
-  const clock = { ...systemClock, nowMs: () => Date.UTC(2030, 0, 31) };
-  const openWith = (at: Clock) =>
-    fileConnector.open(fileConnector.settings.parse(settings), testContext({ dataDir, clock: at }).context);
-  const visible = async () => (await readdir(folder)).filter((name) => !name.startsWith('.')).sort();
-  const name = `R-1_award_${event}_${supplier}_20300131`;
-
-  test('are kept when their values change, also by another process on another day', async () => {
-    const first = await openWith(clock);
-    expect(await first.write([operationOf(documentOf())], never)).toEqual([
-      { status: 'created', reference: `${name}.json` },
-    ]);
-    const next = await openWith({ ...clock, nowMs: () => Date.UTC(2031, 5, 1) });
-    const changed = documentOf({ event: { ...documentOf().event, reference_id: 'R-2' } });
-    expect(await next.write([operationOf(changed, 'amend', 'hash-2')], never)).toEqual([
-      { status: 'updated', reference: `${name}.json` },
-    ]);
-    expect(await next.lookup([changed], never)).toEqual([
-      { key: changed.key, reference: `${name}.json`, contentHash: 'hash-2' },
-    ]);
-    expect(await visible()).toEqual([`${name}.csv`, `${name}.json`]);
+test('two files of one name have a checksum after it, and keep their names when they get others', async () => {
+  const fileOf = (key: string, name = 'plan.pdf'): Operation => ({
+    ...operationOf(documentOf()),
+    document: { ...others.file, key },
+    file: { name, read: async () => Buffer.from(key) },
   });
-
-  test('of bytes are the files’ own names with a checksum, and are kept; a withdrawal removes the bytes', async () => {
-    const at = await openWith(clock);
-    const fileOf = (key: string, eventName = 'Chairs'): Operation => ({
-      ...operationOf(documentOf()),
-      document: { ...others.file, key, event: { ...head, name: eventName } } as Document,
-      file: { name: 'plan.pdf', read: async () => Buffer.from(key) },
-    });
-    await at.write([fileOf('one'), fileOf('two')], never);
-    await at.write([{ ...fileOf('one', 'Tables'), action: 'amend' }], never);
-    const written = await readdir(join(folder, 'files', 'Chairs'));
-    expect(written.sort()).toEqual(['one', 'two'].map((key) => `plan-${sha256(key).slice(0, 16)}.pdf`).sort());
-    expect(await readFile(join(folder, 'files', 'Chairs', `plan-${sha256('one').slice(0, 16)}.pdf`), 'utf8')).toBe(
-      'one',
-    );
-    expect(await readdir(join(folder, 'files'))).toEqual(['Chairs']);
-    await at.write([{ ...fileOf('one'), action: 'cancel' }], never);
-    expect(await readdir(join(folder, 'files', 'Chairs'))).toHaveLength(1);
-  });
+  const pathOf = (key: string) => `files/plan-${sha256(key).slice(0, 16)}.pdf`;
+  await write(fileOf('one'), fileOf('two'));
+  await write({ ...fileOf('one', 'other.pdf'), action: 'amend' });
+  const documents = ['file_one.json', 'file_two.json'];
+  expect(await filesIn(folder)).toEqual([...documents, ...['one', 'two'].map(pathOf).toSorted()]);
+  expect(await readFile(join(folder, pathOf('one')), 'utf8')).toBe('one');
+  await write({ ...fileOf('one'), action: 'cancel' });
+  expect(await filesIn(folder)).toEqual([...documents, pathOf('two')]);
 });

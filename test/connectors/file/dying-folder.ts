@@ -9,7 +9,7 @@ export interface InterceptedFolder {
   readonly count: () => number;
 }
 
-const intercepted = ['read', 'stat', 'list', 'write', 'move', 'moveIfFree', 'flush', 'remove'] as const;
+const intercepted = ['read', 'stat', 'list', 'write', 'move', 'remove'] as const;
 
 /**
  * Calls `before` before each step, and waits for it. Calls `after` when the step is done, before its caller gets the
@@ -20,7 +20,7 @@ export async function interceptFolder(
   before: (n: number) => Promise<void>,
   after: (n: number, name: string) => Promise<void> = async () => undefined,
 ): Promise<InterceptedFolder> {
-  const folder = await openLocalFolder(root);
+  const folder = await openLocalFolder(root, { file: undefined, folder: undefined });
   let count = 0;
   const calls = intercepted.map((name) => {
     const call = folder[name] as (...given: unknown[]) => Promise<unknown>;
@@ -42,7 +42,7 @@ export function losingFolder(root: string, at: number): Promise<InterceptedFolde
   const proceed = () => Promise.resolve();
   return interceptFolder(root, proceed, async (n, name) => {
     if (n !== at) return;
-    throw name === 'move' || name === 'moveIfFree' ? new UnknownOutcome('lost') : new TransientError('lost');
+    throw name === 'move' ? new UnknownOutcome('lost') : new TransientError('lost');
   });
 }
 

@@ -13,7 +13,7 @@ const never = new AbortController().signal;
 /** The rights of everything that a write of an award and of a file leaves in its folder, each once. */
 async function modesAfterWrite(settings: Record<string, unknown>): Promise<{ files: string[]; folders: string[] }> {
   const dataDir = await scratchFolder();
-  const parsed = fileConnector.settings.parse({ directory: 'a/inbox', file_folder: 'files/{kind}', ...settings });
+  const parsed = fileConnector.settings.parse({ directory: 'a/inbox', ...settings });
   const session = await fileConnector.open(parsed, testContext({ dataDir }).context);
   for (const kind of ['award', 'file'] as const) {
     const sample = sampleOf(kind, 1);

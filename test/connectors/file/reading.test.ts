@@ -1,21 +1,35 @@
 /** What is read from dropped files: only complete ones, each once and in order, and every good line of them. */
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'csv-stringify/sync';
 import { array, assert, asyncProperty, constantFrom, integer, string } from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { TransientError } from '#connector/errors.ts';
 import type { ReadPage } from '#connector/records.ts';
 import { testContext } from '#connector/testing/test-context.ts';
+import { entriesIn } from '../../../connectors/file/csv-entries.ts';
 import connector from '../../../connectors/file/index.ts';
-import { readEntries } from '../../../connectors/file/lines.ts';
+import { failureOf } from '../../harness/failure.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 
 const never = new AbortController().signal;
 const record = { external_id: 'no', name: 'name' };
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'dropped-'));
+  // In memory where the system has a file system for that: thousands of names are flushed.
+  folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'dropped-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
 });
 
@@ -185,12 +199,140 @@ describe('a bad line is named with its number, and loses no other', () => {
     expect(records).toMatchObject([{ external_id: '1', fields: { rate: '1.50' } }, { external_id: '4' }]);
     expect(faults.map(({ where }) => where)).toEqual(['v.csv, line 2', 'v.csv, line 3']);
   });
+});
 
-  test('a header that lacks a column makes each row a fault that says so; nothing is read from the wrong column', async () => {
-    drop('v.csv', 'number;name\n1;A\n2;B\n');
-    const { records, faults } = await read(await open({}, { delimiter: ';' }));
-    expect([records, faults.length, faults[0]?.why]).toEqual([[], 2, 'the header has no column "no"']);
+describe('what programs write is read', () => {
+  const utf16 = (text: string, isBigEndian: boolean) => {
+    const bytes = Buffer.from(`\uFEFF${text}`, 'utf16le');
+    return isBigEndian ? bytes.swap16() : bytes;
+  };
+  const text = 'no;name\n1;Łódź\n2;"B\nb"\n';
+  test.each<[string, string | Uint8Array, object?]>([
+    ['lines that end in CR (a Macintosh)', text.replaceAll('\n', '\r')],
+    ['lines that end in CRLF', text.replaceAll('\n', '\r\n')],
+    ['lines that end in LF', text],
+    ['a first line that names the delimiter (Excel)', `sep=;\r\n${text}`, { delimiter: ',' }],
+    ['UTF-16 with a byte order mark (Excel: Unicode text)', utf16(text, false)],
+    ['UTF-16, big endian', utf16(text, true)],
+    ['UTF-8 with a byte order mark, whatever the settings say', `\uFEFF${text}`, { encoding: 'windows-1252' }],
+  ])('%s', async (_what, bytes, csvSettings = {}) => {
+    drop('v.csv', bytes);
+    const { records, faults } = await read(await open({}, { delimiter: ';', ...csvSettings }));
+    expect([records.map(({ external_id, name }) => [external_id, name]), faults]).toEqual([
+      [
+        ['1', 'Łódź'],
+        ['2', 'B\nb'],
+      ],
+      [],
+    ]);
   });
+
+  test('a file of one CR line, in pieces of any size', async () => {
+    const bytes = Buffer.from(`no,name\r${'1,A\r'.repeat(200_000)}`);
+    const found = await entriesOf(bytes, ',');
+    expect([found.length, found.filter(({ fault }) => fault).length, found.at(-1)]).toMatchObject([
+      200_001,
+      0,
+      { line: 200_001, cells: ['1', 'A'] },
+    ]);
+  });
+});
+
+describe('a file that cannot be read as a whole is refused: it stays, and the read ends with an error that names it', () => {
+  /** What was read before the error, and the error. */
+  async function refusal(session: Awaited<ReturnType<typeof open>>, checkpoint?: string) {
+    const pages: ReadPage<'supplier'>[] = [];
+    const reading = (async () => {
+      for await (const page of session.read?.('supplier', checkpoint, never) ?? []) pages.push(page);
+    })();
+    const error = await failureOf(TransientError, reading);
+    const ids = pages.flatMap(({ records }) => records.map(({ external_id }) => external_id));
+    return { message: error.message, ids, last: pages.at(-1)?.checkpoint };
+  }
+
+  test.each<[string, string, string]>([
+    [
+      'an error message in place of an export',
+      'ORA-01017: invalid username/password\n',
+      'the header has no column "no"',
+    ],
+    ['a header that lacks a column', 'number,name\n1,A\n', 'the header has no column "no"'],
+    ['a header with a column twice', 'no,name,no\n1,A,2\n', 'the header has the column "no" twice'],
+    ['nothing', '', 'it has no header'],
+    ['half a header', 'no,na', 'the header has no line end'],
+  ])('%s', async (_what, text, why) => {
+    const session = await open();
+    drop('v1.csv', text);
+    drop('v2.csv', csv('2,B'));
+    const { message, ids, last } = await refusal(session);
+    expect(message).toContain(`v1.csv: ${why}`);
+    expect([ids, waiting()]).toEqual([['2'], ['v1.csv']]);
+    // As long as it is there; a corrected one is read.
+    expect((await refusal(session, last)).message).toContain('v1.csv');
+    drop('v1.csv', csv('1,A'));
+    expect((await read(session, last)).ids).toEqual(['1']);
+  });
+
+  test('a link, a FIFO and a folder: nothing outside is read, and nothing hangs', async () => {
+    const outside = mkdtempSync(join(tmpdir(), 'outside-'));
+    onTestFinished(() => rmSync(outside, { recursive: true, force: true }));
+    writeFileSync(join(outside, 'secret.csv'), csv('9,Secret'));
+    symlinkSync(join(outside, 'secret.csv'), join(folder, 'v1.csv'));
+    execFileSync('mkfifo', [join(folder, 'v2.csv')]);
+    mkdirSync(join(folder, 'v3.csv'));
+    drop('v4.csv', csv('4,D'));
+    const { message, ids } = await refusal(await open());
+    expect(message).toMatch(/v1\.csv: .*not a regular file; v2\.csv: .*; v3\.csv: /);
+    expect([ids, waiting().toSorted()]).toEqual([['4'], ['v1.csv', 'v2.csv', 'v3.csv']]);
+  });
+
+  test('names with characters that a screen obeys, and names that are too long', async () => {
+    drop('v\u202Evsc.csv', csv('1,A'));
+    drop(`v${'x'.repeat(220)}.csv`, csv('2,B'));
+    const { message, ids } = await refusal(await open());
+    expect(message).toMatch(/more than 200 bytes; v\\u\{202e\}vsc\.csv: its name has characters without a shape/);
+    expect(ids).toEqual([]);
+  });
+
+  test('one that is put in the place of a taken file is no hang either', async () => {
+    const session = await open();
+    drop('v.csv', csv('1,A'));
+    const { last } = await read(session);
+    const taken = join(folder, 'taken');
+    execFileSync('mkfifo', [join(taken, '00000009-00000000-v.csv')]);
+    expect(await read(session, last)).toMatchObject({
+      ids: [],
+      faults: [{ where: 'v.csv, line 1', why: 'it is not a regular file' }],
+    });
+    rmSync(taken, { recursive: true });
+    symlinkSync(tmpdir(), taken);
+    await expect(read(session, last)).rejects.toMatchObject({ type: 'config' });
+  });
+});
+
+test('a thousand links in front of a file do not keep it from being read', async () => {
+  for (let n = 0; n < 1_010; n += 1) symlinkSync('/dev/zero', join(folder, `v0${n}.csv`));
+  drop('v9.csv', csv('1,A'));
+  const ids: string[] = [];
+  const reading = (async () => {
+    for await (const { records } of (await open()).read?.('supplier', undefined, never) ?? [])
+      ids.push(...records.map(({ external_id }) => external_id));
+  })();
+  expect((await failureOf(TransientError, reading)).message).toContain('; and 1007 more.');
+  expect(ids).toEqual(['1']);
+});
+
+test('of thousands of files a thousand are taken at once, and the rest by the next reads', async () => {
+  const session = await open();
+  for (let n = 1_000; n < 2_020; n += 1) drop(`v${n}.csv`, csv(`${n},X`));
+  const counts: number[] = [];
+  let last: string | undefined;
+  for (let round = 0; round < 2; round += 1) {
+    const { ids, last: next } = await read(session, last, 2_000);
+    counts.push(ids.length);
+    last = next;
+  }
+  expect(counts).toEqual([1_000, 20]);
 });
 
 /** Reads bytes in pieces of any size. */
@@ -198,8 +340,7 @@ async function entriesOf(bytes: Uint8Array, delimiter: string | undefined) {
   const settings = { encoding: 'utf-8', delimiter, endsAnyhow: false } as const;
   const found: { line: number; cells: readonly string[] | undefined; fault: string | undefined }[] = [];
   const piece = async ({ from, to }: { from: number; to: number }) => bytes.subarray(from, to);
-  for await (const { line, cells, fault } of readEntries(piece, { offset: 0, line: 1 }, settings))
-    found.push({ line, cells, fault });
+  for await (const { line, cells, fault } of entriesIn(piece, settings)) found.push({ line, cells, fault });
   return found;
 }
 

@@ -3,7 +3,7 @@
  * password, which needs accounts of the machine, and to support nothing beyond version 3 of the protocol.
  */
 import { createHash, generateKeyPairSync } from 'node:crypto';
-import { type FileHandle, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, link, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import ssh2, { type AuthContext, type SFTPWrapper } from 'ssh2';
 import { closeAtEnd } from '../../harness/close-at-end.ts';
@@ -93,8 +93,8 @@ function serve(sftp: SFTPWrapper, folder: string, renames: Options['rename']): v
     bytes.writeUInt32BE(handles);
     return bytes;
   };
-  const attributes = async (path: string) => {
-    const { mode, uid, gid, size, atimeMs, mtimeMs } = await stat(path);
+  const attributes = async (path: string, look = stat) => {
+    const { mode, uid, gid, size, atimeMs, mtimeMs } = await look(path);
     return { mode, uid, gid, size, atime: Math.floor(atimeMs / 1_000), mtime: Math.floor(mtimeMs / 1_000) };
   };
   const answer = (id: number, work: () => Promise<void>) =>
@@ -159,6 +159,7 @@ function serve(sftp: SFTPWrapper, folder: string, renames: Options['rename']): v
       sftp.name(id, await Promise.all(names));
     }),
   );
+  sftp.on('LSTAT', (id, path) => answer(id, async () => sftp.attrs(id, await attributes(at(path), lstat))));
   sftp.on('STAT', (id, path) => answer(id, async () => sftp.attrs(id, await attributes(at(path)))));
   sftp.on('MKDIR', (id, path) => done(id, () => mkdir(at(path))));
   sftp.on('REMOVE', (id, path) => done(id, () => rm(at(path))));

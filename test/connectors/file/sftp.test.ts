@@ -1,15 +1,14 @@
 /** The file connector with SFTP servers: trust, logins, lost connections, and servers without extensions. */
-import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Operation, Session } from '#connector/connector.ts';
 import { Secret } from '#connector/settings.ts';
 import { sampleOf } from '#connector/testing/sample-documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
-import { NoSuchFile } from '../../../connectors/file/folder.ts';
 import fileConnector from '../../../connectors/file/index.ts';
-import { createSftpConnection, trustFingerprints } from '../../../connectors/file/sftp-connection.ts';
-import { createSftpFolder } from '../../../connectors/file/sftp-folder.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { type SshServer, startSshd, whyNoSshd } from '../../harness/sshd.ts';
 import { operation } from './operations.ts';
@@ -76,19 +75,6 @@ describe.skipIf(missing !== undefined)(`an SFTP server${missing === undefined ? 
     expect(server.log.slice(before).join()).not.toMatch(/Accepted|Failed|publickey/);
   });
 
-  test('is trusted by a known_hosts file that has its key, and not by another one', async () => {
-    const folder = await scratchFolder();
-    const [good, bad] = [join(folder, 'good'), join(folder, 'bad')];
-    await writeFile(good, `# mine\nelsewhere ssh-ed25519 AAAA\n${server.knownHost}\n`);
-    await writeFile(bad, `elsewhere ${server.knownHost.split(' ').slice(1).join(' ')}\n`);
-    const session = await open(server, {}, { fingerprint: undefined, known_hosts_file: good });
-    expect((await session.check()).every(({ ok }) => ok)).toBe(true);
-    await expect(open(server, {}, { fingerprint: undefined, known_hosts_file: bad })).rejects.toMatchObject({
-      type: 'config',
-      message: expect.stringContaining(`[127.0.0.1]:${server.port}`) as string,
-    });
-  });
-
   test('that refuses the login pauses the flow; a wrong passphrase stops the start', async () => {
     const session = await open(server, {}, { private_key_file: undefined, passphrase: undefined, password: 'hunter2' });
     const [outcome] = await session.write(awards(1), never);
@@ -131,7 +117,8 @@ describe.skipIf(missing !== undefined)(`an SFTP server${missing === undefined ? 
     expect(await session.write([{ ...operation('create', sample, sample.versions[0]), file }], never)).toMatchObject([
       { status: 'created' },
     ]);
-    expect(bytes.equals(await readFile(join(server.folder, `file_${sample.key}.bin`)))).toBe(true);
+    const [name = ''] = await readdir(join(server.folder, 'files'));
+    expect(bytes.equals(await readFile(join(server.folder, 'files', name)))).toBe(true);
     expect(await session.lookup([sample.versions[0]], never)).toMatchObject([{ key: sample.key }]);
   });
 
@@ -139,35 +126,59 @@ describe.skipIf(missing !== undefined)(`an SFTP server${missing === undefined ? 
     const folder = join(server.folder, 'emptied');
     await mkdir(folder);
     await chmod(folder, 0o777);
-    const session = await open(server, { directory: folder, layout: 'batch', file_folder: 'attachments/of' });
+    const session = await open(server, { directory: folder, layout: 'batch' });
     const write = (n: number) => {
       const sample = sampleOf('file', n);
       return statuses(session, [operation('create', sample, sample.versions[0])]);
     };
     expect(await write(0)).toEqual(['created']);
-    await rm(join(folder, 'attachments'), { recursive: true });
+    await rm(join(folder, 'files'), { recursive: true });
     expect(await write(1)).toEqual(['created']);
-    expect(await readdir(join(folder, 'attachments', 'of'))).toHaveLength(1);
-    // Also when the folder of staged files was removed.
-    await rm(join(folder, '.sourcing-bridge', 'staged'), { recursive: true });
+    expect(await readdir(join(folder, 'files'))).toHaveLength(1);
+    // Also when the folder of waiting batches was removed.
+    await rm(join(folder, '.sourcing-bridge', 'ready'), { recursive: true });
     expect(await write(2)).toEqual(['created']);
-    expect(await readdir(join(folder, 'attachments', 'of'))).toHaveLength(2);
+    expect(await readdir(join(folder, 'files'))).toHaveLength(2);
   });
 
-  test('has only the written files and the journal after a write', async () => {
+  test('has only the written files and the receipts after a write', async () => {
     const folder = join(server.folder, 'clean');
     await mkdir(folder);
     await chmod(folder, 0o777);
-    const session = await open(server, { directory: folder, layout: 'batch' });
+    const session = await open(server, { directory: folder, layout: 'batch', name: 'award_{sequence}' });
     await session.check();
     await session.write(awards(2), never);
-    expect((await readdir(folder)).map((name) => name.replace(/\d{8}T\d{6}Z/, '<time>')).sort()).toEqual([
+    expect((await readdir(folder)).map((name) => name.replace(/\d{13}-[0-9a-f]{12}/, '<sequence>')).sort()).toEqual([
       '.sourcing-bridge',
-      'award_<time>_00000001.csv',
-      'award_<time>_00000001.manifest.json',
+      'award_<sequence>.csv',
+      'award_<sequence>.manifest.json',
     ]);
-    expect(await readdir(join(folder, '.sourcing-bridge', 'staged'))).toEqual([]);
-    expect(await readdir(join(folder, '.sourcing-bridge', 'log'))).toEqual(['000000000001-000000000001.jsonl']);
+    expect(await readdir(join(folder, '.sourcing-bridge', 'ready'))).toEqual([]);
+    expect(await readdir(join(folder, '.sourcing-bridge', 'known'))).toHaveLength(2);
+  });
+
+  test('gives no file that is a link, a FIFO or a folder to a read, and says so', async () => {
+    const folder = join(server.folder, 'dropped');
+    await mkdir(folder);
+    await chmod(folder, 0o777);
+    // The server's user reads them, whatever files of the one who runs the tests are allowed to be by themselves.
+    const place = async (path: string, text: string) => {
+      await writeFile(path, text);
+      await chmod(path, 0o644);
+    };
+    await place(join(server.folder, 'outside'), 'no,name\n9,Secret\n');
+    await symlink(join(server.folder, 'outside'), join(folder, 'v1.csv'));
+    await promisify(execFile)('mkfifo', [join(folder, 'v2.csv')]);
+    await place(join(folder, 'v3.csv'), 'no,name\n1,A\n');
+    const read = { supplier: { files: 'v*.csv', quiet_seconds: 0, record: { external_id: 'no', name: 'name' } } };
+    const session = await open(server, { directory: folder, read });
+    const ids: string[] = [];
+    const reading = (async () => {
+      for await (const { records } of session.read?.('supplier', undefined, never) ?? [])
+        ids.push(...records.map(({ external_id }) => external_id));
+    })();
+    await expect(reading).rejects.toThrow(/v1\.csv: it is a link.*v2\.csv: it is a link.*all others were read/);
+    expect(ids).toEqual(['1']);
   });
 });
 
@@ -259,7 +270,7 @@ describe('a server that accepts a password', () => {
   describe.each(['refuses', 'replaces'] as const)('and whose rename %s an existing file', (rename) => {
     test.each(['document', 'batch'])('can be written, and files are replaced (%s)', async (layout) => {
       const server = await start({ rename });
-      const session = await openPlain(server, { password }, { layout, name: namesOf[layout] });
+      const session = await openPlain(server, { password }, { layout });
       const checked = await session.check();
       expect(checked.map(({ ok }) => ok)).toEqual([true, true, true]);
       expect(checked.find(({ name }) => name === 'rename')?.message).toContain('cannot replace a file in one step');
@@ -268,44 +279,10 @@ describe('a server that accepts a password', () => {
       expect(await statuses(session, [operation('create', sample, v1)])).toEqual(['created']);
       const amend = operation('amend', sample, v2);
       expect(await statuses(session, [amend])).toEqual(['updated']);
-      const next = await openPlain(server, { password }, { layout, name: namesOf[layout] });
+      const next = await openPlain(server, { password }, { layout });
       expect(await next.lookup([v2], never)).toMatchObject([{ contentHash: amend.contentHash }]);
       const written = (await readdir(server.folder)).filter((name) => !name.startsWith('.'));
       expect(written).toHaveLength(layout === 'batch' ? 4 : 2);
-      expect(await readdir(join(server.folder, '.sourcing-bridge', 'log'))).not.toContainEqual(
-        expect.stringContaining('.tmp'),
-      );
-    });
-
-    test('gives a free name to one client, and not to a later one', async () => {
-      const server = await start({ rename });
-      const folder = () =>
-        createSftpFolder(
-          createSftpConnection({
-            host: '127.0.0.1',
-            port: server.port,
-            user: 'bridge',
-            password: new Secret(password),
-            ...trustFingerprints([server.fingerprint]),
-          }),
-          '',
-          'the server',
-        );
-      const [first, second] = [folder(), folder()];
-      await first.write('a', Buffer.from('a'));
-      await second.write('b', Buffer.from('b'));
-      // Concurrently where the server decides which client is first; else one after the other.
-      const both =
-        rename === 'refuses'
-          ? await Promise.all([first.moveIfFree('a', 'x'), second.moveIfFree('b', 'x')])
-          : [await first.moveIfFree('a', 'x'), await second.moveIfFree('b', 'x')];
-      expect(both.filter(Boolean)).toHaveLength(1);
-      expect(await readFile(join(server.folder, 'x'), 'utf8')).toBe(both[0] ? 'a' : 'b');
-      await expect(first.move('gone', 'x')).rejects.toBeInstanceOf(NoSuchFile);
-      expect(await readFile(join(server.folder, 'x'), 'utf8')).toBe(both[0] ? 'a' : 'b');
-      await Promise.all([first.close(), second.close()]);
     });
   });
 });
-
-const namesOf: Record<string, string> = { document: '{key}-{date}', batch: '{kind}_{sequence}' };

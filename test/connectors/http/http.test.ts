@@ -8,6 +8,7 @@ import type { Operation } from '#connector/connector.ts';
 import type { AwardDocument } from '#connector/documents.ts';
 import { ConfigError } from '#connector/errors.ts';
 import { testContext } from '#connector/testing/test-context.ts';
+import type { Clock } from '#platform/clock.ts';
 import http from '../../../connectors/http/index.ts';
 import { answerJson, type PlainServer, type ReceivedRequest, startPlainServer } from '../../connector/plain-server.ts';
 import { failureOf } from '../../harness/failure.ts';
@@ -17,7 +18,7 @@ import { award, file, operationOf, supplier } from './documents.ts';
 const never = new AbortController().signal;
 const hash = operationOf(award).contentHash;
 
-async function open(baseUrl: string, settings: object = {}, clock = createManualClock()) {
+async function open(baseUrl: string, settings: object = {}, clock: Clock = createManualClock()) {
   const { context } = testContext({ clock });
   const session = await http.open(http.settings.parse({ base_url: baseUrl, ...settings }), context);
   onTestFinished(() => session.close());
@@ -449,6 +450,38 @@ describe('check', () => {
   });
 });
 
+describe('limits', () => {
+  const limits = { per_minute: 2 };
+
+  test('count the requests of all sessions with the same address, also logins and look-ups', async () => {
+    const sleptMs: number[] = [];
+    const still = createManualClock();
+    const clock = { ...still, sleep: async (ms: number) => void sleptMs.push(ms) };
+    const server = await startPlainServer((response, { url }) =>
+      answerJson(response, 200, url.endsWith('/token') ? { access_token: 't' } : {}),
+    );
+    const auth = { type: 'oauth', token_url: '/token', client_id: 'a', client_secret: 'b' };
+    const orders = await open(`${server.url}/api`, { auth, limits }, clock);
+    const vendors = await open(`${server.url}/api/`, { auth, limits }, clock);
+    expect(await orders.write(operationOf(award))).toMatchObject([{ status: 'created' }]);
+    expect(sleptMs).toEqual([]);
+    await vendors.lookup([award], never);
+    expect(sleptMs).toEqual([60_050, 60_050]);
+    expect(server.requests).toHaveLength(4);
+  });
+
+  test('a call that is stopped while it waits for its turn sends nothing', async () => {
+    const server = await startPlainServer((response) => response.end());
+    const session = await open(server.url, { limits });
+    await session.write(operationOf(award), operationOf(award));
+    const stop = new AbortController();
+    const looking = session.lookup([award], stop.signal);
+    stop.abort();
+    expect(await looking).toEqual([{ key: award.key, unclear: 'stopped before it was sent' }]);
+    expect(server.requests).toHaveLength(2);
+  });
+});
+
 test('plan shows each request with its readable content, and sends nothing', async () => {
   const session = await open('http://127.0.0.1:1', byPost);
   const planned = await session.plan?.([operationOf(award), operationOf(award, { action: 'cancel' })], never);
@@ -457,7 +490,7 @@ test('plan shows each request with its readable content, and sends nothing', asy
     {
       key: award.key,
       action: 'cancel',
-      steps: [expect.stringContaining('It cannot be sent: the path /orders/{reference}')],
+      steps: [`It cannot be sent: award ${award.key} has no reference, which the path /orders/{reference} needs`],
     },
   ]);
 });
@@ -467,5 +500,5 @@ test('a certificate file that does not exist is a ConfigError', async () => {
   onTestFinished(() => rm(dataDir, { recursive: true }));
   const settings = http.settings.parse({ base_url: 'https://x.example', ca_file: 'missing.pem' });
   const error = await failureOf(ConfigError, http.open(settings, testContext({ dataDir }).context));
-  expect(error.message).toContain('ca_file: the file missing.pem cannot be read');
+  expect(error.message).toMatch(/missing\.pem \(settings\.ca_file\) cannot be read/);
 });

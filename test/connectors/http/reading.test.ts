@@ -56,8 +56,8 @@ describe('the next page is asked for', () => {
       (q: URLSearchParams) => (Number(q.get('page') ?? 1) - 1) * 2,
     ],
     [
-      { page: 'page', first: 0, size: 2 },
-      ['', 'page=1', 'page=2'],
+      { page: 'page', first: 0 },
+      ['', 'page=1', 'page=2', 'page=3'],
       (q: URLSearchParams) => Number(q.get('page') ?? 0) * 2,
     ],
     [{ offset: 'skip' }, ['', 'skip=2', 'skip=4', 'skip=5'], (q: URLSearchParams) => Number(q.get('skip') ?? 0)],
@@ -70,16 +70,49 @@ describe('the next page is asked for', () => {
     expect(asked(server)).toEqual(queries.map((query) => `/vendors${query === '' ? '' : `?${query}`}`));
   });
 
-  test('only below the base URL: no answer sends the login elsewhere', async () => {
-    for (const next of ['https://evil.example/api/vendors', '//evil.example/x', '/other', '../other']) {
-      const server = await startPlainServer((response) => answerJson(response, 200, { list: [vendor(1)], next }));
-      const session = await open(`${server.url}/api`, { path: '/vendors', list: 'list', next: { url: 'next' } });
-      expect(await failureOf(ConfigError, read(session))).toMatchObject({
-        type: 'config',
-        message: expect.stringContaining('not below base_url'),
+  test('by the id of its last entry, also where that is a number', async () => {
+    const server = await startPlainServer((response, { url }) => {
+      const after = Number(new URL(`http://erp${url}`).searchParams.get('starting_after') ?? 0);
+      answerJson(response, 200, { data: pageOf(after) });
+    });
+    const next = { last: 'id', parameter: 'starting_after' };
+    const session = await open(server.url, { path: '/vendors', list: 'data', next });
+    expect((await read(session)).ids).toEqual(['1', '2', '3', '4', '5']);
+    expect(asked(server).at(-1)).toBe('/vendors?starting_after=5');
+  });
+
+  test('with the query of a link only: never at another server, port or path', async () => {
+    const links = [
+      (server: string) => server.replace('http:', 'https:'),
+      () => 'https://erp.example/odata/v4/vendors',
+      () => '//evil.example/x',
+      () => '../other',
+      () => '',
+    ];
+    for (const placeOf of links) {
+      const server = await startPlainServer((response, { url }) => {
+        const from = Number(new URL(`http://erp${url}`).searchParams.get('$skip') ?? 0);
+        const link = `${placeOf(server.url)}?$skip=${from + 2}`;
+        answerJson(response, 200, { value: pageOf(from), ...(from + 2 < 5 ? { '@odata.nextLink': link } : {}) });
       });
-      expect(server.requests).toHaveLength(1);
+      const session = await open(`${server.url}/api`, {
+        path: '/vendors',
+        list: 'value',
+        next: { url: '@odata.nextLink' },
+      });
+      expect((await read(session)).ids).toEqual(['1', '2', '3', '4', '5']);
+      expect(asked(server)).toEqual(['/api/vendors', '/api/vendors?$skip=2', '/api/vendors?$skip=4']);
     }
+  });
+
+  test('never by a link that names its page in the path: the setting is named', async () => {
+    const server = await startPlainServer((response) =>
+      answerJson(response, 200, { list: [vendor(1)], next: '/api/vendors/pages/2' }),
+    );
+    const session = await open(`${server.url}/api`, { path: '/vendors', list: 'list', next: { url: 'next' } });
+    expect(await failureOf(ConfigError, read(session))).toMatchObject({
+      message: expect.stringMatching(/\/api\/vendors\/pages\/2.*settings\.read\.supplier\.next/),
+    });
   });
 
   test('never for ever: an ERP that ignores the page number is found out', async () => {
@@ -94,6 +127,96 @@ describe('the next page is asked for', () => {
     expect(await failureOf(ConfigError, read(bounded))).toMatchObject({
       message: expect.stringContaining('more than 5 pages'),
     });
+  });
+});
+
+describe('the end of a list', () => {
+  /** Answers the pages one after another by `cursor`, then the last one again. */
+  const serve = async (pages: readonly object[]) =>
+    startPlainServer((response, { url }) => {
+      const at = Number(new URL(`http://erp${url}`).searchParams.get('cursor') ?? 0);
+      answerJson(response, 200, pages[Math.min(at, pages.length - 1)]);
+    });
+  const cursor = { cursor: 'cursor', parameter: 'cursor' };
+
+  test('is an empty page and not a short one: the ERP may give less than it is asked for', async () => {
+    const pages = [[1, 2], [3], [4, 5], []];
+    const server = await startPlainServer((response, { url }) => {
+      const at = Number(new URL(`http://erp${url}`).searchParams.get('page') ?? 1);
+      answerJson(response, 200, pages[at - 1]?.map(vendor));
+    });
+    const session = await open(server.url, { path: '/v?limit=200', next: { page: 'page' } });
+    expect((await read(session)).ids).toEqual(['1', '2', '3', '4', '5']);
+  });
+
+  test('is an empty page that repeats its cursor, but not one with a new cursor', async () => {
+    const server = await serve([
+      { list: [vendor(1)], cursor: 1 },
+      { list: [], cursor: 2 },
+      { list: [vendor(2)], cursor: 3 },
+      { list: [], cursor: 3 },
+    ]);
+    const session = await open(server.url, { path: '/v', list: 'list', next: cursor });
+    expect((await read(session)).ids).toEqual(['1', '2']);
+  });
+
+  test('is where the ERP says that there is no more', async () => {
+    const server = await serve([
+      { list: [vendor(1)], more: true, cursor: 1 },
+      { list: [vendor(2)], more: false, cursor: 2 },
+    ]);
+    const session = await open(server.url, { path: '/v', list: 'list', next: cursor, has_more: 'more' });
+    expect((await read(session)).ids).toEqual(['1', '2']);
+    expect(asked(server)).toHaveLength(2);
+  });
+
+  test('is not believed where the ERP says that there is more', async () => {
+    for (const [said, setting] of [
+      [{ more: true }, { has_more: 'more' }],
+      [{ '@odata.count': 3 }, { total: '@odata.count' }],
+    ] as const) {
+      const server = await startPlainServer((response) => answerJson(response, 200, { list: [vendor(1)], ...said }));
+      const session = await open(server.url, { path: '/v', list: 'list', next: { url: 'nextLink' }, ...setting });
+      expect(await failureOf(ConfigError, read(session))).toMatchObject({
+        message: expect.stringContaining('settings.read.supplier.next'),
+      });
+    }
+  });
+
+  test('with fewer entries than the list has: the next read begins again', async () => {
+    const all = [
+      { list: [vendor(1)], total: 3, cursor: 1 },
+      { list: [vendor(3)], total: 3 },
+    ];
+    const server = await serve(all);
+    const session = await open(server.url, { path: '/v', list: 'list', next: cursor, total: 'total' });
+    const pages: ReadPage<'supplier'>[] = [];
+    const reading = async () => {
+      for await (const page of session.read?.('supplier', undefined, never) ?? []) pages.push(page);
+    };
+    expect(await failureOf(TransientError, reading())).toMatchObject({
+      message: expect.stringContaining('2 of 3'),
+    });
+    all.splice(1, 1, { list: [vendor(2)], total: 3, cursor: 2 }, { list: [vendor(3)], total: 3 });
+    expect((await read(session, pages.at(-1)?.checkpoint)).ids).toEqual(['1', '2', '3']);
+  });
+
+  test.each([
+    [{ value: [vendor(1)], total: 3 }, false, '1 page, no next found, total 3'],
+    [{ value: [vendor(1)], meta: { total_count: 3 } }, false, '1 page, no next found, total 3'],
+    [{ value: [vendor(1)], has_more: true }, false, '1 page, no next found, has_more true'],
+    [{ value: [vendor(1)], total: 1 }, true, '1 page, no next found'],
+  ])('check says whether a next page was found: %j', async (answer, ok, words) => {
+    const server = await startPlainServer((response) => answerJson(response, 200, answer));
+    for (const next of [{ url: 'nextLink' }, undefined]) {
+      const session = await open(server.url, { path: '/v', list: 'value', ...(next && { next }) });
+      const message = next || !ok ? words : '/v answers with a list of 1 suppliers';
+      expect(await session.check()).toContainEqual({
+        name: 'read /v',
+        ok,
+        message: expect.stringContaining(message),
+      });
+    }
   });
 });
 

@@ -138,6 +138,101 @@ describe('settings', () => {
     expect(issuesOf(settings).join('\n')).toContain(issue);
   });
 
+  describe('of steps', () => {
+    const find = { path: '/bids?key={key}', list: 'items', where: { key: '{key}' } };
+    const step = { name: 'bid', ...create, find, capture: { bid: 'id' } };
+    const publish = { name: 'publish', method: 'PUT', path: '/bids/{captured.bid}/state' };
+    const steps = (...list: object[]) => ({ documents: { award: { create: list, cancel, lookup } } });
+
+    test('may be a list that also amends', () => {
+      expect(issuesOf(steps(step, publish))).toEqual([]);
+    });
+
+    test.each<[string, object, string]>([
+      ['a POST without find', steps({ ...step, find: undefined }), 'create[0]: needs find: after an attempt'],
+      ['a PATCH without find', steps(step, { ...publish, method: 'PATCH' }), 'create[1]: needs find'],
+      ['a name twice', steps(step, { ...publish, name: 'bid' }), 'create[1]: has the name of a step before it'],
+      ['no name', steps({ ...step, name: undefined }), 'create[0].name: is missing'],
+      ['no steps', steps(), 'create: must have at least 1'],
+      [
+        'eleven steps',
+        steps(...Array.from({ length: 11 }, (_, n) => ({ ...step, name: `${n}` }))),
+        'create: must be an object, or must have at most 10',
+      ],
+      ['a value that no step before captures', steps(publish, step), 'create[0].path: {captured.bid} leads to nothing'],
+      [
+        'another value',
+        steps(step, { ...publish, path: '/x/{captured.bit}' }),
+        'create[1].path: {captured.bit} leads to nothing: captured has no member bit; it has bid',
+      ],
+      [
+        'a find that captures less',
+        steps({ ...step, find: { ...find, capture: {} } }),
+        'create[0].find: must capture what the step captures: bid',
+      ],
+      [
+        'a find by a reference that is not there yet',
+        steps({ ...step, find: { ...find, path: '/bids/{reference}' } }),
+        'create[0].find: cannot have {reference}',
+      ],
+      [
+        'a find by the key of the attempt',
+        steps({ ...step, find: { ...find, where: { key: '{idempotency_key}' } } }),
+        'create[0].find: cannot have {idempotency_key}',
+      ],
+      [
+        'a find in a list without where',
+        steps({ ...step, find: { ...find, where: {} } }),
+        'create[0].find: needs where',
+      ],
+      [
+        'a find that leads to nothing',
+        steps({ ...step, find: { ...find, where: { key: '{kee}' } } }),
+        'create[0].find.where.key: {kee} leads to nothing',
+      ],
+      [
+        'a condition that leads to nothing',
+        steps({ ...step, when: { 'event.nam': 'x' } }),
+        'create[0].when["event.nam"]: {event.nam} leads to nothing',
+      ],
+      [
+        'a rule without a condition',
+        steps({ ...step, answers: [{ means: 'data' }] }),
+        'create[0].answers[0]: must have a status',
+      ],
+      [
+        'a wrong path of a value',
+        steps({ ...step, capture: { bid: 'a b' } }),
+        'create[0].capture.bid: must be written as',
+      ],
+      ['no lookup', { documents: { award: { create: [step], cancel } } }, 'documents.award: needs lookup'],
+      [
+        'a reference that is not captured',
+        {
+          documents: {
+            award: { create: [step], cancel, lookup: { ...lookup, reference: 'id' }, reference: { captured: 'x' } },
+          },
+        },
+        'documents.award: has the reference x, which not both',
+      ],
+      [
+        'lines in the steps of a cancel',
+        { documents: { award: { ...post, cancel: [{ ...step, find: { ...find, path: '/x/{lines[1].lot}' } }] } } },
+        'cancel[0].find: cannot have fields or lines',
+      ],
+    ])('cannot have %s', (_name, settings, issue) => {
+      expect(issuesOf(settings).join('\n')).toContain(issue);
+    });
+
+    test('and limits determine how much the bridge sends at once, and how long it may take', () => {
+      const of = (settings: object) => http.capabilitiesWith?.(http.settings.parse({ ...base, ...settings }));
+      expect(of({})).toMatchObject({ batchMax: 200, timeoutMs: 160_000 });
+      expect(of({ limits: { per_minute: 80 } })).toMatchObject({ batchMax: 80 });
+      // Three requests, each of at least a second and of at most 30; what is sent becomes visible after 5 s.
+      expect(of(steps(step, publish))).toMatchObject({ batchMax: 20, timeoutMs: 230_000 });
+    });
+  });
+
   test('determine how a second object is prevented', () => {
     const of = (settings: object) => http.capabilitiesWith?.(http.settings.parse({ ...base, ...settings }));
     expect(of({})).toMatchObject({ idempotency: 'external-id', requestsAtOnce: 4 });
@@ -222,9 +317,11 @@ describe('the request that tells the ERP what became of a requisition', () => {
 
   test('a list of the open ones cannot ask for changes only', () => {
     const read = { requisition: { path: '/needs', record: { reference_id: 'no', items: { at: 'items' } } } };
-    const openList = { path: '/needs?since={since}', next: { url: 'a b' } };
-    expect(issuesOf({ read: { requisition: { ...read.requisition, open_list: openList } } })).toEqual([
+    const of = (open_list: object) => issuesOf({ read: { requisition: { ...read.requisition, open_list } } });
+    expect(of({ path: '/needs?since={since}' })).toEqual([
       expect.stringContaining('read.requisition.open_list.path: cannot have {since}'),
+    ]);
+    expect(of({ path: '/needs', next: { url: 'a b' } })).toEqual([
       expect.stringContaining('read.requisition.open_list.next: must be written as'),
     ]);
   });

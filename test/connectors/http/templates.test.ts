@@ -3,17 +3,10 @@ import { describe, expect, test } from 'vitest';
 import { PathError } from '#connector/document-paths.ts';
 import type { Document } from '#connector/documents.ts';
 import { DataError } from '#connector/errors.ts';
-import {
-  jsonTemplate,
-  noCall,
-  placesOf,
-  rootsOf,
-  textTemplate,
-  urlTemplate,
-} from '../../../connectors/http/templates.ts';
+import { jsonTemplate, placesOf, rootsOf, textTemplate, urlTemplate } from '../../../connectors/http/templates.ts';
 import { answers, award, supplier } from './documents.ts';
 
-const call = { ...noCall, content_hash: 'hash', idempotency_key: 'id-1', action: 'create' };
+const call = { content_hash: 'hash', idempotency_key: 'id-1', action: 'create' };
 const text = (template: string, document: Document = award) =>
   textTemplate(rootsOf(document.kind), template)({ document, call });
 const url = (template: string, document: Document = award) =>

@@ -1,6 +1,6 @@
 /**
- * Odoo as a company uses it: 20 events of a service become orders of two companies in three currencies, prices and
- * blanket orders, through a bridge that is killed and an Odoo that is restarted, while people receive, bill, lock, edit
+ * Odoo as a company uses it: 24 events of a service become orders of two companies in three currencies, prices and
+ * blanket orders, three of them after requests for quotation and one of a need of Odoo itself, through a bridge that is killed and an Odoo that is restarted, while people receive, bill, lock, edit
  * and archive. At the end what Odoo holds is compared with the buyers' screens, to the cent; what people have done is
  * still there, and the bridge says so. It runs on the stand-in, and with ODOO_URL on a real Odoo (company-erp.ts), with
  * the same expectations: `npm run test:odoo`.
@@ -27,18 +27,27 @@ const waitMs = 120_000;
 
 /** `quantity x price` by lot. */
 type Bids = Readonly<Record<string, string>>;
-type Flow = 'orders' | 'second' | 'prices' | 'blanket';
+type Flow = 'orders' | 'second' | 'prices' | 'blanket' | 'tender' | 'need';
 
 interface Scene {
   readonly flow: Flow;
   readonly currency: string;
   /** By supplier. A lot that several bid on is split between them, each with an equal share. */
   readonly bids: Readonly<Record<string, Bids>>;
+  /** The bids of those who are not awarded. */
+  readonly lost: Scene['bids'];
 }
 
-const scene = (flow: Flow, currency: string, bids: Scene['bids']): Scene => ({ flow, currency, bids });
+const scene = (flow: Flow, currency: string, bids: Scene['bids'], lost: Scene['bids'] = {}): Scene => ({
+  flow,
+  currency,
+  bids,
+  lost,
+});
 
-/** The letters are vendors: A to D of orders, P and Q of prices, R and S of blanket orders. */
+const need = 'a need of Odoo';
+
+/** The letters are vendors: A to D of orders, P and Q of prices, R and S of blanket orders, T to V of requests. */
 const scenes: Readonly<Record<string, Scene>> = {
   'one of two lots changes': scene('orders', 'USD', { A: { Bolt: '100 x 0.6', Sheet: '50 x 0.7' } }),
   'two winners of a lot': scene('orders', 'EUR', { A: { Bolt: '100 x 0.6125' }, B: { Bolt: '100 x 0.615' } }),
@@ -60,8 +69,23 @@ const scenes: Readonly<Record<string, Scene>> = {
   'a blanket order with an order on it': scene('blanket', 'EUR', { R: { Bolt: '500 x 4.4' } }),
   'a blanket order that is taken back': scene('blanket', 'EUR', { S: { Bolt: '300 x 4.5' } }),
   'a blanket order that stays': scene('blanket', 'USD', { S: { Sheet: '200 x 6.75' } }),
+  'a request becomes the order': scene(
+    'tender',
+    'USD',
+    { T: { Bolt: '10 x 4' } },
+    { U: { Bolt: '10 x 5' }, V: { Bolt: '10 x 6' } },
+  ),
+  'two requests become orders': scene(
+    'tender',
+    'EUR',
+    { T: { Bolt: '10 x 2.5' }, U: { Bolt: '10 x 2.75' } },
+    { V: { Bolt: '10 x 9' } },
+  ),
+  'another request becomes the order': scene('tender', 'USD', { T: { Sheet: '20 x 7' } }, { U: { Sheet: '20 x 7.5' } }),
+  // Its event is made of an agreement of Odoo.
+  [need]: scene('need', 'USD', { V: { Bolt: '8 x 2.25' } }),
 };
-const vendors = ['A', 'B', 'C', 'D', 'P', 'Q', 'R', 'S'];
+const vendors = ['A', 'B', 'C', 'D', 'P', 'Q', 'R', 'S', 'T', 'U', 'V'];
 const units: Readonly<Record<string, string>> = { Bolt: 'Units', Sheet: 'kg' };
 
 const erps: readonly (readonly [name: string, start: () => Promise<CompanyErp | undefined>])[] = [
@@ -96,7 +120,12 @@ test.for(erps)(
           'a draft that a person edits/B': '2 USD draft Sheet: 8 at 77.7 = 621.6',
           'a lot for nothing/D': '1 USD purchase Bolt: 5 at 0, Sheet: 5 at 19.99 = 99.95, 10 to come',
           'a lot leaves/A': '1 USD purchase Bolt: 100 at 0.6, Sheet: 50 at 0.7 = 95, 150 to come',
+          'a need of Odoo/V': '1 USD purchase Bolt: 8 at 2.25 = 18, 8 to come, for its agreement',
           'a person orders more/A': '1 JPY purchase Bolt: 7 at 12345 = 86415, 7 to come',
+          'a request becomes the order/T': '1 USD purchase Bolt: 10 at 4 = 40, 10 to come',
+          'another request becomes the order/T': '1 USD purchase Sheet: 20 at 7 = 140, 20 to come',
+          'two requests become orders/T': '1 EUR purchase Bolt: 5 at 2.5 = 12.5, 5 to come',
+          'two requests become orders/U': '1 EUR purchase Bolt: 5 at 2.75 = 13.75, 5 to come',
           'billed, then changed/B': '1 USD purchase Sheet: 30 at 9.99 = 299.7, 30 to come',
           'deleted at the service/D': '1 EUR purchase Sheet: 12 at 8.5 = 102, 12 to come',
           'in the third currency/B': '2 JPY draft Bolt: 3 at 4567 = 13701',
@@ -122,8 +151,17 @@ test.for(erps)(
         dead: ['its vendor is archived before: data'],
       },
     );
+    expect(await story.requestsLost()).toEqual([
+      'a request becomes the order/U (not awarded)',
+      'a request becomes the order/V (not awarded)',
+      'another request becomes the order/U (not awarded)',
+      'two requests become orders/V (not awarded)',
+    ]);
     // At both ends: every lot of the buyers' screens, but those of the vendor that is archived.
-    expect(await story.linesHeld(['orders', 'second'])).toEqual(await story.linesAwarded(['orders', 'second']));
+    const compared: readonly Flow[] = ['orders', 'second', 'tender'];
+    expect(await story.linesHeld(compared)).toEqual(await story.linesAwarded(compared));
+    // The mapping names no product for it.
+    expect(await story.productsOf(need)).toEqual(['Bolt']);
 
     await story.peopleWork();
     // Odoo is away while the first awards change.
@@ -142,7 +180,12 @@ test.for(erps)(
           'a draft that a person edits/B': '2 USD draft Sheet: 8 at 77.7 = 621.6',
           'a lot for nothing/D': '1 USD purchase Bolt: 5 at 0, Sheet: 5 at 19.99 = 99.95, 10 to come',
           'a lot leaves/A': '1 USD purchase Bolt: 0 at 0.6, Sheet: 50 at 0.7 = 35, 50 to come',
+          'a need of Odoo/V': '1 USD purchase Bolt: 8 at 2.25 = 18, 8 to come, for its agreement',
           'a person orders more/A': '1 JPY purchase Bolt: 8 at 12345 = 98760, 8 to come',
+          'a request becomes the order/T': '1 USD purchase Bolt: 10 at 4 = 40, 10 to come',
+          'another request becomes the order/U': '1 USD purchase Sheet: 20 at 7.5 = 150, 20 to come',
+          'two requests become orders/T': '1 EUR purchase Bolt: 5 at 2.5 = 12.5, 5 to come',
+          'two requests become orders/U': '1 EUR purchase Bolt: 5 at 2.75 = 13.75, 5 to come',
           'billed, then changed/B': '1 USD purchase Sheet: 30 at 9.99 = 299.7, 30 to come',
           'in the third currency/B': '2 JPY draft Bolt: 3 at 4567 = 13701',
           'locked, then taken back/B': '1 EUR purchase Bolt: 20 at 2.25 = 45, 20 to come',
@@ -168,7 +211,13 @@ test.for(erps)(
       },
     );
     expect(await story.callOffs()).toEqual(['purchase 25 received']);
-    // Not even a cancelled second one.
+    expect(await story.requestsLost()).toEqual([
+      'a request becomes the order/U (not awarded)',
+      'a request becomes the order/V (not awarded)',
+      'another request becomes the order/T (awarded) (withdrawn)',
+      'two requests become orders/V (not awarded)',
+    ]);
+    // Not even a cancelled second one, nor a request beside its order.
     expect(await story.duplicates()).toEqual([]);
     await story.end();
   },
@@ -187,7 +236,7 @@ async function openStory(erp: CompanyErp) {
   const source = await createSource(installation, baseUrl, [`https://localhost:${port}/webhooks/main`]);
   const { dataDir } = installation;
   const configuration = ledgerConfiguration(source, {
-    bridge: { port, flows: flowsInto(erp, proxy.url) },
+    bridge: { port, flows: flowsInto(erp, proxy.url), intakes: [needsOf(erp, codeOf('V'))] },
     source: { suppliers: true, quotas: { enabled: false } },
   });
   const client = await openClient(baseUrl, source.apiKey);
@@ -199,6 +248,10 @@ async function openStory(erp: CompanyErp) {
   };
   // Before the bridge, which reads their list at its start, and then once in a while.
   await createSuppliers(organisation, vendors.map(codeOf));
+  // An intake whose first read finds open requisitions, those of earlier runs, waits for a person.
+  const earlier = { reference: need, state: 'draft' };
+  for (const { id } of await person.search('purchase.requisition', earlier, ['name']))
+    await person.call('purchase.requisition', 'action_cancel', [id]);
   const bridgeInstallation = await createInstallation({ dataDir, configuration });
   const bridge = superviseProgram('bridge', () => bridgeInstallation.start(['bridge']));
   await bridge.ready();
@@ -206,6 +259,10 @@ async function openStory(erp: CompanyErp) {
   const events = new Map<string, string>();
   const titleOf = (id: string) => [...events].find(([, event]) => event === id)?.[0] ?? id;
   const products = new Map<string, number>();
+  let agreement = 0;
+  /** The lots of a need have the names of Odoo's products. */
+  const nameIn = (title: string, lot: string) =>
+    scenes[title]?.flow === 'need' ? `[${codeOf(lot)}] ${codeOf(lot)}` : lot;
   const partners = new Map<string, number>();
 
   const one = <T>(value: T | undefined, what: string): T => {
@@ -253,13 +310,16 @@ async function openStory(erp: CompanyErp) {
     return found.flat().filter(({ title }) => title in scenes);
   }
 
+  /** Of a need, without the code. */
+  const lotOf = (name: string) => name.replace(/^\[.*\] /, '').replace(`-${run}`, '');
+
   async function linesOf(order: OdooRow): Promise<{ texts: string[]; ids: number[] }> {
     const ids = order['order_line'] as number[];
     const fields = ['name', 'product_qty', 'price_unit', 'discount'];
     const lines = await person.read('purchase.order.line', ids, fields);
     const texts = lines.map(
       ({ name, product_qty, price_unit, discount }) =>
-        `${String(name)}: ${String(product_qty)} at ${String(price_unit)}${discount === 0 ? '' : ' less a discount'}`,
+        `${lotOf(String(name))}: ${String(product_qty)} at ${String(price_unit)}${discount === 0 ? '' : ' less a discount'}`,
     );
     return { ids, texts: texts.sort() };
   }
@@ -290,21 +350,40 @@ async function openStory(erp: CompanyErp) {
   /** Bids and awards again what the scene says, with other bids for some. */
   async function bidAndAward(title: string, bids: Scene['bids']): Promise<void> {
     const event = eventOf(title);
-    for (const [supplier, lots] of Object.entries(bids))
+    for (const [supplier, lots] of Object.entries({ ...scenes[title]?.lost, ...bids }))
       await desk(organisation, 'POST', `${event}/bids`, {
         supplier: codeOf(supplier),
-        lots: Object.entries(lots).map(([lot, bid]) => ({ lot, values: { 'Unit Price': bid.split(' x ')[1] } })),
+        lots: Object.entries(lots).map(([lot, bid]) => ({
+          lot: nameIn(title, lot),
+          values: { 'Unit Price': bid.split(' x ')[1] },
+        })),
       });
     const winners = (lot: string) => Object.keys(bids).filter((supplier) => bids[supplier]?.[lot] !== undefined);
     const awards = Object.entries(bids).flatMap(([supplier, lots]) =>
       Object.keys(lots).map((lot) => ({
-        lot,
+        lot: nameIn(title, lot),
         supplier: codeOf(supplier),
         share_awarded: String(1 / winners(lot).length),
       })),
     );
     await desk(organisation, 'PUT', `${event}/scenarios/Best`, { awards });
     await desk(organisation, 'POST', `${event}/award`, { scenario: 'Best' });
+  }
+
+  /** Makes a draft agreement, of which the intake makes an event. */
+  async function eventOfNeed(title: string): Promise<string> {
+    const [[lot, bid] = ['', '']] = Object.entries(scenes[title]?.bids['V'] ?? {});
+    const line = { product_id: products.get(lot), product_qty: Number(bid.split(' x ')[0]), price_unit: 9 };
+    const values = { reference: title, requisition_type: 'blanket_order', line_ids: [[0, 0, line]] };
+    agreement = await person.create('purchase.requisition', values);
+    const [held] = await person.read('purchase.requisition', [agreement], ['name']);
+    const find = async () => {
+      const { body } = await organisation.call('GET', '/desk/events');
+      const all = body.result as { id: string; reference_id: string }[];
+      return all.find(({ reference_id }) => reference_id === held?.['name'])?.id;
+    };
+    await poll('the event of the agreement', async () => typeof (await find()), 'string');
+    return one(await find(), 'event of the agreement');
   }
 
   /** Opens the event, changes its award (none: takes it back), and closes it. */
@@ -349,33 +428,22 @@ async function openStory(erp: CompanyErp) {
     },
     async award(titles: readonly string[]): Promise<void> {
       for (const title of titles) {
-        const { flow, currency, bids } = one(scenes[title], title);
+        const { flow, currency, bids, lost } = one(scenes[title], title);
+        if (flow === 'need') {
+          events.set(title, await eventOfNeed(title));
+          await desk(organisation, 'POST', `${eventOf(title)}/publish`);
+          await bidAndAward(title, bids);
+          continue;
+        }
         const lots = Object.assign({}, ...Object.values(bids)) as Bids;
         const id = await createEvent(organisation, {
           name: title,
           primary_currency: currency,
           tags: [{ name: 'Flow', value: flow }],
-          primary_cost_calculation: '[Annual Volume] * [Unit Price]',
-          suppliers: Object.keys(bids).map((supplier) => ({ external_id: codeOf(supplier) })),
+          primary_cost_calculation: cost,
+          suppliers: Object.keys({ ...bids, ...lost }).map((supplier) => ({ external_id: codeOf(supplier) })),
           bid_sheet: {
-            column_roles: { lot_identifier: 'Item', volume: 'Annual Volume' },
-            columns: [
-              { name: 'Item', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'TEXT' },
-              {
-                name: 'Annual Volume',
-                column_type: 'INPUT',
-                input_by: 'BUYER_INPUT',
-                input_type: 'NUMBER',
-                precision: 0,
-              },
-              {
-                name: 'Unit Price',
-                column_type: 'INPUT',
-                input_by: 'SUPPLIER_INPUT',
-                input_type: 'CURRENCY',
-                precision: 4,
-              },
-            ],
+            ...bidSheet,
             lots: Object.entries(lots).map(([lot, bid]) => ({
               name: lot,
               values: [
@@ -436,6 +504,7 @@ async function openStory(erp: CompanyErp) {
       const state = async () => (await orderTitled('taken back and awarded again'))['state'];
       await poll('it is cancelled', state, 'cancel');
       await again('taken back and awarded again', { A: { Bolt: '10 x 60' } });
+      await again('another request becomes the order', { U: { Sheet: '20 x 7.5' } });
       await desk(organisation, 'POST', `${eventOf('deleted at the service')}/delete`);
       await again('a price that changes', { P: { Bolt: '1 x 1.8', Sheet: '1 x 1800' } });
       await awardAgain('a price of a vendor archived later', undefined);
@@ -451,9 +520,25 @@ async function openStory(erp: CompanyErp) {
           const company = erp.companies.indexOf(nameOf(order['company_id'])) + 1;
           const words = [company, nameOf(order['currency_id']), order['state'], texts.join(', ')];
           const total = `${words.join(' ')} = ${String(order['amount_untaxed'])}`;
-          return [`${order.title}/${order.vendor}`, [total, ...(await transfersOf(ids))].join(', ')] as const;
+          const need = agreement > 0 && idIn(order['requisition_id']) === agreement ? ['for its agreement'] : [];
+          return [`${order.title}/${order.vendor}`, [total, ...(await transfersOf(ids)), ...need].join(', ')] as const;
         });
       return Object.fromEntries(await Promise.all(entries));
+    },
+    /** `<title>/<vendor>` of cancelled requests and orders of requests, with the words at the end of their sources. */
+    async requestsLost(): Promise<string[]> {
+      return (await orders())
+        .filter(({ state, title }) => state === 'cancel' && scenes[title]?.flow === 'tender')
+        .map(({ title, vendor, origin }) => {
+          const [words = ''] = /(?: \([a-z ]+\))+$/.exec(String(origin)) ?? [];
+          return `${title}/${vendor}${words}`;
+        })
+        .sort();
+    },
+    async productsOf(title: string): Promise<string[]> {
+      const lines = (await orderTitled(title))['order_line'] as number[];
+      const held = await person.read('purchase.order.line', lines, ['product_id']);
+      return held.map(({ product_id }) => [...products].find(([, id]) => id === idIn(product_id))?.[0] ?? 'another');
     },
     async pricesHeld(): Promise<string[]> {
       const fields = ['price', 'currency_id', 'product_uom_id', 'product_id'];
@@ -545,13 +630,24 @@ async function openStory(erp: CompanyErp) {
 /** The numbers without superfluous zeros. */
 const exact = (text: string) => text.replaceAll(/\d+(\.\d+)?/g, (digits) => new Decimal(digits).toFixed());
 
+const cost = '[Annual Volume] * [Unit Price]';
+const bidSheet = {
+  column_roles: { lot_identifier: 'Item', volume: 'Annual Volume' },
+  columns: [
+    { name: 'Item', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'TEXT' },
+    { name: 'Annual Volume', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'NUMBER', precision: 0 },
+    { name: 'Unit Price', column_type: 'INPUT', input_by: 'SUPPLIER_INPUT', input_type: 'CURRENCY', precision: 4 },
+  ],
+};
+
 /** The call that writes orders. */
 const loads = /\/purchase\.order\/load$/;
 
 function flowsInto(erp: CompanyErp, url: string): object[] {
   const [first, second] = erp.companies;
   const line = { product: 'line.values[Item]', description: 'line.lot' };
-  const flow = (name: Flow, documents: readonly string[], settings: object) => ({
+  const fields = { source: 'event.id' };
+  const flow = (name: Flow, documents: readonly string[], settings: object, lines: object = line) => ({
     name,
     source: 'main',
     connector: 'odoo',
@@ -559,7 +655,7 @@ function flowsInto(erp: CompanyErp, url: string): object[] {
     documents,
     quantity_column: 'Annual Volume',
     unit_price_column: 'Unit Price',
-    mapping: { award: { fields: { source: 'event.id' }, lines: line } },
+    mapping: { award: { fields, lines }, ...(documents.includes('quotation') ? { quotation: { fields, lines } } : {}) },
     circuit: { seconds: 1 },
     settings: {
       url,
@@ -577,5 +673,32 @@ function flowsInto(erp: CompanyErp, url: string): object[] {
     flow('second', ['award'], { company: second }),
     flow('prices', ['award'], { company: first, awards: 'pricelists' }),
     flow('blanket', ['award'], { company: first, awards: 'blanket-orders', order_state: 'confirmed' }),
+    flow('tender', ['quotation', 'award'], { company: first, order_state: 'confirmed' }),
+    flow('need', ['award'], { company: first, order_state: 'confirmed' }, { description: 'line.lot' }),
   ];
+}
+
+/** Makes events of Odoo's draft agreements, and invites the vendor. */
+function needsOf(erp: CompanyErp, vendor: string): object {
+  return {
+    name: 'needs',
+    source: 'main',
+    connector: 'odoo',
+    stream: 'requisition',
+    make: 'event',
+    poll_seconds: 1,
+    mapping: {
+      event: {
+        suppliers: [{ value: vendor }],
+        with: {
+          tags: [{ name: 'Flow', value: 'need' }],
+          primary_currency: 'USD',
+          primary_cost_calculation: cost,
+          bid_sheet: bidSheet,
+        },
+      },
+      lots: { columns: { Item: 'line.name', 'Annual Volume': 'line.quantity' } },
+    },
+    settings: { url: erp.url, database: erp.database, api_key: erp.apiKey, company: erp.companies[0] },
+  };
 }

@@ -83,7 +83,7 @@ describe(`the Odoo connector against a real Odoo${isSet ? '' : ` (${missing})`}`
 
   function remember(document: Document): Document {
     if (document.kind === 'supplier') codes.add(document.key);
-    else if (document.kind !== 'sourcing-event' && document.supplier)
+    else if ('supplier' in document && document.supplier)
       codes.add(document.supplier.external_id ?? document.supplier.id);
     return document;
   }

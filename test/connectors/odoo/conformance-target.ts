@@ -193,7 +193,7 @@ async function heldIn(reader: OdooReader, document: Document): Promise<HeldObjec
           return {
             reference: `purchase.order,${id}`,
             document: {
-              event: { name: String(origin).replace(/( SB-[0-9A-Z]{16})+$/, '') },
+              event: { name: String(origin).replace(/( SB-[0-9A-Z]{16})+( \(awarded .*)?$/, '') },
               supplier: { external_id: code, name: partner['name'] },
               currency: (currency_id as [number, string])[1],
               // A lot that was withdrawn from a confirmed order stays in it with a quantity of zero.
@@ -262,7 +262,7 @@ function answersIn(text: string, document: Document & { kind: 'rfi-answers' | 'f
 
 function codeOf(document: Document): string {
   if (document.kind === 'supplier') return document.key;
-  if (document.kind === 'sourcing-event') return '';
+  if (!('supplier' in document)) return '';
   return document.supplier?.external_id ?? document.supplier?.id ?? '';
 }
 

@@ -103,6 +103,25 @@ test('an Odoo that changes the price of what it takes: a dead letter that names 
   expect(odd.rows.all('purchase.order').map(({ state }) => state)).toEqual(['draft']);
 });
 
+describe('a lot of a Dutch auction, with a quantity and a cost and no price of a piece,', () => {
+  const lotAt = (cost: string) => ({ lot: 'Bolts', quantity: '100', cost, fields: { product: 'BOLT-M8' } });
+
+  test('is ordered at its cost, divided by the quantity', async () => {
+    const session = await openSession(erp);
+    const id = idOf(await write(session, 'create', awardOf([lotAt('1250')])));
+    expect([texts(id), totalOf(id)]).toEqual([['Bolts 100 12.5'], 1250]);
+  });
+
+  test('is refused where that has no end, and nothing is ordered', async () => {
+    const session = await openSession(erp);
+    await expect(write(session, 'create', awardOf([{ ...lotAt('1250'), quantity: '3' }]))).resolves.toMatchObject({
+      status: 'rejected',
+      error: { type: 'data', message: expect.stringMatching(/Bolts.*cannot be divided by it exactly/) as string },
+    });
+    expect(erp.rows.all('purchase.order')).toEqual([]);
+  });
+});
+
 describe('a lot that leaves a confirmed order', () => {
   test('reduces the receipt, and nothing goes back to the vendor', async () => {
     const session = await openSession(erp, { order_state: 'confirmed' });

@@ -72,10 +72,15 @@ test(`after ${faultCount} kills of the bridge and cut connections each award is 
     await players.finish();
     const awarded = await awardsAtDesk(client);
     expect(Object.keys(awarded).length).toBeGreaterThan(0);
-    const stateNow = async () => ({ orders: ordersIn(erp).held, unfinished: await readUnfinished(url) });
+    const stateNow = async () => {
+      const { held, beside } = ordersIn(erp);
+      return { orders: held, beside, unfinished: await readUnfinished(url) };
+    };
     await expect
       .poll(stateNow, { timeout: idleWaitMs, interval: 250, message: `injected: ${injected.join(', ')}` })
-      .toEqual({ orders: awarded, unfinished: [] });
+      .toEqual({ orders: awarded, beside: [], unfinished: [] });
+    // Requests for quotation were among them.
+    expect(erp.rows.all('purchase.order').some((order) => String(order['origin']).includes(' (awarded)'))).toBe(true);
     // Not even a cancelled second one.
     expect(ordersIn(erp).duplicates).toEqual([]);
     // oxlint-disable-next-line no-console -- a developer who runs hundreds of kills wants to see them
@@ -92,11 +97,11 @@ function flowInto(erp: OdooStandIn, url: string): object {
     name: 'odoo',
     source: 'main',
     connector: 'odoo',
-    documents: ['supplier', 'award'],
+    documents: ['supplier', 'quotation', 'award'],
     quantity_column: 'Annual Volume',
     unit_price_column: 'Unit Price',
     // The test tells orders apart by event and supplier, not by what the connector uses.
-    mapping: { award: { fields: { source: 'event.id' } } },
+    mapping: { quotation: { fields: { source: 'event.id' } }, award: { fields: { source: 'event.id' } } },
     // Deleted events and revoked awards withdraw more documents than the default limit allows without confirmation.
     withdrawals: { most: 1_000 },
     // Each failure of this test ends soon.
@@ -134,20 +139,34 @@ function faultsBetween(
   ];
 }
 
-/** The orders that are not cancelled, and the keys that several orders have, whatever their state. */
-function ordersIn({ rows }: OdooStandIn): { held: Purchases; duplicates: string[] } {
+/**
+ * The orders of awards that are not cancelled, the keys that several orders or requests have, whatever their state, and
+ * the requests that are open beside the order of an award.
+ */
+function ordersIn({ rows }: OdooStandIn): { held: Purchases; duplicates: string[]; beside: string[] } {
   const held: Purchases = {};
   const keys: string[] = [];
+  const awarded = new Set<string>();
+  const open: [event: string, key: string][] = [];
   for (const { id, origin, partner_id, state } of rows.all('purchase.order')) {
     const [event = ''] = String(origin).split(' SB-');
     const key = `${event}/${String(rows.find('res.partner', partner_id)?.['ref'])}`;
     keys.push(key);
     if (state === 'cancel') continue;
+    if (!String(origin).includes(' (awarded')) {
+      open.push([event, key]);
+      continue;
+    }
+    awarded.add(event);
     const lines = rows.all('purchase.order.line').filter(({ order_id }) => order_id === id);
     const texts = lines.map(({ name, product_qty, price_unit }) =>
       lineText(String(name), String(product_qty), String(price_unit)),
     );
     (held[key] ??= []).push(texts.sort());
   }
-  return { held, duplicates: keys.filter((key, index) => keys.indexOf(key) !== index) };
+  return {
+    held,
+    duplicates: keys.filter((key, index) => keys.indexOf(key) !== index),
+    beside: open.filter(([event]) => awarded.has(event)).map(([, key]) => key),
+  };
 }

@@ -40,7 +40,7 @@ describe('a contact without a reference is taken', () => {
     const plans = (await session.plan?.([operation('create', document)], never)) ?? [];
     expect(plans[0]?.steps.slice(0, 2)).toEqual([
       `Take the contact "Acme Gesellschaft" (id ${right.id}), found by its tax number "de123456788".`,
-      'Set its reference to V-1.',
+      'Change the field ref from "" to "V-1".',
     ]);
     const reference = `res.partner,${right.id}`;
     await expect(write(session, 'create', document)).resolves.toMatchObject({ reference });
@@ -56,6 +56,13 @@ describe('a contact without a reference is taken', () => {
     const contacts = [{ name: 'Ann', email: 'A_B@example.com' }];
     await write(session, 'create', supplier('V-2', { name: 'New name', contacts }));
     expect([partner(named.id)['ref'], partner(mailed.id)['ref']]).toEqual(['V-1', 'V-2']);
+  });
+
+  test('whichever form of Unicode Odoo and the document have its name in', async () => {
+    const held = ['M\u00fcller', 'So\u0308hne'].map((name) => contact({ name }));
+    await write(session, 'create', supplier('V-1', { name: 'Mu\u0308ller' }));
+    await write(session, 'create', supplier('V-2', { name: 'S\u00d6HNE' }));
+    expect(held.map(({ id }) => partner(id)['ref'])).toEqual(['V-1', 'V-2']);
   });
 
   test('not where several match, or where two suppliers claim it, or where it has another reference', async () => {

@@ -12,9 +12,10 @@ const session = await openSession(db.url);
 await session.write([operationOf(award(0))], never);
 await session.close();
 // Constraints of a customer, which the connector does not know.
-for (const table of ['sourcing_event', 'quotation', 'award', 'rfi_answers', 'file'])
+for (const table of ['sourcing_event', 'quotation', 'award', 'event_awards', 'rfi_answers', 'file'])
   await db.database.query(`alter table sourcing.${table} add check (event_name <> 'refused')`);
 await db.database.query(`alter table sourcing.supplier add check (name <> 'refused')`);
+await db.database.query(`alter table sourcing.job add check (type <> 'refused')`);
 await db.database.query(`create schema erp; create table erp.vendor (
   number text primary key, name text not null, blocked boolean not null, city text, contacts jsonb,
   changed_at timestamptz not null default clock_timestamp())`);
@@ -114,7 +115,7 @@ function editsOf(kind: Document['kind']): { sql: string; differs: EditedField[] 
     differs: differs.map(([name, held]) => ({ name, held })),
   });
   const table = kind.replaceAll('-', '_');
-  const title = kind === 'supplier' ? 'name' : 'event_name';
+  const title = kind === 'supplier' ? 'name' : kind === 'job' ? 'type' : 'event_name';
   const edits = [
     of(`update sourcing.${table} set ${title} = 'Ołów "A"' where key = $1`, [title, 'Ołów "A"']),
     of(`update sourcing.${table} set fields = '{"plant": "1000"}' where key = $1`, ['fields', '{"plant":"1000"}']),
@@ -179,6 +180,7 @@ function bytesOf(key: string): Promise<{ bytes: Buffer }[]> {
 }
 
 function named(document: Document, name: string): Document {
+  if (document.kind === 'job') return { ...document, type: name };
   return document.kind === 'supplier' ? { ...document, name } : { ...document, event: { ...document.event, name } };
 }
 

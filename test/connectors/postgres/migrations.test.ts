@@ -59,6 +59,8 @@ describe('the tables', () => {
       { part: 'tables', number: 1, name: '001_documents.sql' },
       { part: 'tables', number: 2, name: '002_archived_unknown.sql' },
       { part: 'tables', number: 3, name: '003_requisitions.sql' },
+      { part: 'tables', number: 4, name: '004_event_awards.sql' },
+      { part: 'tables', number: 5, name: '005_jobs.sql' },
     ]);
     for (const session of sessions) await session.close();
   });
@@ -130,6 +132,8 @@ describe('the tables', () => {
       'tables/001_documents.sql',
       'tables/002_archived_unknown.sql',
       'tables/003_requisitions.sql',
+      'tables/004_event_awards.sql',
+      'tables/005_jobs.sql',
     );
     const [, unusable] = await checked(url);
     expect(unusable).toMatchObject({ ok: false, message: expect.stringContaining('GRANT USAGE ON SCHEMA "sourcing"') });

@@ -13,8 +13,10 @@ const partTables: Record<Document['kind'], readonly string[]> = {
   'sourcing-event': ['sourcing_event_tag', 'sourcing_event_round', 'sourcing_event_supplier'],
   quotation: ['quotation_line', 'quotation_bid', 'quotation_value'],
   award: ['award_line', 'award_value'],
+  'event-awards': ['event_awards_supplier', 'event_awards_line', 'event_awards_value'],
   'rfi-answers': ['rfi_answer', 'rfi_answer_option', 'rfi_answer_file'],
   file: [],
+  job: ['job_error'],
 };
 
 /** The rows of a part table, for a document or for one of its lines. */
@@ -122,37 +124,36 @@ function rebuild(kind: Document['kind'], head: Row, part: Parts): Row {
       };
     }
     case 'quotation':
-    case 'award': {
-      const ofLine =
-        kind === 'award'
-          ? [
-              'lot',
-              'scenario',
-              'sourcing_request',
-              'share',
-              'quantity',
-              'unit_price',
-              'cost',
-              'historic_cost',
-              'savings',
-            ]
-          : ['lot', 'sourcing_request', 'quantity', 'unit_price'];
       return {
         ...pair,
-        ...only(head, ['currency', 'exchange_rates', ...(kind === 'award' ? ['total_cost'] : [])]),
-        lines: part(`${kind}_line`).map((row) => ({
-          ...only(row, [...ofLine, 'fields']),
-          ...(kind === 'award'
-            ? { requisition: isEmpty(named(row, 'requisition')) ? null : named(row, 'requisition') }
-            : { bids: part('quotation_bid', row['line']).map((bid) => only(bid, ['value', 'volume'])) }),
-          values: part(`${kind}_value`, row['line']).map(({ column_name, value, currency }) => ({
-            column: column_name,
-            value,
-            currency,
-          })),
+        ...only(head, ['currency', 'exchange_rates']),
+        lines: part('quotation_line').map((row) => ({
+          ...only(row, ['lot', 'sourcing_request', 'quantity', 'unit_price', 'fields']),
+          bids: part('quotation_bid', row['line']).map((bid) => only(bid, ['value', 'volume'])),
+          values: valuesOf(part, 'quotation_value', row),
         })),
       };
-    }
+    case 'award':
+      return {
+        ...pair,
+        ...only(head, ['currency', 'exchange_rates', 'total_cost']),
+        lines: part('award_line').map((row) => ({ ...awarded(row), values: valuesOf(part, 'award_value', row) })),
+      };
+    case 'event-awards':
+      return {
+        ...common,
+        event: pair.event,
+        ...only(head, ['currency', 'exchange_rates', 'total_cost', 'bid_sheet_csv']),
+        suppliers: part('event_awards_supplier').map((row) => ({
+          ...named(row, 'supplier'),
+          ...only(row, ['total_cost']),
+        })),
+        lines: part('event_awards_line').map((row) => ({
+          ...awarded(row),
+          supplier: named(row, 'supplier'),
+          values: valuesOf(part, 'event_awards_value', row),
+        })),
+      };
     case 'rfi-answers':
       return {
         ...pair,
@@ -169,7 +170,26 @@ function rebuild(kind: Document['kind'], head: Row, part: Parts): Row {
         supplier: head['supplier_id'] === null ? null : pair.supplier,
         question: named(head, 'question'),
       };
+    case 'job':
+      return {
+        ...common,
+        ...only(head, ['type', 'status', 'created', 'created_entity', 'reference_id']),
+        errors: part('job_error').map((row) => only(row, ['path', 'message'])),
+      };
   }
+}
+
+const awardedNames = 'lot scenario sourcing_request share quantity unit_price cost historic_cost savings fields'.split(
+  ' ',
+);
+
+function awarded(row: Row): Row {
+  const requisition = named(row, 'requisition');
+  return { ...only(row, awardedNames), requisition: isEmpty(requisition) ? null : requisition };
+}
+
+function valuesOf(part: Parts, table: string, row: Row): Row[] {
+  return part(table, row['line']).map(({ column_name, value, currency }) => ({ column: column_name, value, currency }));
 }
 
 function isEmpty(row: Row): boolean {

@@ -69,6 +69,20 @@ test.each([
   },
 );
 
+test('a row that was changed after the clocks went back is read, though its stamp is older', async () => {
+  const session = await vendors('timestamp', { time_zone: 'Europe/Berlin' });
+  await save('V-1', '2020-10-25 02:58');
+  let { last } = await read(session);
+  ({ last } = await read(session, last));
+  await save('V-2', '2020-10-25 02:10');
+  const { numbers, last: after } = await read(session, last);
+  expect(numbers).toContain('V-2');
+  await save('V-3', '2020-10-25 03:30');
+  const { last: later } = await read(session, after);
+  await save('V-4', '2020-10-25 04:00');
+  expect((await read(session, later)).numbers).not.toContain('V-2');
+});
+
 test('the lateness is over: what was read is not read again, also where a thousand rows have the newest stamp', async () => {
   for (const type of ['timestamptz', 'bigint']) {
     const session = await vendors(type, { lateness_seconds: 0.2 });

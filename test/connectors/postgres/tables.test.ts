@@ -83,12 +83,13 @@ function placesOf(kind: DocumentKind): Map<string, string | undefined> {
     attributes: 'supplier_attribute',
     contacts: 'supplier_contact',
     rounds: 'sourcing_event_round',
-    suppliers: 'sourcing_event_supplier',
+    suppliers: `${kind.replaceAll('-', '_')}_supplier`,
     bids: 'quotation_bid',
-    values: `${kind}_value`,
+    values: `${kind.replaceAll('-', '_')}_value`,
     options: 'rfi_answer_option',
     files: 'rfi_answer_file',
-    lines: kind === 'rfi-answers' ? 'rfi_answer' : `${kind}_line`,
+    errors: 'job_error',
+    lines: kind === 'rfi-answers' ? 'rfi_answer' : `${kind.replaceAll('-', '_')}_line`,
   };
   const places = new Map<string, string | undefined>();
   const walk = (table: string, prefix: string, { properties = {} }: Schema) => {
@@ -102,7 +103,8 @@ function placesOf(kind: DocumentKind): Map<string, string | undefined> {
       else if (tags !== undefined) walk(tags, '', member.items ?? {});
       else if (member.properties) walk(table, `${name}_`, member);
       else if (name === 'column') places.set(`${table}.column_name`, member.description);
-      else if (name === 'accepted' || name === 'participated') places.set(`${table}.${name}`, member.description);
+      else if (['accepted', 'participated', 'total_cost'].includes(name))
+        places.set(`${table}.${name}`, member.description);
       else places.set(`${table}.${prefix}${name}`, member.description);
     }
   };

@@ -5,9 +5,10 @@
 import { createHash } from 'node:crypto';
 import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
 import { conformance, type EditedField } from 'sourcing-bridge/connector/testing';
-import { beforeAll, describe, test } from 'vitest';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import sap from '../../../connectors/sap-s4hana/index.ts';
 import { externalNumber, keyMarker } from '../../../connectors/sap-s4hana/markers.ts';
+import { otherBehaviours, usualBehaviour } from '../../sap/behaviour.ts';
 import { changedNow, type Entity } from '../../sap/business-rules.ts';
 import { sampleRfqs } from '../../sap/function-imports.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
@@ -28,14 +29,20 @@ describeSap('the SAP connector', () => {
     system = await startTestSap();
   });
 
-  const testsOf = (awards: Awards) =>
+  const testsOf = (awards: Awards, how?: string, purchase_orders: 'v2' | 'v4' = 'v4') =>
     conformance({
       connector: sap,
       verified: 'official metadata',
-      against: `a stub of SAP’s own metadata (OData V2)${isFullRun ? ', faults at every request' : ''}${awards === 'purchase-orders' ? '' : `, awards as ${awards.replace('-', ' ')}`}`,
+      against: `a stub of SAP’s own metadata (OData V2)${purchase_orders === 'v4' && awards === 'purchase-orders' ? ', orders over V4 after its published names' : ''}${isFullRun && how === undefined ? ', faults at every request' : ''}${awards === 'purchase-orders' ? '' : `, awards as ${awards.replace('-', ' ')}`}${how === undefined ? '' : `, ${how}`}`,
       proxy: { protocol: 'http', address: () => system.url },
       settings: (url) =>
-        sapSettings(url, { batch_size: isFullRun ? 5 : 3, supplier_country: 'DE', read_page: 20, awards }),
+        sapSettings(url, {
+          batch_size: isFullRun ? 5 : 3,
+          supplier_country: 'DE',
+          read_page: 20,
+          awards,
+          purchase_orders,
+        }),
       held: (document) => heldIn(system, document, awards),
       edit: (document, n) => editOrder(system, document, n),
       remove: (document) => deleteOrder(system, document),
@@ -54,7 +61,7 @@ describeSap('the SAP connector', () => {
       deleteRequisition: (requisition) =>
         system.ask('DELETE', `API_PURCHASEREQ_PROCESS_SRV/A_PurchaseRequisitionHeader('${requisition}')`),
       acknowledged: (requisition) => newsOn(system, requisition),
-      ...(isFullRun ? {} : { faultPoints: 1 }),
+      ...(isFullRun && how === undefined ? {} : { faultPoints: 1 }),
       ...(awards === 'contracts'
         ? {
             notApplicable: {
@@ -62,16 +69,29 @@ describeSap('the SAP connector', () => {
             },
           }
         : {}),
-      ...(isFullRun && awards === 'purchase-orders' ? {} : { kinds: ['award'] }),
+      // Only awards go over the version.
+      ...(isFullRun && awards === 'purchase-orders' && how === undefined && purchase_orders === 'v2'
+        ? {}
+        : { kinds: ['award'] }),
     });
-  for (const { title, run } of testsOf('purchase-orders')) test(title, run, checkTimeoutMs);
+  describe.each(['v2', 'v4'] as const)('with orders over %s', (version) => {
+    for (const { title, run } of testsOf('purchase-orders', undefined, version)) test(title, run, checkTimeoutMs);
+  });
+  // In a full run, also where SAP behaves as one of its sources says, and another one does not.
+  describe.runIf(isFullRun).each(otherBehaviours)('where %s', (how, behaviour) => {
+    beforeAll(() => system.behave({ ...usualBehaviour, ...behaviour }));
+    afterAll(() => system.behave(usualBehaviour));
+    describe.each(['purchase-orders', 'contracts', 'info-records'] as const)('with awards as %s', (awards) => {
+      for (const { title, run } of testsOf(awards, how)) test(title, run, checkTimeoutMs);
+    });
+  });
   describe.runIf(isFullRun).each(['contracts', 'info-records'] as const)('with awards as %s', (awards) => {
     for (const { title, run } of testsOf(awards)) test(title, run, checkTimeoutMs);
   });
 });
 
 /** Long: the kit breaks the connection at each request of a write, and looks each time at what the stub holds. */
-const checkTimeoutMs = 300_000;
+const checkTimeoutMs = isFullRun ? 900_000 : 300_000;
 
 /**
  * The document with a supplier that SAP has, with a price that fits its field (NetPriceAmount has 9 digits before the
@@ -84,7 +104,7 @@ function adapt(document: Document, awards: Awards): Document {
     case 'award': {
       const lines = document.lines.map((line) => ({
         ...fitting(line),
-        ...(awards === 'info-records' ? { fields: { material: materialOf(document.key, line.lot) } } : {}),
+        ...(awards === 'info-records' ? { fields: { material: materialOf(document.key, line.lot), unit: 'PCE' } } : {}),
       }));
       return { ...document, supplier: supplier(document.supplier), lines };
     }
@@ -102,6 +122,8 @@ function adapt(document: Document, awards: Awards): Document {
     case 'file':
       return { ...document, ...(document.supplier ? { supplier: supplier(document.supplier) } : {}) };
     case 'supplier':
+    case 'event-awards':
+    case 'job':
       return document;
   }
 }

@@ -161,7 +161,7 @@ async function heldOrders(system: SapSystem, { key }: AwardDocument): Promise<He
     `API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder?$filter=CorrespncExternalReference%20eq%20'${keyMarker(key)}'&$expand=to_PurchaseOrderItem/to_PurchaseOrderItemNote,to_PurchaseOrderNote&$format=json`,
   );
   return (results as Entity[])
-    .filter(({ PurchasingDocumentDeletionCode }) => !PurchasingDocumentDeletionCode)
+    .filter((order) => !isDeleted(order))
     .map((order) => ({
       reference: `PurchaseOrder/${order['PurchaseOrder']}`,
       document: {
@@ -177,6 +177,11 @@ async function heldOrders(system: SapSystem, { key }: AwardDocument): Promise<He
           })),
       },
     }));
+}
+
+/** KBA 3070935: the header's code stays empty when all items are deleted. */
+function isDeleted({ to_PurchaseOrderItem: items }: Entity): boolean {
+  return (items.results as Entity[]).every(({ PurchasingDocumentDeletionCode: code }) => code === 'L');
 }
 
 /** The price of one: the amount with its point moved, without a calculation in floating point. */

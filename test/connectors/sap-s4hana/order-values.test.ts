@@ -21,6 +21,8 @@ describe('a price', () => {
     ['0.5', 'JPY', '5', '10'],
     ['12.345', 'KWD', '12.345', '1'],
     ['12.3456', 'KWD', '123.456', '10'],
+    ['12.5', 'TWD', '125', '10'],
+    ['1250', 'HUF', '1250', '1'],
   ])('%s %s is %s per %s', (price, currency, amount, per) => {
     expect(netPrice(price, currency, 'a price')).toEqual({ amount, per });
   });
@@ -105,6 +107,7 @@ test('an award is an order with the fields of the mapping and of the settings', 
       lineOf('Sheets', {
         fields: {
           material: 'TG11',
+          unit: 'PCE',
           tax_code: 'V1',
           account_assignment_category: 'K',
           cost_center: '10101101',
@@ -115,7 +118,7 @@ test('an award is an order with the fields of the mapping and of the settings', 
       }),
     ],
   });
-  expect(orderBody(orderOf(award, 'ab'.repeat(32), '17300001', plain), ['10'], plain)).toMatchObject({
+  expect(orderBody(orderOf(award, 'ab'.repeat(32), { number: '17300001' }, plain), ['10'], plain)).toMatchObject({
     CompanyCode: '1010',
     PurchaseOrderType: 'NB',
     PurchasingGroup: '002',
@@ -145,6 +148,12 @@ test('an award is an order with the fields of the mapping and of the settings', 
   });
 });
 
+test('a lot of a Dutch auction, which has a cost and no price of a piece, is ordered at its cost by the quantity', () => {
+  const award = awardOf({ lines: [lineOf('Sheets', { quantity: '8', unit_price: undefined, cost: '50' })] });
+  const [item] = orderOf(award, 'ab'.repeat(32), { number: '17300001' }, plain).items;
+  expect(item).toMatchObject({ quantity: '8', price: { amount: '6.25', per: '1' } });
+});
+
 describe('a document that SAP cannot keep is refused before it is sent, with the field’s name', () => {
   const line = (more: Parameters<typeof lineOf>[1]) => awardOf({ lines: [lineOf('Sheets', more)] });
   test.each([
@@ -156,6 +165,11 @@ describe('a document that SAP cannot keep is refused before it is sent, with the
     ['our reference of 13', awardOf({ fields: { our_reference: 'x'.repeat(13) } }), 'CorrespncInternalReference'],
     ['a date that is none', awardOf({ fields: { document_date: '31.12.2030' } }), 'document_date'],
     ['a field that is unknown', awardOf({ fields: { buyer: 'x' } }), 'buyer'],
+    [
+      'a quantity whose cost has no end as a price',
+      line({ quantity: '3', unit_price: undefined }),
+      /^lot "Sheets": it has the quantity 3 and no unit price/,
+    ],
     ['four decimals of a quantity', line({ quantity: '1.2345' }), 'OrderQuantity'],
     ['a quantity of 0', line({ quantity: '0' }), 'OrderQuantity'],
     ['a quantity of 11 digits', line({ quantity: '12345678901' }), 'OrderQuantity'],
@@ -163,8 +177,10 @@ describe('a document that SAP cannot keep is refused before it is sent, with the
     ['a price with too many digits', line({ unit_price: '9999999999' }), 'NetPriceAmount'],
     ['a negative price', line({ unit_price: '-1' }), 'NetPriceAmount'],
     ['a unit of 5', line({ fields: { unit: 'ROLLE' } }), 'PurchaseOrderQuantityUnit'],
-    ['a material of 41', line({ fields: { material: 'x'.repeat(41) } }), 'Material'],
+    ['a material of 41', line({ fields: { material: 'x'.repeat(41), unit: 'PCE' } }), 'Material'],
     ['a text of 41', line({ fields: { text: 'x'.repeat(41) } }), 'PurchaseOrderItemText'],
+    ['a material without a unit', line({ fields: { material: 'TG11' } }), 'PurchaseOrderQuantityUnit'],
+    ['an item category D', line({ fields: { item_category: 'D' } }), 'PurchaseOrderItemCategory'],
     ['a plant of 5', line({ fields: { plant: '10100' } }), 'Plant'],
     ['a tax code of 3', line({ fields: { tax_code: 'V11' } }), 'TaxCode'],
     ['a requisition without its item', line({ fields: { requisition: '10000017' } }), 'requisition_item'],
@@ -175,6 +191,6 @@ describe('a document that SAP cannot keep is refused before it is sent, with the
       'CostCenter',
     ],
   ])('%s', (_what, award, field) => {
-    expect(() => orderOf(award, 'ab'.repeat(32), '17300001', plain)).toThrow(field);
+    expect(() => orderOf(award, 'ab'.repeat(32), { number: '17300001' }, plain)).toThrow(field);
   });
 });

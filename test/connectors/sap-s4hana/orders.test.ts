@@ -9,6 +9,7 @@ import sap from '../../../connectors/sap-s4hana/index.ts';
 import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { testCertificates } from '../../harness/test-certificates.ts';
+import type { Behaviour } from '../../sap/behaviour.ts';
 import type { Entity } from '../../sap/business-rules.ts';
 import { createClientCertificate, startCertificateLogin } from '../../sap/certificate-login.ts';
 import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
@@ -17,12 +18,73 @@ import { suppliers } from '../../sap/seed-suppliers.ts';
 import { awardOf, lineOf, never, operationOf } from './documents.ts';
 import { sapSettings } from './sap-settings.ts';
 
-describeSap('a purchase order', () => {
+describeSap('the version of the service for purchase orders', () => {
+  let system: SapSystem;
+  beforeAll(async () => {
+    system = await startTestSap();
+  });
+
+  /** The service that `check` names, after an order was made. */
+  async function used(v4: Behaviour['v4'], settings: object): Promise<{ created: string; checked: string }> {
+    system.behave({ v4 });
+    const opened = await sap.open(
+      sap.settings.parse({ ...sapSettings(system.url), ...settings }),
+      testContext().context,
+    );
+    closeAtEnd(() => opened.close());
+    const [outcome] = await opened.write([operationOf('create', awardOf())], never);
+    const [checked] = await opened.check();
+    const message = outcome && 'error' in outcome ? outcome.error.message : '';
+    return { created: `${outcome?.status}${message}`, checked: `${checked?.ok} ${checked?.message}` };
+  }
+  const v2 = expect.stringMatching(/^true .*\(API_PURCHASEORDER_PROCESS_SRV\)/) as string;
+  const v4 = expect.stringMatching(/^true .*\(api_purchaseorder_2\//) as string;
+
+  test('is V4 where the system has it', async () => {
+    expect(await used('whole', {})).toEqual({ created: 'created', checked: v4 });
+  });
+
+  test('is V2 where the system has no V4, where its V4 cannot change texts of orders, and where the settings say so', async () => {
+    expect(await used('none', {})).toEqual({ created: 'created', checked: v2 });
+    expect(await used('without changes of notes', {})).toEqual({ created: 'created', checked: v2 });
+    expect(await used('whole', { purchase_orders: 'v2' })).toEqual({ created: 'created', checked: v2 });
+  });
+
+  test('is refused in words where the settings want V4, and the system cannot', async () => {
+    const reasons = { none: 'SAP has no service', 'without changes of notes': 'cannot be changed' } as const;
+    for (const [lacking, words] of Object.entries(reasons)) {
+      const { created, checked } = await used(lacking as keyof typeof reasons, { purchase_orders: 'v4' });
+      expect(created).toMatch(new RegExp(`^retry.*settings.purchase_orders is v4.*${words}.*set it to v2`));
+      expect(checked).toMatch(new RegExp(`^false .*${words}`));
+    }
+  });
+
+  test('is asked for again after a failure, so that a system that is away for a moment is not taken for one without V4', async () => {
+    system.behave({ v4: 'whole' });
+    const opened = await sap.open(sap.settings.parse(sapSettings(system.url)), testContext().context);
+    closeAtEnd(() => opened.close());
+    system.inject({ method: 'GET', path: '$metadata', status: 503 });
+    const [first] = await opened.write([operationOf('create', awardOf())], never);
+    expect(first).toMatchObject({ status: 'retry', error: { type: 'transient' } });
+    const [second] = await opened.write([operationOf('create', awardOf())], never);
+    expect(second).toMatchObject({ status: 'created' });
+    const [checked] = await opened.check();
+    expect(checked?.message).toContain('api_purchaseorder_2');
+  });
+});
+
+for (const version of ['v2', 'v4'] as const)
+  describeSap(`a purchase order over OData ${version}`, () => {
+    testsOf(version);
+  });
+
+function testsOf(purchase_orders: 'v2' | 'v4') {
   let system: SapSystem;
   let session: Session;
 
   async function open(more: Readonly<Record<string, unknown>> = {}): Promise<Session> {
-    const opened = await sap.open(sap.settings.parse(sapSettings(system.url, more)), testContext().context);
+    const values = sapSettings(system.url, { purchase_orders, ...more });
+    const opened = await sap.open(sap.settings.parse(values), testContext().context);
     closeAtEnd(() => opened.close());
     return opened;
   }
@@ -53,23 +115,30 @@ describeSap('a purchase order', () => {
     return order['to_PurchaseOrderItem'].results;
   }
 
-  test('that is new takes one search for its document, one for its supplier, and one request that makes it', async () => {
+  test('that is new takes a search for it and its supplier before and after the request that makes it', async () => {
     await created(awardOf());
     await created(awardOf());
-    // The second finds the session and the supplier's number in the connector's memory.
+    const partners = 'API_BUSINESS_PARTNER';
+    const search = `GET ${service}/A_PurchaseOrder`;
+    const supplier = `GET ${partners}/A_BusinessPartner`;
+    const rest = [`POST ${service}/A_PurchaseOrder`, search, supplier];
+    // The second one has the sessions of the services, and knows which one has orders.
     expect(system.requests()).toEqual([
       `GET ${service}/`,
-      `GET ${service}/A_PurchaseOrder`,
-      'GET API_BUSINESS_PARTNER/A_BusinessPartner',
-      `POST ${service}/A_PurchaseOrder`,
-      `GET ${service}/A_PurchaseOrder`,
-      `POST ${service}/A_PurchaseOrder`,
+      ...questionsOf[purchase_orders],
+      search,
+      `GET ${partners}/`,
+      supplier,
+      ...rest,
+      search,
+      supplier,
+      ...rest,
     ]);
     const batch = Array.from({ length: 20 }, () => operationOf('create', awardOf()));
     const fresh = await open();
     expect((await fresh.write(batch, never)).map(({ status }) => status)).toEqual(batch.map(() => 'created'));
-    // The token, the search for 20 documents, the one for their supplier, and an order each.
-    expect(system.requests()).toHaveLength(23);
+    // Two tokens, one search for 20 orders and one for their supplier, an order each, and both searches once more.
+    expect(system.requests()).toHaveLength(questionsOf[purchase_orders].length + 2 + 2 + 20 + 2);
   });
 
   test('names the requisition that each of its items serves', async () => {
@@ -100,11 +169,13 @@ describeSap('a purchase order', () => {
       { PurchaseOrderItem: '30', PurchasingDocumentDeletionCode: 'L' },
       { PurchaseOrderItem: '40', PurchasingDocumentDeletionCode: '', PurchaseOrderItemText: 'Pins' },
     ]);
-    const changes = system.requests().filter((request) => !request.startsWith('GET'));
-    expect(changes.filter((request) => !request.includes('Note'))).toEqual([
-      `POST ${service}/A_PurchaseOrder('${number}')/to_PurchaseOrderItem`,
-      `PATCH ${service}/A_PurchaseOrderItem(PurchaseOrder='${number}',PurchaseOrderItem='20')`,
-      `DELETE ${service}/A_PurchaseOrderItem(PurchaseOrder='${number}',PurchaseOrderItem='30')`,
+    // One save: each may send a message to the supplier (SAP blogs).
+    expect(system.requests().filter((request) => !request.startsWith('GET'))).toEqual([
+      `POST ${service}/$batch`,
+      `$batch PATCH ${service}/A_PurchaseOrderItem(PurchaseOrder='${number}',PurchaseOrderItem='20')`,
+      `$batch DELETE ${service}/A_PurchaseOrderItem(PurchaseOrder='${number}',PurchaseOrderItem='30')`,
+      `$batch POST ${service}/A_PurchaseOrder('${number}')/to_PurchaseOrderItem`,
+      `$batch PATCH ${service}/A_PurchaseOrderNote(PurchaseOrder='${number}',TextObjectType='F02',Language='EN')`,
     ]);
   });
 
@@ -133,10 +204,10 @@ describeSap('a purchase order', () => {
         [{ ScheduleLineDeliveryDate: '/Date(1903737600000)/' }],
         [{ CostCenter: '10101102', GLAccount: '61000000' }],
       ]);
-      const changes = system.requests().filter((request) => /^(?!GET)(?!.*Note)/.test(request));
+      const changes = system.requests().filter((request) => /^\$batch (?!.*Note)/.test(request));
       expect(changes).toEqual([
-        `PATCH ${service}/A_PurchaseOrderScheduleLine(PurchasingDocument='${number}',PurchasingDocumentItem='10',ScheduleLine='1')`,
-        `PATCH ${service}/A_PurOrdAccountAssignment(PurchaseOrder='${number}',PurchaseOrderItem='10',AccountAssignmentNumber='1')`,
+        `$batch PATCH ${service}/A_PurchaseOrderScheduleLine(PurchasingDocument='${number}',PurchasingDocumentItem='10',ScheduleLine='1')`,
+        `$batch PATCH ${service}/A_PurOrdAccountAssignment(PurchaseOrder='${number}',PurchaseOrderItem='10',AccountAssignmentNumber='1')`,
       ]);
       expect(await session.lookup([amend.document], never)).toMatchObject([{ contentHash: amend.contentHash }]);
       // The order's text names them: what SAP shows with zeros before it is the same.
@@ -170,12 +241,12 @@ describeSap('a purchase order', () => {
       }
     });
 
-    test('is completed after a stop between its item and its schedule line', async () => {
+    test('is not changed at all where SAP refuses one of both', async () => {
       const { award, number, reference } = await created(awardOf({ lines: [lineFor('2030-03-31', '10101101')] }));
       const amend = operationOf('amend', { ...award, lines: [lineFor('2030-04-30', '10101102', '6')] }, reference);
-      system.inject({ method: 'PATCH', path: 'A_PurchaseOrderScheduleLine', status: 503 });
-      expect((await write(amend)).status).not.toBe('updated');
-      expect(await items(number)).toMatchObject([{ OrderQuantity: '6.000' }]);
+      system.inject({ method: 'PATCH', path: 'A_PurchaseOrderScheduleLine', status: 400, message: 'No delivery then' });
+      expect(await write(amend)).toMatchObject({ status: 'rejected', error: { type: 'data' } });
+      expect(await items(number)).toMatchObject([{ OrderQuantity: '4.000' }]);
       expect((await write(amend)).status).toBe('updated');
       expect(await parts(number)).toMatchObject([
         [{ ScheduleLineDeliveryDate: '/Date(1903737600000)/' }],
@@ -202,9 +273,7 @@ describeSap('a purchase order', () => {
     const outcome = await write(operationOf('amend', { ...award, currency: 'USD' }, reference));
     expect(outcome).toMatchObject({ status: 'updated' });
     expect(outcome).not.toMatchObject({ reference });
-    expect(await system.ask('GET', `${service}/A_PurchaseOrder('${number}')?$format=json`)).toMatchObject({
-      PurchasingDocumentDeletionCode: 'L',
-    });
+    expect(await items(number)).toMatchObject([{ PurchasingDocumentDeletionCode: 'L' }]);
   });
 
   describe('that a person has changed in SAP', () => {
@@ -218,10 +287,11 @@ describeSap('a purchase order', () => {
       expect(JSON.stringify(outcome)).toContain(`purchase order ${number} was changed in SAP`);
       expect(JSON.stringify(outcome)).toContain('item 10 has 5 PC 2.5/1 instead of 4 PC 2.5/1');
       expect(await items(number)).toMatchObject([{ OrderQuantity: '5.000' }]);
-      const overwriting = await open({ changed_orders: 'overwrite' });
+      // She sets it as the award asks: then it is the award's again.
+      await system.ask('PATCH', itemOf(number, '10'), { OrderQuantity: '6' });
       const next = operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference);
-      expect((await write(next, overwriting)).status).toBe('updated');
-      expect(await items(number)).toMatchObject([{ OrderQuantity: '6.000' }]);
+      expect((await write(next)).status).toBe('updated');
+      expect(await session.lookup([award], never)).toMatchObject([{ contentHash: next.contentHash }]);
     });
 
     test('by an item of her own, has no hash for lookup, and is not deleted', async () => {
@@ -251,28 +321,16 @@ describeSap('a purchase order', () => {
     });
   });
 
-  test('that is released, or whose item is delivered, is not changed', async () => {
-    const first = await created(awardOf());
-    await system.ask('PATCH', `${service}/A_PurchaseOrder('${first.number}')`, { PurchasingProcessingStatus: '05' });
-    const second = await created(awardOf());
-    await system.ask('PATCH', itemOf(second.number, '10'), { IsCompletelyDelivered: true });
-    for (const [{ award, reference }, why] of [
-      [first, 'is released in SAP'],
-      [second, 'completely delivered'],
-    ] as const) {
-      const amended = await write(
-        operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference),
-      );
-      expect(amended).toMatchObject({
-        status: 'rejected',
-        error: { type: 'conflict', message: expect.stringContaining(why) },
-      });
-      const cancelled = await write(operationOf('cancel', { ...award, lines: [] }, reference));
-      expect(cancelled).toMatchObject({
-        status: 'rejected',
-        error: { type: 'conflict', message: expect.stringContaining(why) },
-      });
-    }
+  test('whose item is delivered, is not changed', async () => {
+    const { award, number, reference } = await created(awardOf());
+    await system.ask('PATCH', itemOf(number, '10'), { IsCompletelyDelivered: true });
+    const refused = {
+      status: 'rejected',
+      error: { type: 'conflict', message: expect.stringContaining('completely delivered') },
+    };
+    const lines = [lineOf('Sheets', { quantity: '6' })];
+    expect(await write(operationOf('amend', { ...award, lines }, reference))).toMatchObject(refused);
+    expect(await write(operationOf('cancel', { ...award, lines: [] }, reference))).toMatchObject(refused);
   });
 
   test('that a user has open is tried again later, and then changed', async () => {
@@ -314,8 +372,11 @@ describeSap('a purchase order', () => {
 
   test('is changed item by item also where one ETag stands for the whole order', async () => {
     const other = await startTestSap();
-    other.shareEtags();
-    const opened = await sap.open(sap.settings.parse(sapSettings(other.url)), testContext().context);
+    other.behave({ sharesEtags: true });
+    const opened = await sap.open(
+      sap.settings.parse(sapSettings(other.url, { purchase_orders })),
+      testContext().context,
+    );
     closeAtEnd(() => opened.close());
     const award = awardOf({ lines: [lineOf('Sheets'), lineOf('Bolts')] });
     const made = await write(operationOf('create', award), opened);
@@ -341,16 +402,6 @@ describeSap('a purchase order', () => {
       status: 'rejected',
       error: { type: 'conflict', message: expect.stringContaining('4599999999') },
     });
-  });
-
-  test('whose price SAP takes from elsewhere is reported, with the price that it holds', async () => {
-    const award = awardOf();
-    system.alterNext('A_PurchaseOrder', (order) => {
-      order['to_PurchaseOrderItem'][0].NetPriceAmount = '100';
-    });
-    const outcome = await write(operationOf('create', award));
-    expect(outcome).toMatchObject({ status: 'rejected', error: { type: 'data' } });
-    expect(JSON.stringify(outcome)).toContain('item 10 has 4 PC 100/1 instead of 4 PC 2.5/1');
   });
 
   test('is refused with SAP’s words, each once for each item that they are about', async () => {
@@ -386,7 +437,10 @@ describeSap('a purchase order', () => {
     );
   });
 
-  test('keeps what SAP warned of in its text, by item, and not what SAP said beside it', async () => {
+  test('about which SAP warns is made, and the log keeps the warnings, by item', async () => {
+    const { context, lines } = testContext();
+    const opened = await sap.open(sap.settings.parse(sapSettings(system.url, { purchase_orders })), context);
+    closeAtEnd(() => opened.close());
     system.warnNext('Net price must be checked', {
       target: "to_PurchaseOrderItem(PurchaseOrder='',PurchaseOrderItem='00010')",
       details: [
@@ -394,15 +448,11 @@ describeSap('a purchase order', () => {
         { code: 'ME/665', message: 'Saved in 2 ms', severity: 'info', target: '' },
       ],
     });
-    const { number } = await created(awardOf());
-    const { results } = await system.ask(
-      'GET',
-      `${service}/A_PurchaseOrder('${number}')/to_PurchaseOrderNote?$format=json`,
-    );
-    const remarks = (results[0].PlainLongText as string).split('\n').filter((line) => line.startsWith('SAP warned'));
-    expect(remarks.join('\n')).toBe(
-      'SAP warned: Net price must be checked (06/017) [item 10]\nSAP warned: Order quantity is unusual (ME/664) [OrderQuantity]',
-    );
+    expect((await write(operationOf('create', awardOf()), opened)).status).toBe('created');
+    const logged = lines.join('\n');
+    expect(logged).toContain('Net price must be checked (06/017) [item 10]');
+    expect(logged).toContain('Order quantity is unusual (ME/664) [OrderQuantity]');
+    expect(logged).not.toContain('Saved in 2 ms');
   });
 
   test('waits for a supplier that SAP does not have yet, and is written once it has', async () => {
@@ -428,7 +478,7 @@ describeSap('a purchase order', () => {
         client_id: login.client,
         client_secret: login.clientSecret,
       };
-      const { user: _user, password: _password, ...rest } = sapSettings(system.url);
+      const { user: _user, password: _password, ...rest } = sapSettings(system.url, { purchase_orders });
       const opened = await sap.open(sap.settings.parse({ ...rest, oauth }), testContext().context);
       const outcomes = await Promise.all(
         [1, 2, 3].map(async () => opened.write([operationOf('create', awardOf())], never)),
@@ -448,7 +498,7 @@ describeSap('a purchase order', () => {
       await writeFile(join(dataDir, 'ca.pem'), testCertificates().caPem);
       await writeFile(join(dataDir, 'known.pem'), known.pem);
       await writeFile(join(dataDir, 'unknown.pem'), unknown.pem);
-      const { user: _user, password: _password, ...rest } = sapSettings(url, { ca_file: 'ca.pem' });
+      const { user: _user, password: _password, ...rest } = sapSettings(url, { purchase_orders, ca_file: 'ca.pem' });
       const writeWith = async (login: object) => {
         const settings = sap.settings.parse({ ...rest, ...login });
         const opened = await sap.open(settings, testContext({ dataDir }).context);
@@ -486,7 +536,10 @@ describeSap('a purchase order', () => {
       [{ password: 'wrong' }, 'settings.password'],
       [{ service_path: '/elsewhere' }, 'settings.service_path'],
     ])('%o is refused in words', async (more, words) => {
-      const opened = await sap.open(sap.settings.parse(sapSettings(system.url, more)), testContext().context);
+      const opened = await sap.open(
+        sap.settings.parse(sapSettings(system.url, { purchase_orders, ...more })),
+        testContext().context,
+      );
       const [outcome] = await opened.write([operationOf('create', awardOf())], never);
       const lines = await opened.check();
       await opened.close();
@@ -494,9 +547,11 @@ describeSap('a purchase order', () => {
       expect(lines.some(({ ok }) => ok)).toBe(false);
     });
   });
-});
+}
 
 const service = 'API_PURCHASEORDER_PROCESS_SRV';
+/** Whether the system has V4 is asked once. */
+const questionsOf = { v2: [], v4: [`GET ${service}/$metadata`] };
 
 function scheduleLineOf(order: string): string {
   return `${service}/A_PurchaseOrderScheduleLine(PurchasingDocument='${order}',PurchasingDocumentItem='10',ScheduleLine='1')`;

@@ -72,7 +72,7 @@ describeSap('in SAP', () => {
     const itemOf = (reference: string, item: string) =>
       `${contractService}/A_PurchaseContractItem(PurchaseContract='${reference.replace('PurchaseContract/', '')}',PurchaseContractItem='${item}')`;
 
-    test('is made with its validity, and a price of five decimals exactly; an amend changes the item in one request', async () => {
+    test('is made with its validity, and a price of five decimals exactly; an amend is one changeset', async () => {
       const award = awardOf({ fields: validity, lines: [lineOf('Sheets', { unit_price: '0.01255' })] });
       const reference = await created(session, award);
       expect(await held(reference)).toMatchObject({
@@ -101,8 +101,9 @@ describeSap('in SAP', () => {
       });
       const number = reference.replace('PurchaseContract/', '');
       expect(changes()).toEqual([
-        `PATCH ${itemOf(reference, '10')}`,
-        `POST ${contractService}/A_PurchaseContract('${number}')/to_PurchaseContractItem`,
+        `POST ${contractService}/$batch`,
+        `$batch PATCH ${itemOf(reference, '10')}`,
+        `$batch POST ${contractService}/A_PurchaseContract('${number}')/to_PurchaseContractItem`,
       ]);
       expect((await write(session, operationOf('amend', { ...award, lines }, reference))).status).toBe('unchanged');
     });
@@ -142,18 +143,14 @@ describeSap('in SAP', () => {
         });
     });
 
-    test('that is released is not changed, and one that a user has open is tried again', async () => {
+    test('that a user has open is tried again', async () => {
       const award = awardOf({ fields: validity });
       const reference = await created(session, award);
-      const number = reference.replace('PurchaseContract/', '');
       const amend = operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference);
-      system.lock(number);
+      system.lock(reference.replace('PurchaseContract/', ''));
       expect(await write(session, amend)).toMatchObject({ status: 'retry', error: { type: 'locked' } });
-      system.unlock(number);
-      await system.ask('PATCH', `${contractService}/A_PurchaseContract('${number}')`, {
-        PurchasingProcessingStatus: '05',
-      });
-      expect(await write(session, amend)).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+      system.unlock(reference.replace('PurchaseContract/', ''));
+      expect(await write(session, amend)).toMatchObject({ status: 'updated' });
     });
   });
 
@@ -164,7 +161,7 @@ describeSap('in SAP', () => {
     });
     const fields = { valid_from: '2030-01-01', valid_to: '2030-12-31' };
     const lineFor = (material: string, unit_price: string, more: Readonly<Record<string, string>> = {}) =>
-      lineOf(material, { unit_price, fields: { material, ...more } });
+      lineOf(material, { unit_price, fields: { material, unit: 'PCE', ...more } });
     const prices = async (material: string) =>
       list(
         `${conditionService}/A_PurgPrcgCndnRecdValidity`,
@@ -172,8 +169,8 @@ describeSap('in SAP', () => {
         'to_PurgPrcgConditionRecord/to_PurgPricingCndnRecdScale',
       );
 
-    test('has its validity and scales, which all have the same price unit', async () => {
-      const lines = [lineFor('STEEL-1', '2.5', { price_from_1000: '2.0625', price_from_100: '2.25' })];
+    test('has its validity, and a price unit that keeps all its decimals', async () => {
+      const lines = [lineFor('STEEL-1', '2.0625')];
       const award = awardOf({ fields, lines });
       expect(await created(session, award)).toBe(`PurchasingInfoRecords/${shortMarker(award.key)}`);
       const [price, ...others] = await prices('STEEL-1');
@@ -187,18 +184,11 @@ describeSap('in SAP', () => {
         to_PurgPrcgConditionRecord: {
           ConditionTable: '017',
           ConditionType: 'PPR0',
-          // 2.0625 needs a price for 100; so the others are for 100, too.
-          ConditionRateValue: '250.000',
+          ConditionRateValue: '206.250',
           ConditionQuantity: '100',
           ConditionRateValueUnit: 'EUR',
         },
       });
-      const scales = price?.['to_PurgPrcgConditionRecord'].to_PurgPricingCndnRecdScale.results as Entity[];
-      expect(scales.map((scale) => [scale['ConditionScaleQuantity'], scale['ConditionRateValue']])).toEqual([
-        ['1.000', '250.000'],
-        ['100.000', '225.000'],
-        ['1000.000', '206.250'],
-      ]);
       expect(
         await list(`${recordService}/A_PurgInfoRecdOrgPlantData`, `SupplierQuotation eq '${shortMarker(award.key)}'`),
       ).toMatchObject([{ Material: 'STEEL-1', SupplierQuotationDate: newYear2030, PurchasingGroup: '001' }]);
@@ -251,13 +241,28 @@ describeSap('in SAP', () => {
       expect(await prices('STEEL-3')).toMatchObject([{ ConditionRecord: '99' }]);
     });
 
+    test('of which SAP refuses the second stays withdrawable: the first is deleted with the award', async () => {
+      const again = { ...lineFor('STEEL-4', '3', { plant: '1020' }), lot: 'Again' };
+      const lines = [lineFor('STEEL-4', '2.5'), again];
+      const award = awardOf({ fields, lines });
+      const outcome = await write(session, operationOf('create', award));
+      expect(outcome).toMatchObject({ status: 'rejected', partial: true });
+      expect(await prices('STEEL-4')).toHaveLength(1);
+      expect(await session.lookup([award], never)).toHaveLength(1);
+      const cancel = operationOf('cancel', { ...award, lines: [] }, `PurchasingInfoRecords/${shortMarker(award.key)}`);
+      expect((await write(session, cancel)).status).toBe('cancelled');
+      expect(await prices('STEEL-4')).toEqual([]);
+    });
+
     test.each([
       ['without a material', lineOf('Sheets'), 'Material'],
-      ['without a price', lineOf('Sheets', { unit_price: undefined, fields: { material: 'M' } }), 'ConditionRateValue'],
-      ['with a scale from nothing', lineFor('M', '1', { price_from_0: '1' }), 'price_from_0'],
-      ['with a scale that has too many decimals', lineFor('M', '1', { price_from_10: '0.1234567' }), 'price_from_10'],
+      [
+        'without a price',
+        lineOf('Sheets', { quantity: undefined, unit_price: undefined, fields: { material: 'M', unit: 'PCE' } }),
+        'ConditionRateValue',
+      ],
     ])('%s is refused with the name of the field', async (_what, line, field) => {
-      const { unit_price, ...rest } = line;
+      const { unit_price, quantity: _quantity, ...rest } = line;
       const given = unit_price === undefined ? rest : line;
       const outcome = await write(session, operationOf('create', awardOf({ fields, lines: [given] })));
       expect(outcome).toMatchObject({ status: 'rejected', error: { type: 'data' } });
@@ -345,14 +350,13 @@ describeSap('in SAP', () => {
       });
     });
 
-    test('is submitted where the settings say so; after that, SAP’s refusal of a change is told in its words', async () => {
-      const submitting = await open({ quotation_state: 'submitted' });
+    test('that a person has submitted is not changed, and SAP’s refusal is told in its words', async () => {
       const document = quotationOf();
-      const reference = await created(submitting, document);
-      expect(changes().at(-1)).toBe(`POST ${quotationService}/Submit`);
-      expect((await write(submitting, operationOf('amend', document, reference))).status).toBe('unchanged');
-      const lines = document.lines.map((line) => ({ ...line, unit_price: '9' }));
-      expect(await write(submitting, operationOf('amend', { ...document, lines }, reference))).toMatchObject({
+      const reference = await created(session, document);
+      const number = reference.replace('SupplierQuotation/', '');
+      await system.ask('PATCH', `${quotationService}/A_SupplierQuotation('${number}')`, { QTNLifecycleStatus: '02' });
+      const lines = document.lines.map((line) => ({ ...line, unit_price: '3' }));
+      expect(await write(session, operationOf('amend', { ...document, lines }, reference))).toMatchObject({
         status: 'rejected',
         error: { type: 'data', message: expect.stringContaining('was submitted') },
       });

@@ -12,6 +12,8 @@ export function sapSettings(url: string, more: Readonly<Record<string, unknown>>
     purchasing_group: '001',
     plant: '1010',
     material_group: 'L001',
+    supplier_currency: 'EUR',
+    reconciliation_account: '21100000',
     ...more,
   };
 }

@@ -115,6 +115,7 @@ function poison(document: Document): Document {
     case 'quotation':
       return { ...document, lines: document.lines.map((line) => ({ ...line, fields: { description: poisonWord } })) };
     case 'file':
+    case 'job':
       return document;
     default:
       return { ...document, event: { ...document.event, name: poisonWord } };
@@ -319,7 +320,7 @@ function domainOf(document: Document): unknown[] {
 
 function codeOf(document: Document): string {
   if (document.kind === 'supplier') return document.key;
-  if (document.kind === 'sourcing-event') return '';
+  if (!('supplier' in document)) return '';
   return document.supplier?.external_id ?? document.supplier?.id ?? '';
 }
 

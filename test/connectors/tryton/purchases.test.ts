@@ -77,6 +77,30 @@ describeTryton('purchases in Tryton', () => {
     expect((await purchaseOf(idOf(created))).state).toBe('processing');
   });
 
+  test('a lot of a Dutch auction is ordered at its cost, divided by the quantity, or refused where that has no end', async () => {
+    const lot = { lot: 'Chairs', quantity: '8', cost: '500' };
+    const created = await write(session, 'create', awardOf([lot]));
+    const purchase = await purchaseOf(idOf(created));
+    expect(purchase).toMatchObject({ untaxed_amount: '500.00' });
+    expect(lineOf(purchase, 'Chairs')).toMatchObject({ quantity: 8, unit_price: '62.5' });
+    const refused = await write(session, 'create', awardOf([{ ...lot, quantity: '3' }]));
+    expect(refused.status).toBe('rejected');
+    expect(messageOf(refused)).toContain('Lot "Chairs": it has the quantity 3 and no unit price');
+  });
+
+  test('a price that follows from the cost is never rounded, as the purchase would then have another amount', async () => {
+    const rounding = await openSession(database, { rounding: 'half-up' });
+    for (const lot of [
+      { quantity: '32', cost: '1000.01' },
+      { quantity: '2.5', cost: '100' },
+    ]) {
+      const refused = await write(rounding, 'create', awardOf([{ lot: 'Chairs', ...lot }]));
+      expect(refused.status).toBe('rejected');
+      expect(messageOf(refused)).toContain('is not rounded, as the lot is ordered at its cost');
+    }
+    await rounding.close();
+  });
+
   test('an amendment changes only the lots that differ: the others keep their lines, and no second purchase is created', async () => {
     const award = awardOf([chairs, desks]);
     const created = await write(session, 'create', award);

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { ConnectorError, DataError, TransientError } from '#connector/errors.ts';
 import { ServerFault } from '../../../connectors/tryton/rpc.ts';
-import { runInHalves, sendBatch } from '../../../connectors/tryton/send-batch.ts';
+import { sendBatch } from '../../../connectors/tryton/send-batch.ts';
 import { never } from './tryton-session.ts';
 
 const types = (results: readonly unknown[]) =>
@@ -65,19 +65,4 @@ test('an error that does not concern one record is the result of all records, an
   };
   expect(types(await sendBatch(['a', 'b', 'c', 'd'], send, { signal: never }))).toEqual(Array(4).fill('transient'));
   expect(sent).toBe(2);
-});
-
-test('an error of one record is that record’s result; any other error is thrown; after a stop, all records are to be retried', async () => {
-  const runs: string[][] = [];
-  const run = async (batch: readonly string[]) => {
-    runs.push([...batch]);
-    if (batch.includes('odd')) throw new ServerFault('surrogates not allowed');
-    if (batch.includes('away')) throw new TransientError('no answer');
-    return batch;
-  };
-  const typeOf = (_: string, { type }: ConnectorError) => type;
-  expect(await runInHalves(['a', 'odd', 'b'], run, typeOf, never)).toEqual(['a', 'data', 'b']);
-  expect(runs).toEqual([['a', 'odd', 'b'], ['a', 'odd'], ['a'], ['odd'], ['b']]);
-  await expect(runInHalves(['a', 'away'], run, typeOf, never)).rejects.toThrow('no answer');
-  expect(await runInHalves(['a', 'odd'], run, typeOf, AbortSignal.abort())).toEqual(['transient', 'transient']);
 });

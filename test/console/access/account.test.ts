@@ -1,25 +1,17 @@
 /** What is a person's own, with the real access check and API: the password and the sessions, for every role. */
+import { Secret, TOTP } from 'otpauth';
 import { beforeAll, expect, test } from 'vitest';
-import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
-import { createConsoleAccess } from '#console/access/console-access.ts';
 import { isPassword } from '#console/access/passwords.ts';
 import { consoleHeader } from '#console/access/refuse-forgery.ts';
+import type { NewFactor } from '#console/access/second-factor.ts';
 import { beginSession } from '#console/access/sessions.ts';
 import { addUser, findUser } from '#console/access/users.ts';
 import type { ViewerRole } from '#console/access/viewer.ts';
 import type { AccountAnswer } from '#console/api/account.ts';
-import { mountConsole } from '#console/mount-console.ts';
 import { readActions } from '#platform/audit-log.ts';
 import { systemClock } from '#platform/clock.ts';
-import { createApplication } from '#platform/http/application.ts';
-import { listen } from '#platform/http/server.ts';
-import { silentLogger } from '#platform/log.ts';
-import { Registry } from '#platform/metrics.ts';
-import { createSecretBox } from '#platform/secrets.ts';
-import { closeAtEnd } from '../../harness/close-at-end.ts';
-import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
-import { seededSettings } from '../seed-console.ts';
+import { startWholeConsole } from './whole-console.ts';
 
 const limits = { idleMs: 3_600_000, lifeMs: 3_600_000 };
 const firstPassword = 'correct horse battery';
@@ -28,32 +20,7 @@ let url: string;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  const { database } = db;
-  const registry = new Registry();
-  const { fetch } = testOutgoing();
-  const shared = { settings: seededSettings, database, clock: systemClock, log: silentLogger };
-  const secrets = createSecretBox(Buffer.alloc(32, 7));
-  const access = createConsoleAccess({ ...shared, secrets, registry });
-  const application = createApplication({ log: silentLogger, registry, readiness: {} });
-  await access.mount(application);
-  const { clientOf } = createSourceClients({ ...shared, fetch, registry });
-  const close = mountConsole(application, {
-    ...shared,
-    reading: database,
-    fromEnvironment: [],
-    dataDir: '/nowhere',
-    fetch,
-    secrets,
-    clientOf,
-    isCurrent: async () => true,
-  });
-  application.finish();
-  const server = await listen(application.listener, { host: '127.0.0.1', port: 0 });
-  url = server.url;
-  closeAtEnd(async () => {
-    close();
-    await server.close(0);
-  });
+  url = await startWholeConsole(db.database);
 });
 
 /** A new account with so many sessions; returns how each of them asks. */
@@ -72,7 +39,7 @@ async function sessionsOf(
   const asking: ((
     path: string,
     body?: object,
-  ) => Promise<{ status: number; body: AccountAnswer & { detail: string } }>)[] = [];
+  ) => Promise<{ status: number; body: AccountAnswer & NewFactor & { detail: string } }>)[] = [];
   for (let number = 0; number < count; number += 1) {
     const by = of ? ({ method: 'password', account: of } as const) : ({ method: 'link' } as const);
     const token = await beginSession(db.database, viewer, by, { clock: systemClock, limits });
@@ -81,7 +48,10 @@ async function sessionsOf(
       const sent = body && { method: 'POST', body: JSON.stringify(body) };
       const headers = { cookie, [consoleHeader]: '1', 'content-type': 'application/json' };
       const response = await fetch(`${url}/api/account${path}`, { ...sent, headers });
-      return { status: response.status, body: (await response.json()) as AccountAnswer & { detail: string } };
+      return {
+        status: response.status,
+        body: (await response.json()) as AccountAnswer & NewFactor & { detail: string },
+      };
     });
   }
   return asking;
@@ -140,3 +110,28 @@ test('nobody ends the sessions of another, nor has a link a password', async () 
   expect((await carl?.(''))?.status).toBe(200);
   expect((await linked?.('/password', { current: firstPassword, next: 'another horse battery' }))?.status).toBe(400);
 });
+
+test.each(['viewer', 'viewer-without-prices', 'operator'] as const)(
+  'a %s sets a second factor up with the password and a code, and removes it with both; the audit log has no secret',
+  async (role) => {
+    const name = `fay-${role}`;
+    await addUser(db.database, { name, role, flows: 'all', password: firstPassword }, systemClock);
+    const [one] = await sessionsOf(name, 1, { name, version: 1 }, role);
+    const made = (await one?.('/new-factor', {}))?.body;
+    const code = () => TOTP.generate({ secret: Secret.fromBase32(made?.secret ?? ''), timestamp: Date.now() });
+    const given = { secret: made?.secret, code: code() };
+    expect((await one?.('/set-factor', { ...given, current: 'wrong horse battery' }))?.status).toBe(400);
+    expect((await one?.('/set-factor', { ...given, code: 'abcdef', current: firstPassword }))?.status).toBe(400);
+    expect((await one?.('/set-factor', { ...given, current: firstPassword }))?.status).toBe(200);
+    expect((await one?.(''))?.status, 'all sessions have ended').toBe(401);
+    const [two] = await sessionsOf(name, 1, { name, version: 2 }, role);
+    expect((await two?.(''))?.body.hasFactor).toBe(true);
+    expect((await two?.('/remove-factor', { current: firstPassword, code: given.code }))?.status, 'used').toBe(400);
+    await db.database.query('update bridge.second_factors set used_step = used_step - 1 where id = $1', [name]);
+    expect((await two?.('/remove-factor', { current: firstPassword, code: given.code }))?.status).toBe(200);
+    const logged = await readActions(db.database, 'bridge', { what: 'console.user', limit: 10 });
+    const own = logged.filter(({ who }) => who.name === name).map(({ what, outcome }) => `${what} ${outcome}`);
+    expect(own.filter((line) => line.endsWith('allowed')).slice(0, 1)).toEqual(['console.user.remove-factor allowed']);
+    expect(JSON.stringify(logged)).not.toContain(made?.secret);
+  },
+);

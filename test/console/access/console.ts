@@ -33,7 +33,7 @@ export interface Browser {
   /** As a script of the console does it. */
   call(method: string, path: string, headers?: Record<string, string>): Promise<Response>;
   /** Opens the login page and logs in. */
-  logIn(name: string, password: string, next?: string): Promise<Response>;
+  logIn(name: string, password: string, next?: string, code?: string): Promise<Response>;
 }
 
 /** Starts it; rejects as its start does. Addresses of browsers are those that a proxy on this machine names. */
@@ -125,10 +125,10 @@ function createBrowser(url: string, { address }: { address?: string } = {}): Bro
         method,
         headers: { 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors', [consoleHeader]: '1', ...headers },
       }),
-    logIn: async (name, password, next = '/') => {
+    logIn: async (name, password, next = '/', code = '') => {
       const page = await (await browser.open(`/login?next=${encodeURIComponent(next)}`)).text();
       const field = (wanted: string) => new RegExp(`name="${wanted}" value="([^"]*)"`).exec(page)?.[1] ?? '';
-      return browser.submit('/login', { name, password, form_token: field('form_token'), next: field('next') });
+      return browser.submit('/login', { name, password, code, form_token: field('form_token'), next: field('next') });
     },
   };
   return browser;

@@ -31,7 +31,6 @@ const settingsOf = (console_url: string, openid: Record<string, unknown> = {}) =
     openid: {
       issuer,
       ...openIdClient,
-      label: 'Log in at Example',
       roles: [
         { claim: 'groups', value: 'bridge-operators', role: 'operator' },
         { claim: 'groups', value: 'bridge-readers', role: 'viewer-without-prices', flows: ['inbox'] },
@@ -87,7 +86,7 @@ const messageOf = async (response: Response) => /role="alert">([^<]*)/.exec(awai
 
 test('a person is led to the provider and back, and has the role of the first group that fits', async () => {
   const browser = console.browser();
-  expect(await (await browser.open('/login')).text()).toContain('Log in at Example');
+  expect(await (await browser.open('/login')).text()).toContain('Single sign-on');
   const response = await logIn(browser, 'anna', '/who?x=1');
   expect([response.status, response.headers.get('location')]).toEqual([303, '/who?x=1']);
   expect(await (await browser.open('/who')).json()).toEqual({

@@ -68,11 +68,41 @@ it('does not treat the line ends of another system as a change', async () => {
   expect(await run()).toEqual([]);
 });
 
-it('refuses a database that newer code has migrated', async () => {
-  await write('003_newest.sql', 'select 1');
+it('works on what newer code has added, and refuses what newer code says that it cannot work with', async () => {
+  await write('003_newer.sql', 'alter table shop.a add column y int');
   await run();
-  await rm(join(directory, '003_newest.sql'));
-  await expect(run()).rejects.toThrow(/newer code: it holds 003_newest\.sql.*Start the newer version/);
+  await rm(join(directory, '003_newer.sql'));
+  expect(await run()).toEqual([]);
+  expect(await recorded()).toHaveLength(3);
+
+  await write('003_newer.sql', 'alter table shop.a add column y int');
+  await write('004_newest.sql', '-- breaking: x is gone\nalter table shop.a drop column x');
+  expect(await run()).toEqual(['004_newest.sql']);
+  await rm(join(directory, '003_newer.sql'));
+  await rm(join(directory, '004_newest.sql'));
+  await expect(run()).rejects.toThrow(/newer code: it holds 004_newest\.sql.*Start the newer version/);
+});
+
+it('applies a breaking file only when no program of before runs, and names those that do', async () => {
+  await write(
+    '003_processes.sql',
+    'create table shop.processes (name text, beat timestamptz default clock_timestamp())',
+  );
+  await run();
+  await database.query("insert into shop.processes (name) values ('shop host 17')");
+  await write('004_newest.sql', '-- breaking: x is gone\nalter table shop.a drop column x');
+  await expect(run()).rejects.toThrow(/004_newest\.sql.*Stop them first: shop host 17\./);
+  expect(await rows()).toEqual([1, 2]);
+  await database.query("update shop.processes set beat = clock_timestamp() - interval '31 s'");
+  expect(await run()).toEqual(['004_newest.sql']);
+});
+
+it('takes the record of a version that did not say what is breaking', async () => {
+  await run();
+  await database.query('alter table shop.migrations drop column breaking');
+  expect(await run()).toEqual([]);
+  await write('003_third.sql', 'insert into shop.a values (10);');
+  expect(await run()).toEqual(['003_third.sql']);
 });
 
 it('refuses the tables of an earlier, unreleased version, and says what to start with instead', async () => {

@@ -67,7 +67,7 @@ async function open(port: number, localAddress: string) {
 const answered = /^HTTP\/1\.1 200 /;
 
 test('a connection whose TLS handshake does not end in time is destroyed, also half way through it', async () => {
-  const opened = await start({ handshakeMs: 50 }, true);
+  const opened = await start({ clientMs: 50 }, true);
   const [silent, halting] = [await opened(), await opened()];
   // The head of a ClientHello that never comes.
   halting.socket.write(Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01]));

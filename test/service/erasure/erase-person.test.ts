@@ -117,7 +117,10 @@ describe('an erasure', () => {
     expect(JSON.stringify(before.get('sourcing-events'))).toContain(address);
     clock.advance(60_000);
 
-    const erased = await erasePerson({ database, clock }, person);
+    const told: number[][] = [];
+    const erased = await erasePerson({ database, clock }, person, (...figures) => told.push(figures));
+    const [tables, of, rows] = told.at(-1) ?? [];
+    expect([tables, rows]).toEqual([of, [...erased.values()].reduce((sum, each) => sum + each, 0)]);
 
     const after = await dump(database);
     expect(after.split('\n').filter((line) => person.isIn(line))).toEqual([]);

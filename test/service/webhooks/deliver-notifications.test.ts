@@ -184,6 +184,24 @@ describe('a failure', () => {
     expect(await deliveries(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 11 }]);
   });
 
+  test('is counted for monitoring until a receiver accepts the notification, or its webhook is disabled', async () => {
+    // Other tests of this file leave notifications waiting, too.
+    const waiting = async () =>
+      Number(/^service_notifications_waiting (\d+)$/m.exec(await service.registry.metrics())?.[1]);
+    const before = await waiting();
+    const hook = await setUp();
+    hook.receiver.answer = 500;
+    await testNotification(hook);
+    await waitUntilIdle(hook.uuid);
+    expect(await waiting()).toBe(before + 1);
+    await database.query('update service.webhooks set is_active = false where id = $1', [hook.uuid]);
+    expect(await waiting()).toBe(before);
+    await database.query('update service.webhooks set is_active = true where id = $1', [hook.uuid]);
+    hook.receiver.answer = 204;
+    await advance(5 * second, hook.uuid);
+    expect(await waiting()).toBe(before);
+  });
+
   test('is retried on time without a sweep', async () => {
     const hook = await setUp();
     hook.receiver.answer = 500;

@@ -11,8 +11,9 @@
  *     killed between the intent and the outcome   once the call can no longer take effect, it is made again under its key
  *     killed, and there are newer news by then    these are told, after the same wait: so the older never come last
  */
-import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import { eventLink } from '#bridge/settings/event-link.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
+import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Outcome } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
@@ -30,7 +31,7 @@ import {
   storeNewsTold,
   storeNewsWaiting,
 } from './acknowledgement-store.ts';
-import { eventLink, intakeEventText } from './event-texts.ts';
+import { intakeEventText } from './event-texts.ts';
 
 const textMax = 2_000;
 
@@ -53,7 +54,7 @@ export async function acknowledgeRequisitions(work: IntakeWork): Promise<void> {
       return beginTelling(tx, { intake: name, source, now: timestampNow(clock), limit: teller.batchMax, ends });
     });
     if (due.length === 0) return;
-    const told = due.map((each) => acknowledgementOf(intake, each));
+    const told = due.map((each) => acknowledgementOf(work.source, each));
     const outcomes = await lease.during((lost) => teller.acknowledge(told, AbortSignal.any([signal, lost])));
     await lease.transaction(async (tx) => {
       for (const [index, each] of due.entries()) await settle(tx, work, each, outcomes[index]);
@@ -88,11 +89,11 @@ async function settle(tx: Sql, work: IntakeWork, due: DueNews, outcome: Outcome 
 }
 
 /** What the connector is given of the news. */
-function acknowledgementOf(intake: IntakeSettings, { erpKey, id, news }: DueNews): Acknowledgement {
+function acknowledgementOf(source: SourceSettings, { erpKey, id, news }: DueNews): Acknowledgement {
   const { status, make = '', entity, name, reference, reason } = news;
-  const base = { requisition: erpKey, status, idempotencyKey: id, text: newsText(intake, news).slice(0, textMax) };
+  const base = { requisition: erpKey, status, idempotencyKey: id, text: newsText(source, news).slice(0, textMax) };
   if (entity === undefined) return reason == null ? base : { ...base, reason };
-  const url = eventLink(intake, entity);
+  const url = entity === null ? undefined : eventLink(source, entity);
   const kind = make === 'request' ? 'request' : 'event';
   const event = {
     kind,
@@ -105,12 +106,12 @@ function acknowledgementOf(intake: IntakeSettings, { erpKey, id, news }: DueNews
 }
 
 /** `The event "Steel" (e4.., https://..) is published`, on one line. */
-export function newsText(intake: Pick<IntakeSettings, 'event_url'>, news: News): string {
+export function newsText(source: Pick<SourceSettings, 'event_url'>, news: News): string {
   const { status, entity, name = null, make = '', reason } = news;
   const text =
     entity === undefined
       ? `Nothing was made of it at the sourcing service: ${reason ?? ''}`
-      : `At the sourcing service, ${intakeEventText(intake, { name, entity, make })} ${endings[status]}`;
+      : `At the sourcing service, ${intakeEventText(source, { name, entity, make })} ${endings[status]}`;
   return text.replaceAll(/\s+/gu, ' ').trim();
 }
 

@@ -3,6 +3,8 @@
  * operation a function. What a job has in common with a submission of suppliers is in `submission-store.ts`.
  */
 
+import { idOf } from '#bridge/documents/document-keys.ts';
+import { nameOwnJob } from '#bridge/mirror/jobs-to-read.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { isOpen } from '../submission-store.ts';
@@ -110,6 +112,23 @@ export async function hasOtherUncertainUpdate(
     [source, id, created, until],
   );
   return rows.length > 0;
+}
+
+/** Most jobs end sooner, and are read for their documents when the intake sees their end. */
+export const unreadJobMs = 60_000;
+
+/**
+ * A job that the source has taken is read for its document, too: by `due` at the latest, so that it needs no notification.
+ * Nothing happens where the source's id of it cannot be stored.
+ */
+export async function nameSentJob(tx: Sql, id: string, times: { now: Timestamp; due: Timestamp }): Promise<void> {
+  const [row] = await tx.query<{ source: string; uuid: string | null; reference: string | null }>(
+    `select s.source, s.uuid, e.reference_id as reference
+     from bridge.intake_submissions s join bridge.intake_events e on e.id = s.event where s.id = $1`,
+    [id],
+  );
+  const job = idOf(row?.uuid);
+  if (row && job !== undefined) await nameOwnJob(tx, { source: row.source, job, reference: row.reference }, times);
 }
 
 /** Returns those of the source's ids of jobs that are known here. */

@@ -3,6 +3,7 @@
  * is not known whether it has. Nothing is sent again before that, and what stays uncertain is held for a person.
  */
 import { z } from 'zod';
+import { faultsOf, type JobFault } from '#bridge/documents/job-faults.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts';
 import { mayUploadLater, uploadFaultText } from '#client/upload-file.ts';
 import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
@@ -13,11 +14,11 @@ import { endsOf } from '../send-stage.ts';
 import { repeatIntent, storeSent, storeUncertain } from '../submission-store.ts';
 import { readClaimed } from './event-store.ts';
 import { findCreated, type Trace } from './find-created.ts';
-import { type OpenJob, readOpenJobs } from './job-store.ts';
+import { nameSentJob, type OpenJob, readOpenJobs, unreadJobMs } from './job-store.ts';
 import { readEventStatus } from './read-events.ts';
 import { settleRefusal } from './refused-update.ts';
 import { postJob } from './send-jobs.ts';
-import { faultText, holdJob, type JobFault, jobCompleted, jobFailed, releaseJob } from './settle-job.ts';
+import { faultText, holdJob, jobCompleted, jobFailed, releaseJob } from './settle-job.ts';
 
 /** A job that is found nowhere is sent again so often, each time after a search. */
 const postsMost = 3;
@@ -59,6 +60,10 @@ async function lookAt(work: IntakeWork, job: OpenJob): Promise<void> {
     const why = 'the service does not know the job any more';
     await lease.transaction((tx) => storeUncertain(tx, job.id, why, timestampNow(clock)));
     return;
+  }
+  if (answer.status === 'FAILED' || answer.status === 'COMPLETED') {
+    const now = timestampNow(clock);
+    await lease.transaction((tx) => nameSentJob(tx, job.id, { now, due: now }));
   }
   if (answer.status === 'FAILED') {
     const faults = faultsOf(answer.errors);
@@ -149,7 +154,10 @@ async function search(work: IntakeWork, job: OpenJob): Promise<void> {
     return;
   }
   if (trace.is === 'job') {
-    await lease.transaction((tx) => storeSent(tx, job.id, trace.uuid, timestampFromMs(nowMs)));
+    await lease.transaction(async (tx) => {
+      await storeSent(tx, job.id, trace.uuid, timestampFromMs(nowMs));
+      await nameSentJob(tx, job.id, { now: timestampFromMs(nowMs), due: timestampFromMs(nowMs + unreadJobMs) });
+    });
     return;
   }
   // A job that was never sent is as old as the backup: there the looks are counted.
@@ -186,21 +194,4 @@ async function releaseLater(tx: Parameters<typeof releaseJob>[0], work: IntakeWo
     job.event,
     timestampFromMs(work.clock.nowMs() + waitMs),
   ]);
-}
-
-const faultForm = z.union([
-  z.looseObject({ path: z.string().optional(), message: z.string() }),
-  z
-    .looseObject({ file_name: z.string().optional(), error: z.string() })
-    .transform(({ file_name: path, error }) => ({ path, message: error })),
-  z.string().transform((message) => ({ message })),
-]);
-
-/** No document states the form of a job's errors: what has no known form is shown as it is. */
-function faultsOf(errors: unknown): JobFault[] {
-  if (errors === undefined || errors === null) return [];
-  return (Array.isArray(errors) ? (errors as unknown[]) : [errors]).slice(0, 100).map((error): JobFault => {
-    const read = faultForm.safeParse(error);
-    return read.success ? read.data : { message: JSON.stringify(error).slice(0, 500) };
-  });
 }

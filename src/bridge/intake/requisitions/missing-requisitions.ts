@@ -9,6 +9,7 @@
  *
  * Many at once are rather a filter or a right that has changed: then the intake pauses until a person agrees.
  */
+import { guardHours } from '#bridge/ledger/flows/agreements.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
@@ -52,8 +53,8 @@ async function guardMissing(
   intake: IntakeSettings,
   { isEmpty, now }: { isEmpty: boolean; now: Timestamp },
 ): Promise<string | undefined> {
-  const { most, share, hours } = intake.archive;
-  const since = timestampFromMs(msFromTimestamp(now) - hours * 3_600_000);
+  const { most, share } = intake.archive;
+  const since = timestampFromMs(msFromTimestamp(now) - guardHours * 3_600_000);
   const [counted] = await tx.query<{ waiting: number; withdrawn: number; open: number }>(
     `select count(*) filter (where r.open and r.missing_since < $3
          and (r.missing_since <= i.archives_agreed) is not true)::int as waiting,
@@ -68,7 +69,7 @@ async function guardMissing(
   const isLittle = number <= most || number <= share * (open + withdrawn);
   // An empty list is what a user without rights sees.
   if (waiting === 0 || (isLittle && !(isEmpty && waiting > 1))) return undefined;
-  const before = withdrawn === 0 ? '' : ` (${withdrawn} within the last ${hours} h)`;
+  const before = withdrawn === 0 ? '' : ` (${withdrawn} within the last ${guardHours} h)`;
   return (
     `${waiting} of ${open} open requisitions are missing in the ERP at once${before}. If they were deleted there, ` +
     `agree to it: bridge resume ${intake.name} --agree-to-withdrawals`

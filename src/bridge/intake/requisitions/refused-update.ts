@@ -9,13 +9,14 @@
  *     none, or only such that FAILED    the refusal counts
  *     several that may be it            a person has to look
  */
+import type { JobFault } from '#bridge/documents/job-faults.ts';
 import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { IntakeWork } from '../intake-deps.ts';
 import { lateEffectMs } from '../send-stage.ts';
 import { clockSkewMs, readJobs, type Trace } from './find-created.ts';
 import { hasOtherUncertainUpdate, type OpenJob, readOpenJobs } from './job-store.ts';
-import { holdJob, type JobFault, jobCompleted, jobFailed } from './settle-job.ts';
+import { holdJob, jobCompleted, jobFailed } from './settle-job.ts';
 
 /** Writes down that the service has refused a job. Returns why that is not known yet; rejects where it cannot be asked. */
 export async function settleRefusal(

@@ -29,7 +29,7 @@ import { wishOfBody } from './compare-requisitions.ts';
 import { bodyOf } from './event-payload.ts';
 import { leaveGroup, readEventWithFiles, readMembers, readReadyEvent, storeNeedHashes } from './event-store.ts';
 import { commitIntent, jobTypeOf, maySendJobs, type Pending } from './job-intent.ts';
-import { lostSince, storeJobToSearch } from './job-store.ts';
+import { lostSince, nameSentJob, storeJobToSearch, unreadJobMs } from './job-store.ts';
 import { settleRefusal } from './refused-update.ts';
 import { releaseJob, tellOfFiles } from './settle-job.ts';
 import { nextUpdate } from './update-event.ts';
@@ -61,7 +61,10 @@ async function settlePosted(work: IntakeWork, job: Pending, posted: Posted): Pro
   const { intake, lease, clock, log } = work;
   const nowMs = clock.nowMs();
   if (posted.is === 'taken') {
-    await lease.transaction((tx) => storePosted(tx, work, job.id, posted.uuid));
+    await lease.transaction(async (tx) => {
+      await storePosted(tx, work, job.id, posted.uuid);
+      await nameSentJob(tx, job.id, { now: timestampNow(clock), due: timestampFromMs(nowMs + unreadJobMs) });
+    });
     return true;
   }
   log.warn({ intake: intake.name, job: job.id, end: posted.is }, posted.why);
@@ -154,7 +157,7 @@ async function nextAttach(tx: Sql, work: IntakeDeps): Promise<Pending | 'again' 
     return { erpKey, hash: null, ...(why === '' ? {} : { why }) };
   });
   if (kept.length === 0) {
-    await tellOfFiles(tx, intake, { event, members, now });
+    await tellOfFiles(tx, work, { event, members, now });
     return 'again';
   }
   const target = event.make === 'request' ? 'sourcing_request' : 'sourcing_event';

@@ -1,5 +1,6 @@
 /** Writes down what became of a job, requisition by requisition, in the transaction of its caller. */
 
+import type { JobFault } from '#bridge/documents/job-faults.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
@@ -30,12 +31,6 @@ interface Ended {
   readonly made: MadeOf;
 }
 
-/** A fault that the service names, with the place in the body. */
-export interface JobFault {
-  readonly path?: string | undefined;
-  readonly message: string;
-}
-
 /** The source has done it. `entity`: of a job that creates. */
 export async function jobCompleted(
   tx: Sql,
@@ -43,7 +38,7 @@ export async function jobCompleted(
   job: string,
   { entity, faults = [] }: { entity?: string; faults?: readonly JobFault[] },
 ): Promise<void> {
-  const { intake, clock } = deps;
+  const { intake, source, clock } = deps;
   const now = timestampNow(clock);
   const { event, kind, made } = await readEnded(tx, job);
   await endSubmission(tx, job, { state: 'completed', error: null, now });
@@ -67,7 +62,7 @@ export async function jobCompleted(
     const freed = made.members.map(({ erpKey, why }) => {
       const reasons = [faultText(faults), why ?? ''].filter((text) => text !== '');
       if (reasons.length === 0) return taken({ erpKey });
-      return told(erpKey, 'files', filesText(intake, about, reasons.join('; ')));
+      return told(erpKey, 'files', filesText(source, about, reasons.join('; ')));
     });
     await settleRecords(tx, { intake: intake.name, submission: job }, freed, now);
     return;
@@ -86,7 +81,7 @@ export async function jobCompleted(
     event,
     gone.map(({ erpKey }) => erpKey),
   );
-  const what = intakeEventText(intake, { ...about, name: made.name });
+  const what = intakeEventText(source, { ...about, name: made.name });
   const freed = made.members.map(({ erpKey, hash, why }) => {
     if (hash !== null) return taken({ erpKey });
     const text = `it was withdrawn (${why ?? ''}), and its lots were taken out of ${what}, which is a draft`;
@@ -95,21 +90,21 @@ export async function jobCompleted(
   await settleRecords(tx, { intake: intake.name, submission: job }, freed, now);
 }
 
-function filesText(intake: Deps['intake'], event: Parameters<typeof intakeEventText>[1], why: string): string {
-  return `files were not attached to ${intakeEventText(intake, event)}: ${why}`;
+function filesText(source: Deps['source'], event: Parameters<typeof intakeEventText>[1], why: string): string {
+  return `files were not attached to ${intakeEventText(source, event)}: ${why}`;
 }
 
 /** Makes dead letters of requisitions none of whose files can be sent. */
 export async function tellOfFiles(
   tx: Sql,
-  intake: Deps['intake'],
+  { intake, source }: Pick<Deps, 'intake' | 'source'>,
   { event, members, now }: { event: IntakeEvent; members: MadeOf['members']; now: Timestamp },
 ): Promise<void> {
   for (const { erpKey, why } of members)
     await tx.query(
       `update bridge.intake_records set error_type = 'files', last_error = $3, dead_since = $4
        where intake = $1 and erp_key = $2 and submission is null and due is null`,
-      [intake.name, erpKey, storableText(filesText(intake, event, why ?? '')), now],
+      [intake.name, erpKey, storableText(filesText(source, event, why ?? '')), now],
     );
 }
 
@@ -131,7 +126,7 @@ export async function jobFailed(
   await endSubmission(tx, job, { state: 'failed', error: why, now });
   if (kind !== 'create') {
     const about = await readIntakeEvent(tx, event);
-    const what = about ? intakeEventText(intake, about) : 'its event';
+    const what = about ? intakeEventText(source, about) : 'its event';
     const doing = kind === 'update' ? 'an update of' : 'files for';
     const text = `the service refused ${doing} ${what}: ${why}`;
     const type = kind === 'update' ? 'changed' : 'files';
@@ -187,7 +182,7 @@ export async function releaseJob(tx: Sql, { intake, clock }: Deps, job: string, 
 }
 
 /** It is not known whether the source has made it, and nothing tells: a person has to say. */
-export async function holdJob(tx: Sql, { intake, clock }: Deps, job: string, why: string): Promise<void> {
+export async function holdJob(tx: Sql, { intake, source, clock }: Deps, job: string, why: string): Promise<void> {
   const now = timestampNow(clock);
   const { event, kind, made } = await readEnded(tx, job);
   await endSubmission(tx, job, { state: 'held', error: why, now });
@@ -195,10 +190,10 @@ export async function holdJob(tx: Sql, { intake, clock }: Deps, job: string, why
   const [first] = made.members;
   const text =
     kind === 'create'
-      ? `it may have become ${about ? intakeEventText(intake, about) : 'an event'} or not (${why}). Look for "${about?.reference ?? ''}" ` +
+      ? `it may have become ${about ? intakeEventText(source, about) : 'an event'} or not (${why}). Look for "${about?.reference ?? ''}" ` +
         `at the service, and say which it is: bridge intake link ${intake.name} ${first?.erpKey ?? ''} <its id>, or --new to make it again`
       : `${kind === 'attach' ? 'its files may have been attached to' : 'its change may have been made in'} ` +
-        `${about ? intakeEventText(intake, about) : 'its event'} or not (${why}): look there`;
+        `${about ? intakeEventText(source, about) : 'its event'} or not (${why}): look there`;
   if (kind === 'create')
     await tx.query(`update bridge.intake_events set state = 'held', last_error = $2 where id = $1`, [
       event,

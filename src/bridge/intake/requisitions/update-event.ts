@@ -122,7 +122,7 @@ async function tell(
   { news, status, isBlocked }: { news: readonly Changed[]; status: string | undefined; isBlocked: boolean },
 ): Promise<void> {
   const { intake, clock } = work;
-  const what = intakeEventText(intake, event);
+  const what = intakeEventText(work.source, event);
   const told = [];
   for (const { member, wish, hash } of news) {
     const isDone = wish.is === 'withdrawn' && (endedStatuses.has(status ?? '') || (await isAwarded(tx, work, event)));

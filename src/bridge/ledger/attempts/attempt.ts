@@ -97,7 +97,7 @@ export function subjectOf(document: Document): Subject {
 /** The decimal total of a document and its currency, where its kind has them. */
 export function amountOf(document: Document): Pick<Attempt, 'amount' | 'currency'> {
   return {
-    amount: document.kind === 'award' ? document.total_cost : null,
+    amount: 'total_cost' in document ? document.total_cost : null,
     currency: 'currency' in document ? document.currency : null,
   };
 }

@@ -6,13 +6,14 @@ import { msFromTimestamp } from '#contract/timestamp.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Attempt, AttemptOutcome } from './attempt.ts';
 
-const levels: Readonly<Record<AttemptOutcome, 'info' | 'warn'>> = {
+const levels: Readonly<Record<AttemptOutcome, 'debug' | 'info' | 'warn'>> = {
   created: 'info',
   updated: 'info',
   unchanged: 'info',
   cancelled: 'info',
   held: 'info',
-  'not-yet': 'info',
+  // Each document of a first read whose event comes later has one; the history shows them.
+  'not-yet': 'debug',
   waits: 'info',
   retry: 'warn',
   unknown: 'warn',

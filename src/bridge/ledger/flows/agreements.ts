@@ -7,3 +7,6 @@ export function agreementText(pausedKind: string | null): string {
   const option = options[pausedKind ?? ''];
   return option === undefined ? '' : ` ${option}, if they are intended`;
 }
+
+/** What is withdrawn or archived within this time is counted together: a pull of many pages brings it little by little. */
+export const guardHours = 24;

@@ -1,8 +1,9 @@
+import { documentsVersion } from '#bridge/documents/documents-version.ts';
 import type { FlowSettings } from '#bridge/settings/settings.ts';
 
 /**
  * Returns the fingerprint of a flow's settings: all settings that decide which documents the flow has, what they
- * contain, and through which connector they go. Two processes with different fingerprints would each undo what the
+ * contain, and through which connector they go; with the version of what makes the documents. Two processes with different fingerprints would each undo what the
  * other delivers, so only processes with the fingerprint that was registered last push the flow.
  */
 export function fingerprintOf(flow: FlowSettings): string {
@@ -15,6 +16,8 @@ export function fingerprintOf(flow: FlowSettings): string {
     mapping,
     quantity_column = null,
     unit_price_column = null,
+    quantity_decimals,
+    time_zone = null,
   } = flow;
   return JSON.stringify([
     source,
@@ -25,5 +28,8 @@ export function fingerprintOf(flow: FlowSettings): string {
     mapping,
     quantity_column,
     unit_price_column,
+    quantity_decimals,
+    time_zone,
+    documentsVersion,
   ]);
 }

@@ -30,11 +30,13 @@ export const isTimelineNoted =
   'exists (select from bridge.lost_commits l where coalesce(l.timeline = bridge.cluster_timeline(), true))';
 
 /**
- * Of `bridge.flows f`; `$2` is now, `$3` the fingerprint of this process's settings, `$4` the newest attempt that this
+ * Of `bridge.flows f`; `$2` is now, `fingerprint` that of this process's settings, `$4` the newest attempt that this
  * process has written. A loss of commits that is not noted yet counts, too (`ledger/lost-commits/watch-loss.ts`).
  */
-const maySend = `f.paused_reason is null and coalesce(f.throttled_until, $2::timestamptz) <= $2::timestamptz
-  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3
+const maySend = (
+  fingerprint: string,
+) => `f.paused_reason is null and coalesce(f.throttled_until, $2::timestamptz) <= $2::timestamptz
+  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = ${fingerprint}
   and (f.commits_lost is null or f.source_reread is not null)
   and ${isTimelineNoted}
   and ($4::uuid is null or exists (select from bridge.attempts a where a.id = $4))`;
@@ -56,7 +58,7 @@ export async function readSendingFlow(
 const sendingFlow = prepared(
   `select f.failures_in_row as "failuresInRow", f.circuit_until is not null as "isHalfOpen",
      f.withdrawals_agreed as "withdrawalsAgreed"
-   from bridge.flows f where f.name = $1 and ${maySend} for share`,
+   from bridge.flows f where f.name = $1 and ${maySend('$3')} for share`,
 );
 
 /** Whether the flow may send and has due documents. */
@@ -66,21 +68,20 @@ export async function hasDue(
   now: Timestamp,
   newestAttempt: string | null,
 ): Promise<boolean> {
-  const rows = await sql.query(anyDue, [flow.name, now, fingerprintOf(flow), newestAttempt]);
-  return rows.length > 0;
+  return (await flowsWithDue(sql, [flow], now, newestAttempt)).length > 0;
 }
 
 /** The first row in the order of the index: `exists` without an order could read the whole table. */
 const firstDueWhere = (condition: string) =>
   `(select d.due from bridge.flow_documents d
-    where d.flow = $1 and d.kind = k.kind and d.due <= $2 and ${condition} order by d.due limit 1)`;
+    where d.flow = f.name and d.kind = k.kind and d.due <= $2 and ${condition} order by d.due limit 1)`;
 // Prepared: to plan it takes longer than to run it.
 const anyDue = prepared(
-  `select from bridge.flows f cross join unnest(f.kinds) as k (kind)
-   where f.name = $1 and ${maySend}
-     and coalesce(${firstDueWhere('(d.withdraws = d.wanted) is not true')},
-                  ${firstDueWhere('d.withdraws = d.wanted')}) is not null
-   limit 1`,
+  `select f.name from unnest($1::text[], $3::text[]) as own (name, fingerprint) join bridge.flows f using (name)
+   where ${maySend('own.fingerprint')} and exists (
+     select from unnest(f.kinds) as k (kind)
+     where coalesce(${firstDueWhere('(d.withdraws = d.wanted) is not true')},
+                    ${firstDueWhere('d.withdraws = d.wanted')}) is not null)`,
 );
 
 /** Returns the names of those of these flows that may send and have due documents: the sweep wakes them. */
@@ -90,9 +91,9 @@ export async function flowsWithDue(
   now: Timestamp,
   newestAttempt: string | null,
 ): Promise<string[]> {
-  const names: string[] = [];
-  for (const flow of flows) if (await hasDue(sql, flow, now, newestAttempt)) names.push(flow.name);
-  return names;
+  const own = [flows.map(({ name }) => name), now, flows.map(fingerprintOf), newestAttempt];
+  const rows = await sql.query<{ name: string }>(anyDue, own);
+  return rows.map(({ name }) => name);
 }
 
 /** Pauses the flow: nothing of it is sent until the pause ends. A flow that is paused already keeps its reason. */

@@ -29,7 +29,7 @@ export async function registerFlows(database: Database, flows: readonly FlowSett
       [flows.map(({ name }) => name)],
     );
     const changed = flows.filter((flow) => known.get(flow.name)?.fingerprint !== fingerprintOf(flow));
-    for (const flow of changed) await register(tx, flow, known.get(flow.name), now);
+    await register(tx, changed, known, now);
     // Documents of kinds that their flow does not take any more must not count as waiting.
     await tx.query(
       `update bridge.flow_documents d set due = null, waiting_since = null
@@ -53,20 +53,35 @@ async function readRegistered(tx: Sql): Promise<Map<string, Registered>> {
   return new Map(rows.map((row) => [row.name, row]));
 }
 
-async function register(tx: Sql, flow: FlowSettings, before: Registered | undefined, now: Timestamp): Promise<void> {
+async function register(
+  tx: Sql,
+  flows: readonly FlowSettings[],
+  known: ReadonlyMap<string, Registered>,
+  now: Timestamp,
+): Promise<void> {
+  const rows = flows.map((flow) => ({
+    name: flow.name,
+    source: flow.source,
+    kinds: flow.documents,
+    fingerprint: fingerprintOf(flow),
+    connector: flow.connector,
+  }));
   await tx.query(
     // A flow that a backup did not have may have delivered since: it carries the flag like the others.
     `insert into bridge.flows (name, source, kinds, fingerprint, connector, commits_lost)
-     values ($1, $2, $3, $4, $5, (select lost from bridge.lost_commits where caught_up is null))
+     select name, source, kinds, fingerprint, connector, (select lost from bridge.lost_commits where caught_up is null)
+     from jsonb_to_recordset($1) as row (name text, source text, kinds text[], fingerprint text, connector text)
      on conflict (name) do update set source = excluded.source, kinds = excluded.kinds,
        fingerprint = excluded.fingerprint, connector = excluded.connector`,
-    [flow.name, flow.source, flow.documents, fingerprintOf(flow), flow.connector],
+    [JSON.stringify(rows)],
   );
-  if (!before && flow.begins_paused) {
-    const reason = `it begins paused, as its settings say: bridge plan ${flow.name} shows what it would write`;
-    await setPaused(tx, flow.name, { kind: 'operator', reason }, now);
+  for (const { name } of flows.filter((flow) => flow.begins_paused && !known.has(flow.name))) {
+    const reason = `it begins paused, as its settings say: bridge plan ${name} shows what it would write`;
+    await setPaused(tx, name, { kind: 'operator', reason }, now);
   }
-  await markEverything(tx, flow, now);
-  const connector = before?.connector ?? null;
-  if (connector !== null && connector !== flow.connector) await markDeliveredUncertain(tx, flow.name, now);
+  await markEverything(tx, flows, now);
+  for (const { name, connector } of flows) {
+    const before = known.get(name)?.connector ?? null;
+    if (before !== null && before !== connector) await markDeliveredUncertain(tx, name, now);
+  }
 }

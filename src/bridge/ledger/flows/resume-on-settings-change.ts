@@ -15,30 +15,36 @@ export async function resumeOnSettingsChange(
   secrets: SecretBox,
   now: Timestamp,
 ): Promise<string[]> {
-  const resumed: string[] = [];
-  for (const flow of flows) {
-    const { settings, context } = macInput(flow);
-    const mac = secrets.mac(settings, context).toString('base64url');
-    await database.transaction(async (tx) => {
-      const [before] = await tx.query<{ mac: string | null; kind: string | null }>(
-        'select settings_mac as mac, paused_kind as kind from bridge.flows where name = $1 for update',
-        [flow.name],
-      );
-      if (!before || before.mac === mac) return;
-      await tx.query('update bridge.flows set settings_mac = $2 where name = $1', [flow.name, mac]);
-      // After a rotation of the master key the same settings have another MAC.
-      const isRotated =
-        before.mac !== null && secrets.verifiesMac(Buffer.from(before.mac, 'base64url'), settings, context);
-      if (isRotated || before.mac === null || (before.kind !== 'auth' && before.kind !== 'config')) return;
-      await tx.query(
-        'update bridge.flows set paused_kind = null, paused_reason = null, paused_at = null where name = $1',
-        [flow.name],
-      );
-      await retryRefused(tx, flow.name, now);
-      resumed.push(flow.name);
+  return database.transaction(async (tx) => {
+    const rows = await tx.query<{ name: string; mac: string | null; kind: string | null }>(
+      `select name, settings_mac as mac, paused_kind as kind from bridge.flows
+       where name = any($1) order by name for update`,
+      [flows.map(({ name }) => name)],
+    );
+    const before = new Map(rows.map((row) => [row.name, row]));
+    const changed = flows.flatMap((flow) => {
+      const known = before.get(flow.name);
+      const input = macInput(flow);
+      const mac = secrets.mac(input.settings, input.context).toString('base64url');
+      return known === undefined || known.mac === mac ? [] : [{ name: flow.name, known, input, mac }];
     });
-  }
-  return resumed;
+    await tx.query(
+      `update bridge.flows f set settings_mac = changed.mac
+       from unnest($1::text[], $2::text[]) as changed (name, mac) where f.name = changed.name`,
+      [changed.map(({ name }) => name), changed.map(({ mac }) => mac)],
+    );
+    const resumed = changed.flatMap(({ name, known, input }) => {
+      if (known.mac === null || (known.kind !== 'auth' && known.kind !== 'config')) return [];
+      // After a rotation of the master key the same settings have another MAC.
+      return secrets.verifiesMac(Buffer.from(known.mac, 'base64url'), input.settings, input.context) ? [] : [name];
+    });
+    await tx.query(
+      'update bridge.flows set paused_kind = null, paused_reason = null, paused_at = null where name = any($1)',
+      [resumed],
+    );
+    for (const name of resumed) await retryRefused(tx, name, now);
+    return resumed;
+  });
 }
 
 function macInput({ name, connector, settings }: FlowSettings): { settings: Buffer; context: string } {

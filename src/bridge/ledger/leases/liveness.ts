@@ -66,3 +66,23 @@ export async function readProcesses(sql: Sql): Promise<LiveProcess[]> {
   const here = createProcessIdentity();
   return rows.filter(({ identity }) => !here.isOver(identity)).map(({ id, name, since }) => ({ id, name, since }));
 }
+
+/** Why a process works on with the configuration of before, and not with what stands in its file. */
+export interface RefusedConfiguration {
+  /** Program and role, machine, process number. */
+  readonly process: string;
+  readonly why: string;
+}
+
+/** `why` undefined: the file is in force. */
+export async function saveRefusedConfiguration(sql: Sql, id: number, why: string | undefined): Promise<void> {
+  await sql.query('update bridge.processes set refused_configuration = $2 where id = $1', [id, why ?? null]);
+}
+
+/** Of the processes that live. */
+export function readRefusedConfigurations(sql: Sql): Promise<RefusedConfiguration[]> {
+  return sql.query<RefusedConfiguration>(
+    `select name as process, refused_configuration as why from bridge.processes
+     where refused_configuration is not null and ${beatsLately} order by name`,
+  );
+}

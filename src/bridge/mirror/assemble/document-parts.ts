@@ -2,14 +2,19 @@
  * Reads the parts that documents are made of. The number of statements does not grow with the number of documents. The
  * records of an event are read in pages, and only those that the documents need are kept.
  */
+import type { Arrival, AwardsHeld } from '#bridge/documents/awards-complete.ts';
 import { feedDocuments, idOf, pairKey, readPairKey } from '#bridge/documents/document-keys.ts';
 import type { EventSources } from '#bridge/documents/event-parts.ts';
 import type { FileReference } from '#bridge/documents/file-document.ts';
+import type { HeldJob } from '#bridge/documents/job-document.ts';
 import type { MirroredRecord } from '#bridge/documents/shown-records.ts';
 import type { SupplierSources } from '#bridge/documents/supplier-document.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import { type FeedName, feedNames, feeds } from '#contract/feed.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { loadAwardsOfEvents, stampOf } from './awards-of-events.ts';
+import { loadJobs } from './jobs.ts';
 import { loadRequisitions, type MadeOfRequisitions } from './lots-of-events.ts';
 
 export interface KindAndKey {
@@ -25,8 +30,13 @@ export const pairFeeds: ReadonlyMap<DocumentKind, FeedName> = new Map(
   }),
 );
 
+/** An event, and when its record came; without `arrival` no record has been read. */
+export type HeldEvent = EventSources & { readonly arrival?: Arrival };
+
 export interface Parts {
-  readonly events: ReadonlyMap<string, EventSources>;
+  readonly events: ReadonlyMap<string, HeldEvent>;
+  /** All awards of an event, by the event's id: only those of the documents of whole events. */
+  readonly awardsOfEvents: ReadonlyMap<string, AwardsHeld>;
   /** Suppliers as pages of the feeds included them, by id. */
   readonly suppliers: ReadonlyMap<string, unknown>;
   readonly questions: ReadonlyMap<string, unknown>;
@@ -38,6 +48,8 @@ export interface Parts {
   readonly requisitions: ReadonlyMap<string, MadeOfRequisitions>;
   /** By the key of the `file` document. */
   readonly fileReferences: ReadonlyMap<string, readonly FileReference[]>;
+  /** By the key of the `job` document. */
+  readonly jobs: ReadonlyMap<string, HeldJob>;
 }
 
 /** Which references of each file are read, as a half-open range: any number of records may reference a file. */
@@ -61,27 +73,34 @@ export async function loadParts(
   const fileReferences = await loadFileReferences(sql, source, keysOf('file'), referencesTable, window);
   const references = [...fileReferences.values()].flat();
   const referencing = references.map(({ record }) => record as Fields);
+  const wholeEvents = keysOf('event-awards');
+  // Before the records of events, which must not be older than what is known of the feed.
+  const awardsOfEvents = await loadAwardsOfEvents(sql, source, wholeEvents);
+  const allAwards = [...awardsOfEvents.values()].flatMap(({ awards }) => awards.map(({ record }) => record as Fields));
   const eventIds = [
     ...keysOf('sourcing-event'),
+    ...wholeEvents,
     ...pairs.map(({ event }) => event),
     ...references.map(({ event }) => event),
   ];
-  const supplierIds = [...pairs.map(({ supplier }) => supplier), ...idsIn(referencing, 'supplier')];
+  const supplierIds = [
+    ...pairs.map(({ supplier }) => supplier),
+    ...idsIn(referencing, 'supplier'),
+    ...allAwards.flatMap(suppliersInAward),
+  ];
   // At once, so that the database does not wait for this process between them.
-  const awardedEvents = pairs.flatMap(({ kind, event }) => (kind === 'award' ? [event] : []));
-  const [records, ofEvents, events, suppliers, supplierSources] = await Promise.all([
+  const awardedEvents = [...pairs.flatMap(({ kind, event }) => (kind === 'award' ? [event] : [])), ...wholeEvents];
+  const [records, ofEvents, events, suppliers, supplierSources, jobs] = await Promise.all([
     loadRecords(sql, source, pairs),
     loadRequisitions(sql, source, awardedEvents),
     loadEvents(sql, source, eventIds),
     loadResources(sql, source, 'supplier', supplierIds),
     loadSupplierSources(sql, source, keysOf('supplier'), referencesTable),
+    loadJobs(sql, source, keysOf('job')),
   ]);
   const answers = [...records].flatMap(([id, list]) => (id.startsWith('rfi-answers ') ? list : []));
   const awards = [...records].flatMap(([id, list]) => (id.startsWith('award ') ? list : []));
-  const requests = idsIn(
-    awards.map(({ record }) => record as Fields),
-    'sourcing_request',
-  );
+  const requests = idsIn([...awards.map(({ record }) => record as Fields), ...allAwards], 'sourcing_request');
   const questionIds = [
     ...idsIn(referencing, 'id'),
     ...idsIn(referencing, 'question_uuid'),
@@ -95,31 +114,48 @@ export async function loadParts(
     loadResources(sql, source, 'question', questionIds),
   ]);
   const requisitions = new Map([...ofEvents, ...ofRequests]);
-  return { fileReferences, records, requisitions, events, suppliers, questions, supplierSources };
+  return { awardsOfEvents, fileReferences, jobs, records, requisitions, events, suppliers, questions, supplierSources };
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+
+function suppliersInAward(award: Fields): string[] {
+  return (feedDocuments.awards.pair?.bySupplier(award) ?? []).map(({ supplier }) => supplier);
+}
 
 function idsIn(records: readonly Fields[], member: string): string[] {
   return records.flatMap((record) => idOf(record[member]) ?? []);
 }
 
-async function loadEvents(sql: Sql, source: string, ids: readonly string[]): Promise<Map<string, EventSources>> {
+async function loadEvents(sql: Sql, source: string, ids: readonly string[]): Promise<Map<string, HeldEvent>> {
   if (ids.length === 0) return new Map();
-  const rows = await sql.query<{ id: string; body: string; gone: boolean; is_record: boolean }>(
-    `select record_id as id, body, gone is not null as gone, true as is_record from bridge.mirror
+  const rows = await sql.query<{ id: string; body: string; gone: boolean } & (RecordTimes | IncludedTimes)>(
+    `select record_id as id, body, gone is not null as gone, modified, seen from bridge.mirror
      where source = $1 and feed = 'sourcing-events' and record_id = any($2)
      union all
-     select id, body, false, false from bridge.resources
+     select id, body, false, null, null from bridge.resources
      where source = $1 and kind = 'sourcing-event' and id = any($2)`,
     [source, [...new Set(ids)]],
   );
-  const events = new Map<string, EventSources>();
-  for (const { id, body, gone, is_record: isRecord } of rows) {
-    const read = isRecord ? { record: JSON.parse(body) as unknown, gone } : { included: JSON.parse(body) as unknown };
+  const events = new Map<string, HeldEvent>();
+  for (const { id, body, gone, modified, seen } of rows) {
+    const object = JSON.parse(body) as unknown;
+    const read =
+      seen === null ? { included: object } : { record: object, gone, arrival: { modified: stampOf(modified), seen } };
     events.set(id, { ...events.get(id), ...read });
   }
   return events;
+}
+
+interface RecordTimes {
+  readonly modified: Timestamp;
+  readonly seen: Timestamp;
+}
+
+/** An event that a page included has neither. */
+interface IncludedTimes {
+  readonly modified: null;
+  readonly seen: null;
 }
 
 async function loadResources(

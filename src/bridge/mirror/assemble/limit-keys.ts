@@ -15,6 +15,7 @@ export async function limitKeys(
   // The first one is always made, whatever it is made of.
   if (keys.length === 1) return keys;
   const placesOfKeys = keys.map(({ kind, key }) => {
+    if (kind === 'event-awards') return [{ feed: 'awards', event: key, supplier: '' }];
     const feed = pairFeeds.get(kind);
     return feed === undefined ? [] : placesOf([{ feed, ...readPairKey(key) }]);
   });

@@ -6,7 +6,7 @@ import { pairFeeds } from './document-parts.ts';
 
 /** A version of a record, or a related object, which has no stamp. */
 export interface RecordVersion {
-  /** The name of its feed, or `supplier-master` for an entry of the supplier list. */
+  /** The name of its feed; `supplier-master` for an entry of the supplier list, `job` for a job. */
   readonly feed: string;
   readonly id: string;
   /** As the source wrote it. */
@@ -28,11 +28,17 @@ function* versionsBehind({ kind, key }: KindAndKey, parts: Parts): Generator<Rec
     yield* versionOf('sourcing-events', parts.events.get(event)?.record);
     for (const { record } of (parts.records.get(`${kind} ${key}`) ?? []).slice(0, recordVersionsMax))
       yield* versionOf(feed, record);
+  } else if (kind === 'event-awards') {
+    yield* versionOf('sourcing-events', parts.events.get(key)?.record);
+    for (const { record } of (parts.awardsOfEvents.get(key)?.awards ?? []).slice(0, recordVersionsMax))
+      yield* versionOf('awards', record);
   } else if (kind === 'sourcing-event') yield* versionOf('sourcing-events', parts.events.get(key)?.record);
   else if (kind === 'supplier') {
     const sources = parts.supplierSources.get(key);
     if (sources?.master !== undefined) yield { feed: 'supplier-master', id: key };
     yield* versionOf('sourcing-events', sources?.event);
+  } else if (kind === 'job') {
+    if (parts.jobs.has(key)) yield { feed: 'job', id: key };
   } else
     for (const { part, event, record } of (parts.fileReferences.get(key) ?? []).slice(0, recordVersionsMax)) {
       yield* versionOf('sourcing-events', parts.events.get(event)?.record);

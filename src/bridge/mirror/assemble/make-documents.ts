@@ -6,9 +6,11 @@ import { createHash } from 'node:crypto';
 import { type ApplyMapping, compileMapping } from '#bridge/documents/apply-mapping.ts';
 import { makeAwardDocument } from '#bridge/documents/award-document.ts';
 import { readPairKey } from '#bridge/documents/document-keys.ts';
+import { makeEventAwardsDocument } from '#bridge/documents/event-awards-document.ts';
 import { type EventInFlow, parseEvent } from '#bridge/documents/event-parts.ts';
 import { makeFileDocument } from '#bridge/documents/file-document.ts';
 import { flowFilter } from '#bridge/documents/flow-filter.ts';
+import { makeJobDocument } from '#bridge/documents/job-document.ts';
 import { type MadeDocument, making, type NotMade } from '#bridge/documents/made-document.ts';
 import { makeQuotationDocument } from '#bridge/documents/quotation-document.ts';
 import { makeRfiAnswersDocument } from '#bridge/documents/rfi-answers-document.ts';
@@ -85,7 +87,7 @@ function preferWanted(earlier: DocumentMade | undefined, later: DocumentMade): D
 
 function documentMaker(flow: FlowSettings, parts: Parts): (key: KindAndKey) => MadeDocument<Document> {
   const filter = flowFilter(flow);
-  const applyMapping = compileMapping(flow.name, flow.mapping);
+  const applyMapping = compileMapping(flow.name, flow.mapping, flow.time_zone);
   const columns = { quantity: flow.quantity_column, unitPrice: flow.unit_price_column };
   const requisitionOf = requisitionFinder(parts.requisitions);
   const events = new Map<string, EventInFlow | NotMade>();
@@ -103,7 +105,25 @@ function documentMaker(flow: FlowSettings, parts: Parts): (key: KindAndKey) => M
     supplier: (key) => makeSupplierDocument({ key, sources: parts.supplierSources.get(key) ?? { included: [] } }),
     'sourcing-event': (key) => makeSourcingEventDocument({ eventId: key, event: eventOf(key) }),
     quotation: (key) => makeQuotationDocument({ ...pairOf(key), bids: recordsOf('quotation', key), columns }),
-    award: (key) => makeAwardDocument({ ...pairOf(key), awards: recordsOf('award', key), columns, requisitionOf }),
+    award: (key) =>
+      makeAwardDocument({
+        ...pairOf(key),
+        awards: recordsOf('award', key),
+        columns,
+        quantityDecimals: flow.quantity_decimals,
+        requisitionOf,
+      }),
+    'event-awards': (key) =>
+      makeEventAwardsDocument({
+        eventId: key,
+        event: eventOf(key),
+        arrival: parts.events.get(key)?.arrival,
+        held: parts.awardsOfEvents.get(key) ?? { awards: [], feed: { watermark: null, lastPull: null } },
+        includedSupplierOf: (id) => parts.suppliers.get(id),
+        columns,
+        quantityDecimals: flow.quantity_decimals,
+        requisitionOf,
+      }),
     'rfi-answers': (key) =>
       makeRfiAnswersDocument({
         ...pairOf(key),
@@ -118,6 +138,7 @@ function documentMaker(flow: FlowSettings, parts: Parts): (key: KindAndKey) => M
         questionOf: (id) => parts.questions.get(id),
         includedSupplierOf: (id) => parts.suppliers.get(id),
       }),
+    job: (key) => makeJobDocument({ key, held: parts.jobs.get(key) }),
   };
   return ({ kind, key }) => withFields(applyMapping, makers[kind](key));
 }

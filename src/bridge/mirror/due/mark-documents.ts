@@ -40,7 +40,9 @@ export async function markDocuments(
   // A statement must not update a row twice.
   const distinct = [...new Map(due.map((key) => [`${key.kind} ${key.key}`, key])).values()];
   if (distinct.length > 0) await markDistinct(tx, { source, flow, pull }, distinct, now);
-  const suppliers = keys.flatMap(({ namedBy }) => (namedBy?.part === 'supplier' ? [namedBy.id] : []));
+  const suppliers = keys.flatMap(({ kind, namedBy }) =>
+    kind === 'supplier' && namedBy?.part === 'supplier' ? [namedBy.id] : [],
+  );
   if (suppliers.length > 0 && flow === undefined)
     await markReferencing(tx, { source, pull }, 'supplier', suppliers, now);
   const events = wanted.flatMap((key) => (key.wholeEvent && key.sourcingEvent !== null ? [key.sourcingEvent] : []));
@@ -99,14 +101,14 @@ export async function markDocumentsOfEvents(
 }
 
 /**
- * Marks every document that was ever made for this flow, including awards that no supplier holds any more: they have to
+ * Marks every document that was ever made for these flows, including awards that no supplier holds any more: they have to
  * be withdrawn.
  */
-export async function markDocumentsOfFlow(tx: Sql, flow: string, now: Timestamp): Promise<void> {
+export async function markDocumentsOfFlows(tx: Sql, flows: readonly string[], now: Timestamp): Promise<void> {
   await tx.query(
     `update bridge.flow_documents d set ${nowDue}
-     from bridge.flows f where f.name = d.flow and d.flow = $1 and d.kind = any(f.kinds)`,
-    [flow, now],
+     from bridge.flows f where f.name = d.flow and d.flow = any($1) and d.kind = any(f.kinds)`,
+    [flows, now],
   );
 }
 

@@ -10,7 +10,9 @@ const lockSpace = 0x5b_50_ace;
  * document would not be marked.
  */
 export async function lockSources(tx: Sql, sources: Iterable<string>): Promise<void> {
-  // One after the other, in the order of their names: two transactions that lock the same sources cannot deadlock.
-  for (const source of [...new Set(sources)].sort())
-    await tx.query('select pg_advisory_xact_lock($1, hashtext($2))', [lockSpace, source]);
+  // In the order of their names: two transactions that lock the same sources cannot deadlock.
+  await tx.query('select pg_advisory_xact_lock($1, hashtext(source)) from unnest($2::text[]) source', [
+    lockSpace,
+    [...new Set(sources)].sort(),
+  ]);
 }

@@ -44,7 +44,6 @@ export function createSourceClients({ settings, fetch, clock, registry, longestW
         timeoutMs: source.timeout_seconds * 1000,
         retries,
         longestWaitMs,
-        retryAfterMaxMs: source.retry_after_max_seconds * 1000,
         fileNetworks: source.file_networks,
         dialect: dialectOf(source),
       },

@@ -52,13 +52,13 @@ function redactorOf(webhook: Webhook | undefined): (text: string) => string {
   const url = webhook?.url ?? '';
   const { pathname, search } = URL.canParse(url) ? new URL(url) : { pathname: '', search: '' };
   const parts = pathname.split('/').filter(({ length }) => length >= 8);
-  const secret = [url, pathname + search, pathname, search, ...parts, webhook?.header?.value];
+  const secret = [url, pathname + search, pathname, search, ...parts, ...Object.values(webhook?.headers ?? {})];
   return createSecretRedactor({ secret }).redact;
 }
 
 async function post(
   { fetch, clock }: SendDeps,
-  { url, header, template }: Webhook,
+  { url, headers, template }: Webhook,
   message: AlertMessage,
   signal: AbortSignal,
 ): Promise<void> {
@@ -68,7 +68,7 @@ async function post(
     headers: {
       'Content-Type': 'application/json; charset=utf-8',
       'X-Alert-Id': message.id,
-      ...(header && { [header.name]: header.value }),
+      ...headers,
     },
     body: JSON.stringify(bodyOf(message, template)),
     allowedNetworks: anyNetwork,

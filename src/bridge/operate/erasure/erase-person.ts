@@ -35,11 +35,14 @@ export interface ErasedPerson {
 /** What is written while one pass runs is found by the next. */
 const passesMax = 10;
 
-/** `onChanged` gets how many rows were changed so far. Throws `unavailable` when something goes on writing the address. */
+/**
+ * `onSearched` is called after each table of a pass, with how many rows were changed so far. Throws `unavailable` when
+ * something goes on writing the address.
+ */
 export async function erasePersonFromBridge(
   database: Database,
   person: Person,
-  onChanged: (rows: number) => void = () => undefined,
+  onSearched: (tables: number, of: number, rows: number) => void = () => undefined,
 ): Promise<ErasedPerson> {
   const tables = inOrder(await findTextTables(database, 'bridge'));
   const deliveries = await readDeliveries(database, person);
@@ -47,13 +50,14 @@ export async function erasePersonFromBridge(
   let changed = 0;
   for (let pass = 1; pass <= passesMax; pass += 1) {
     const before = changed;
-    for (const table of tables)
+    for (const [index, table] of tables.entries()) {
       for await (const rows of eraseFromTable(database, table, person)) {
         if (rows === 0) continue;
         removed[table.table] = (removed[table.table] ?? 0) + rows;
         changed += rows;
-        onChanged(changed);
       }
+      onSearched(index + 1, tables.length, changed);
+    }
     if (changed === before) return { removed, deliveries };
   }
   throw new AppError(
@@ -105,6 +109,7 @@ const ownSteps: Readonly<Record<string, EraseFromRow>> = {
   // The account was the person's; its sessions and links go with it.
   'bridge.console_users': deleteRow,
   'bridge.console_tokens': deleteRow,
+  'bridge.second_factors': deleteRow,
 };
 
 async function deleteRow(sql: Sql, { table, key }: FoundRow): Promise<boolean> {

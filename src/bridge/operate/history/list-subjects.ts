@@ -56,10 +56,16 @@ function countsJoin(column: string, id: string): string {
       where d.${column} = ${id} and ($2::text[] is null or d.flow = any($2)) limit ${countedMost}) c) n`;
 }
 
-/** Returns a page of events, those that changed last at the service first. `id` and `status` restrict it further. */
+/** Returns a page of events, those that changed last at the service first. */
 export async function findEventPage(
   sql: Sql,
-  filter: SubjectFilter & { id?: string | undefined; status?: string | undefined },
+  filter: SubjectFilter & {
+    id?: string | undefined;
+    status?: string | undefined;
+    /** When it changed last at the service, from (included) and to (not included). */
+    from?: Timestamp | undefined;
+    to?: Timestamp | undefined;
+  },
   { limit, after }: { limit: number; after?: EventPlace | undefined },
 ): Promise<{ events: ListedEvent[]; hasMore: boolean }> {
   const params: unknown[] = [filter.sources, filter.flows ?? null];
@@ -67,6 +73,8 @@ export async function findEventPage(
   const conditions = ['m.source = any($1)', `m.feed = 'sourcing-events'`, 'm.gone is null'];
   if (filter.id !== undefined) conditions.push(`m.record_id = ${param(filter.id)}`);
   if (filter.status !== undefined) conditions.push(`${bodyJson('m.body')} ->> 'status' = ${param(filter.status)}`);
+  if (filter.from !== undefined) conditions.push(`m.modified >= ${param(filter.from)}`);
+  if (filter.to !== undefined) conditions.push(`m.modified < ${param(filter.to)}`);
   if (filter.text !== undefined) conditions.push(...namedConditions(filter.text, 'event', 'm', 'record_id', param));
   if (after)
     conditions.push(

@@ -4,7 +4,7 @@
  *
  *     12:00:00  changed    awards 1b8f… changed at the service
  *     12:00:00  announced  AWARDS_FEED_UPDATED came in
- *     12:00:01  read       awards 1b8f… is in the mirror
+ *     12:00:01  read       awards 1b8f… is copied to the bridge
  *     12:00:01  sent       create, 10.50 EUR, under the idempotency key 0190…
  *     12:00:03  answered   retry: HTTP 503; tried again at 12:00:04
  *     12:00:04  sent       create, 10.50 EUR, under the idempotency key 0190…
@@ -123,7 +123,7 @@ async function recordEntries(sql: Sql, source: string, records: readonly RecordV
     ({ feed, id, seen: at }): TimelineEntry => ({
       at,
       step: 'read',
-      text: `${feed} ${id} is in the mirror`,
+      text: `${feed} ${id} is copied to the bridge`,
       ids: { feed, record: id },
     }),
   );

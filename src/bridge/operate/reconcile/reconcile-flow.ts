@@ -16,7 +16,7 @@ import { createConnectorCalls } from '#bridge/connectors/connector-calls.ts';
 import type { OpenFlow } from '#bridge/connectors/open-flows.ts';
 import { unknownContent } from '#bridge/ledger/flows/flow-document-store.ts';
 import { RateLimited } from '#connector/errors.ts';
-import { comparedValuesOf, type ReadBack, type TakenDocument } from '#connector/read-back.ts';
+import { comparedValuesOf, isDifferent, type ReadBack, type TakenDocument } from '#connector/read-back.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { FindingName } from './finding-names.ts';
@@ -193,7 +193,7 @@ function findingsOf(entry: LedgerDocument, answer: Compared | undefined): Ledger
   const who = { reference, changedBy: changed?.by ?? null, changedAt: changed?.at ?? null };
   return [
     ...fields
-      .filter(({ expected, held }) => expected !== held)
+      .filter(isDifferent)
       .map(({ name, expected, held }) => of('changed', { ...who, field: name, ...shown(expected, held) })),
     ...notCompared.map((what) =>
       of('not compared', { reference, field: what, reason: 'the connector cannot compare it' }),

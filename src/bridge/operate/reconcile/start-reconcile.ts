@@ -37,6 +37,6 @@ export function startReconcile(deps: BridgeDeps): WorkingPart {
   });
   return {
     lanes: [{ lane: lanes.reconcile, due: async () => flowsToCompare(database, settings.flows, timestampNow(clock)) }],
-    housekeeping: () => pruneReconciliations(database, timestampFromMs(clock.nowMs() - settings.attempt_days * dayMs)),
+    housekeeping: () => pruneReconciliations(database, timestampFromMs(clock.nowMs() - settings.history_days * dayMs)),
   };
 }

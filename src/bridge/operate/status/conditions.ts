@@ -1,10 +1,12 @@
 /**
  * The conditions: what needs a person now. This is the one list that `status`, `doctor`, `/metrics`, the console and the
- * alerts read. Pure; docs/operations.md names each kind.
+ * alerts read. Pure.
  */
 import { X509Certificate } from 'node:crypto';
 import { agreementText } from '#bridge/ledger/flows/agreements.ts';
+import type { RefusedConfiguration } from '#bridge/ledger/leases/liveness.ts';
 import { type FeedStatus } from '#bridge/mirror/feed-statuses.ts';
+import type { UnreadJobs } from '#bridge/mirror/jobs-to-read.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import { type ComparisonStatus } from '../reconcile/reconcile-status.ts';
@@ -12,34 +14,43 @@ import { type SourceFault } from '../webhooks/webhook-looks.ts';
 import { countText, type IntakeStatus } from './intake-status.ts';
 import { type AuditStatus, type FlowStatus } from './part-statuses.ts';
 
-export const conditionKinds = [
-  'feed-behind',
-  'feed-stalled',
-  'feed-unfiltered',
-  'audit-failing',
-  'webhook-off',
-  'webhook-failing',
-  'flow-paused',
-  'circuit-open',
-  'documents-stuck',
-  'erp-behind',
-  'dead-letters',
-  'erp-differs',
-  'comparison-late',
-  'intake-paused',
-  'intake-behind',
-  'certificate',
-  'alerts-not-sent',
-  'logins-failing',
-] as const;
-export type ConditionKind = (typeof conditionKinds)[number];
+/** When each is listed, for people; docs/reference/conditions.md is made of it. */
+export const conditionMeanings = {
+  'feed-behind': 'a feed fails, or is further behind than `behind_minutes`',
+  'feed-stalled': 'the watermark of a feed stands still: new records are read, late ones may not be found',
+  'feed-unfiltered': 'the read for records without a time fails; it is tried again by itself',
+  'audit-failing': 'an audit has failed five times in a row',
+  'webhook-off': 'the service has switched the webhook off, or no longer has it',
+  'webhook-failing': 'the last three deliveries failed, says the service',
+  'jobs-unread':
+    'jobs could not be read three times, as the API key may not; or, for a day, the service does not know one',
+  'flow-paused': 'an operator, a refused login, a wrong setting or too many withdrawals paused a flow',
+  'circuit-open': 'the ERP of a flow fails or refuses everything',
+  'documents-stuck': 'documents were tried many times, or the connector gives answers that cannot be used',
+  'erp-behind': 'a document has waited for its ERP for longer than `behind_minutes`',
+  'dead-letters': 'an ERP refused documents, or a service records of an intake, or a person has to look at them',
+  'erp-differs': 'the latest comparison of a flow found differences, or could not read something',
+  'comparison-late': 'a scheduled comparison fails, or was missed twice',
+  'intake-paused':
+    'an operator, a first run, a refused login, too many archivings or an unknown attribute paused an intake',
+  'intake-behind':
+    'the ERP of an intake cannot be read, its records have waited for longer than `behind_minutes`, or the service has not processed a submission for an hour',
+  certificate: 'a certificate ends within two weeks or cannot be read, or a renewed one is not served',
+  'alerts-not-sent': 'a receiver did not take a message about conditions',
+  'logins-failing': 'ten logins in a row fail for an account of the console, or thirty from an address',
+  'configuration-refused':
+    'the changed configuration file of a running process cannot be used: the old settings stay in force',
+} as const;
+export type ConditionKind = keyof typeof conditionMeanings;
+export const conditionKinds = Object.keys(conditionMeanings) as ConditionKind[];
 
 /** No two of a list have the same kind and subject. */
 export interface Condition {
   readonly kind: ConditionKind;
   /**
    * What it is about: `flow sap`, `intake vendors`, `feed main/awards`, `source main`, `certificate`,
-   * `certificate file`, `alerts webhook`, `console logins`.
+   * `certificate file`, `alerts webhook`, `console logins`,
+   * `configuration of bridge-push host 17`.
    */
   readonly subject: string;
   /** Since when; null: not known. */
@@ -78,9 +89,11 @@ export interface Observed extends ShownCertificates {
   readonly comparisons: readonly ComparisonStatus[];
   /** What the services say of their webhooks to this bridge; at most one fault a source. */
   readonly webhookFaults: readonly SourceFault[];
+  readonly unreadJobs: readonly UnreadJobs[];
   readonly unsent: readonly UnsentAlerts[];
   /** For whom logins at the console fail again and again. */
   readonly failingLogins: readonly string[];
+  readonly refusedConfigurations: readonly RefusedConfiguration[];
 }
 
 /** Of the certificates of this process; undefined: it has none, or they are not looked at here. */
@@ -117,6 +130,7 @@ export function findConditions(
       .filter(isAuditFailing)
       .map((audit) => (audit.kind === 'untimed' ? ofUntimed(audit) : ofAudit(audit))),
     ...found.webhookFaults.map(ofWebhook),
+    ...found.unreadJobs.map(ofUnreadJobs),
     ...found.flows.flatMap((flow) => ofFlow(flow, lateBefore)),
     ...found.comparisons.flatMap(ofComparison),
     ...found.intakes.flatMap((intake) => ofIntake(intake, lateBefore)),
@@ -124,6 +138,7 @@ export function findConditions(
     ...(found.certificateRefused === undefined ? [] : [ofRefusedCertificate(found.certificateRefused)]),
     ...found.unsent.map(ofUnsent),
     ...(found.failingLogins.length === 0 ? [] : [ofFailingLogins(found.failingLogins)]),
+    ...found.refusedConfigurations.map(ofRefusedConfiguration),
   ];
 }
 
@@ -140,9 +155,9 @@ function ofFeed(feed: FeedStatus, nowMs: number, behindMinutes: number): Conditi
       subject,
       since: feed.unprovedSince,
       level: 'fail',
-      summary: `The watermark of ${name} stands still since ${toMinute(feed.unprovedSince)}: ${short(feed.stalledWhy)}`,
+      summary: `The feed ${name} is read, but not proved to be complete since ${toMinute(feed.unprovedSince)}: ${short(feed.stalledWhy)}`,
       action:
-        'New records are delivered, late ones are not found. `bridge check` tests it; tell the source’s operator.',
+        'New records are delivered, late ones are not found. `bridge doctor` tests it; tell the source’s operator.',
     });
   else if (feed.failures > 0 || isLate)
     conditions.push({
@@ -151,7 +166,7 @@ function ofFeed(feed: FeedStatus, nowMs: number, behindMinutes: number): Conditi
       since: seconds === null ? null : timestampFromMs(nowMs - Math.round(seconds * 1000)),
       level: 'fail',
       summary: `The feed ${name} is read up to ${toMinute(feed.watermark)}: ${short(feed.lag.why)}`,
-      action: '`bridge check` tests the source. The puller tries again by itself; nothing is lost.',
+      action: '`bridge doctor` tests the source. The puller tries again by itself; nothing is lost.',
     });
   return conditions;
 }
@@ -214,6 +229,20 @@ export function ofWebhook({ source, uuid, url, kind, why, status, since }: Sourc
   };
 }
 
+function ofUnreadJobs({ source, jobs, unknown, since, why }: UnreadJobs): Condition {
+  const isPassed = unknown === jobs;
+  return {
+    kind: 'jobs-unread',
+    subject: `source ${source}`,
+    since,
+    level: isPassed ? 'warn' : 'fail',
+    summary: `${countText(jobs, 'job')} of ${source} could not be read, so no document says what became of ${jobs === 1 ? 'it' : 'them'}; the latest: ${short(why)}`,
+    action: isPassed
+      ? 'Look at the service what became of it; this is shown for a day.'
+      : 'Fix what the message names; `bridge doctor` tests the source. They are read again by themselves.',
+  };
+}
+
 function ofFlow(flow: FlowStatus, lateBefore: Timestamp): Condition[] {
   const { flow: name, oldestWaiting, deadLetters } = flow;
   const base = { subject: `flow ${name}`, level: 'fail' } as const;
@@ -249,7 +278,7 @@ function ofFlow(flow: FlowStatus, lateBefore: Timestamp): Condition[] {
       kind: 'erp-behind',
       since: oldestWaiting,
       summary: `Flow ${name}: documents have waited for the ERP since ${toMinute(oldestWaiting)}: ${short(flow.lag.why)}`,
-      action: 'See which: bridge lag, bridge find. They are tried again by themselves; fix what the message names.',
+      action: 'See which: bridge status, bridge find. They are tried again by themselves; fix what the message names.',
     });
   if (deadLetters > 0)
     conditions.push({
@@ -286,7 +315,8 @@ function ofComparison(comparison: ComparisonStatus): Condition[] {
       since: ended ?? open,
       level: 'fail',
       summary: `Flow ${flow}: its comparison with the ERP, every ${everyHours} h, has not ended since ${toMinute(ended)}: ${short(lastError ?? 'it takes longer, or no process runs it')}`,
-      action: '`bridge check` tests the ERP; a process with the role push must run. It goes on by itself where it was.',
+      action:
+        '`bridge doctor` tests the ERP; a process with the role push must run. It goes on by itself where it was.',
     });
   return conditions;
 }
@@ -310,7 +340,7 @@ function ofIntake(intake: IntakeStatus, lateBefore: Timestamp): Condition[] {
       kind: 'intake-behind',
       since: intake.readFailures > 0 ? intake.lastRead : (intake.oldestSubmission ?? intake.oldestWaiting),
       summary: `Intake ${name} is behind: ${short(intake.lag.why)}`,
-      action: `See bridge intake status ${name} and bridge check. It tries again by itself; nothing is lost.`,
+      action: `See bridge intake status ${name} and bridge doctor. It tries again by itself; nothing is lost.`,
     });
   if (deadLetters > 0)
     conditions.push({
@@ -376,7 +406,18 @@ function ofFailingLogins(subjects: readonly string[]): Condition {
     since: null,
     level: 'warn',
     summary: `Logins at the console fail again and again: ${short([...new Set(subjects)].join(', '))}`,
-    action: 'See who it is: bridge actions --what console.login --outcome refused. Each further try waits longer.',
+    action: 'See who it is: audit-log --what console.login --outcome refused. Each further try waits longer.',
+  };
+}
+
+function ofRefusedConfiguration({ process, why }: RefusedConfiguration): Condition {
+  return {
+    kind: 'configuration-refused',
+    subject: `configuration of ${process}`,
+    since: null,
+    level: 'fail',
+    summary: `The changed configuration is not in force, the one before it is: ${short(why)}`,
+    action: 'Correct the file: it is read again by itself, and at once at SIGHUP.',
   };
 }
 

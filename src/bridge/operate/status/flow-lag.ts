@@ -51,7 +51,7 @@ function whyOfFlow(flow: FlowProgress, now: Timestamp): string | undefined {
     return `${lossText(flow.commitsLost)}: nothing is sent before its source was read again`;
   if (flow.circuitUntil !== null && flow.circuitUntil > now) {
     const trial = `too many failures in a row, one document is tried at ${shortTime(flow.circuitUntil)}`;
-    return `${trial}: ${flow.lastError ?? 'see the dead letters'}`;
+    return `${trial}: ${flow.lastError ?? 'see the refused documents'}`;
   }
   const parts = [whyLookingUp(flow), whyCutOff(flow)];
   const others = flow.due - flow.cutOff;
@@ -60,7 +60,7 @@ function whyOfFlow(flow: FlowProgress, now: Timestamp): string | undefined {
   else if (others > 0) parts.push(`${countOf(others, 'document')} to deliver`);
   const why = parts.filter((part) => part !== undefined).join('; ');
   if (why !== '') return why;
-  return flow.deadLetters > 0 ? `${countOf(flow.deadLetters, 'dead letter')}, all else is delivered` : undefined;
+  return flow.deadLetters > 0 ? `${countOf(flow.deadLetters, 'refused document')}, all else is delivered` : undefined;
 }
 
 function whyLookingUp({ commitsLost }: FlowProgress): string | undefined {

@@ -1,6 +1,6 @@
 /**
  * The metrics that are read from SQL when Prometheus scrapes. Every process of the bridge exports the same values, so
- * that any process may be down: queries take `max by (…)` of them. docs/bridge.md lists all metrics.
+ * that any process may be down: queries take `max by (…)` of them. docs/reference/metrics.md lists all metrics.
  *
  * However many sources there are, the number of lines is bounded: only the feeds, flows, intakes and conditions that are
  * the worst have lines of their own, and all of them are counted.
@@ -12,7 +12,7 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import { Gauge, type Registry } from '#platform/metrics.ts';
-import { conditionKinds, shownCertificates } from './conditions.ts';
+import { type Condition, conditionKinds, shownCertificates } from './conditions.ts';
 import { type BridgeStatus, readStatus } from './status.ts';
 
 type ReadStatus = () => Promise<BridgeStatus>;
@@ -96,7 +96,7 @@ function registerConditionMetrics(read: ReadStatus, registry: Registry, clock: C
   const shown = gaugesOf(registry, ['kind', 'subject'], {
     read: async () => {
       const { conditions } = await read();
-      return conditions.toSorted((a, b) => (a.since ?? '').localeCompare(b.since ?? '')).slice(0, shownMax);
+      return conditions.toSorted(longestFirst).slice(0, shownMax);
     },
     labelsOf: ({ kind, subject }) => ({ kind, subject }),
   });
@@ -105,6 +105,12 @@ function registerConditionMetrics(read: ReadStatus, registry: Registry, clock: C
     `How long the condition has lasted, 0 where that is not known; of the ${shownMax} that have lasted longest`,
     ({ since }) => secondsSince(since, clock),
   );
+}
+
+/** By the text of the timestamps, not by the rules of a language, which takes longer than all the rest of a scrape. */
+function longestFirst({ since: a }: Condition, { since: b }: Condition): number {
+  if (a === b) return 0;
+  return (a ?? '') < (b ?? '') ? -1 : 1;
 }
 
 function registerFeedMetrics(read: ReadStatus, registry: Registry): void {

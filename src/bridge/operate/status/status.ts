@@ -3,8 +3,10 @@
  * bridge is idle. Every statement reads along an index or counts the rows of a partial index: for a bridge that is in
  * step with millions of documents it costs as little as for an empty one.
  */
+import { readRefusedConfigurations } from '#bridge/ledger/leases/liveness.ts';
 import { type LookingFlow, type OpenLoss, readOpenLoss } from '#bridge/ledger/lost-commits/open-loss.ts';
 import { type FeedStatus, readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';
+import { readUnreadJobs } from '#bridge/mirror/jobs-to-read.ts';
 import { oldestOfBackfill, type RangeReading, readingProgress } from '#bridge/mirror/read-progress.ts';
 import { alertSettings } from '#bridge/settings/alert-settings.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
@@ -111,12 +113,14 @@ export async function readStatus(
   const shown = new Set(settings.sources.map(({ name }) => name));
   const webhookFaults = (await readWebhookFaults(sql)).filter(({ source }) => shown.has(source));
   const { behind_minutes: behindMinutes } = settings.alerts ?? alertSettings.parse({});
+  const unreadJobs = (await readUnreadJobs(sql, now)).filter(({ source }) => shown.has(source));
   const unsent = await readUnsent(sql);
   const failingLogins = await readFailingLogins(sql, now);
+  const refusedConfigurations = await readRefusedConfigurations(sql);
   return {
     ...looked,
     conditions: findConditions(
-      { ...looked, webhookFaults, unsent, failingLogins, ...certificates },
+      { ...looked, webhookFaults, unreadJobs, unsent, failingLogins, refusedConfigurations, ...certificates },
       { now, behindMinutes },
     ),
     backfills: await readBackfills(sql, now),
@@ -200,20 +204,19 @@ async function readFlows(
      from bridge.flows f where f.kinds <> '{}' order by f.name`,
     [now],
   );
+  const lookingFlows = new Map(lostCommits?.flows.map((flow) => [flow.flow, flow]));
   const rows = read.map((row) => {
-    const looking = lostCommits?.flows.find(({ flow }) => flow === row.flow);
+    const looking = lookingFlows.get(row.flow);
     return { ...row, commitsLost: lostCommits && looking ? lossOf(lostCommits, looking) : null };
   });
+  const feedsOf = Map.groupBy(feeds, ({ source }) => source);
+  const shown = new Set(sources.map(({ name }) => name));
   const flows = rows.map((row) => {
-    const lag = lagOfFlow(
-      row,
-      feeds.filter(({ source }) => source === row.source),
-      now,
-    );
-    if (sources.some(({ name }) => name === row.source)) return { ...row, lag };
+    if (shown.has(row.source)) return { ...row, lag: lagOfFlow(row, feedsOf.get(row.source) ?? [], now) };
     return { ...row, lag: { seconds: null, inStep: false, why: `its source ${row.source} is not configured here` } };
   });
-  const waiting = configured.filter(({ name }) => rows.every(({ flow }) => flow !== name));
+  const begun = new Set(rows.map(({ flow }) => flow));
+  const waiting = configured.filter(({ name }) => !begun.has(name));
   const unknown = waiting.map(({ name, source }) => ({
     flow: name,
     source,

@@ -15,11 +15,10 @@ import {
   storeKey,
 } from '#bridge/receive/webhook-store.ts';
 import type { Webhook } from '#client/webhook-calls.ts';
-import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { createAtService } from './webhook-api.ts';
-import { authenticationOf, type WebhookDeps } from './webhook-deps.ts';
+import { createAtService, type Topic } from './webhook-api.ts';
+import { authenticationOf, topicsOf, type WebhookDeps } from './webhook-deps.ts';
 
 const triesMax = 3;
 
@@ -27,23 +26,27 @@ export interface MadeWebhook {
   readonly uuid: string;
   readonly name: string;
   readonly url: string;
-  /** The feeds that it does not announce, because the service refuses their triggers: they are only polled. */
-  readonly unannounced: readonly FeedName[];
+  /**
+   * What it does not announce, because the service refuses the triggers: such feeds are only polled, and the ends of jobs
+   * are not noticed.
+   */
+  readonly unannounced: readonly Topic[];
 }
 
 /**
  * Creates a webhook with this name and URL. When this resolves, every receiver accepts its key, and `replaced` are
- * retired. Resolves to undefined when the service refuses one for `feedsMin` feeds, and nothing has changed then. Throws
+ * retired. Resolves to undefined when the service refuses one for `topicsMin` topics, and nothing has changed then. Throws
  * AppError: `invalid` with the service's text when the service refuses; `unavailable` when it is unknown whether the
  * webhook was created: then the next call, or `cleanUpWebhooks`, deletes it.
  */
 export async function makeWebhook(
   deps: WebhookDeps,
-  { name, url, feedsMin = 1 }: { name: string; url: string; feedsMin?: number },
+  { name, url, topicsMin = 1 }: { name: string; url: string; topicsMin?: number },
   replaced: readonly OwnWebhook[],
 ): Promise<MadeWebhook | undefined> {
   const { client, source, database, secrets, clock } = deps;
-  const request = { name, url, feeds: source.feeds, authentication: authenticationOf(source) };
+  const topics = topicsOf(deps);
+  const request = { name, url, topics, authentication: authenticationOf(source) };
   const own = await readOwnWebhooks(database, source.name);
   // The service may recognise the id of an earlier intent, as its idempotency key.
   const intents = own
@@ -52,9 +55,9 @@ export async function makeWebhook(
   for (let tries = 0; tries < triesMax + own.length; tries += 1) {
     const earlier = intents.pop();
     const id = earlier ?? (await newIntent(deps, name, url));
-    const created = await createAtService(client, request, { id, feedsMin }).catch(async (error: unknown) => {
+    const created = await createAtService(client, request, { id, topicsMin }).catch(async (error: unknown) => {
       if (!(error instanceof AppError) || error.recovery.do === 'retry') throw error;
-      // The earlier request under this id was a different one: the feeds or the credentials have changed since.
+      // The earlier request under this id was a different one: the topics or the credentials have changed since.
       if (error.code === 'conflict' && earlier !== undefined) return 'another' as const;
       // The service refused the request, so no webhook was created for the intent.
       await deleteIntents(database, [id]);
@@ -66,13 +69,13 @@ export async function makeWebhook(
       return undefined;
     }
     if (created.signing_key !== undefined) {
-      const { uuid, signing_key: signingKey, feeds } = created;
+      const { uuid, signing_key: signingKey, topics: announced } = created;
       await database.transaction(async (tx) => {
         await storeKey(tx, secrets, { id, uuid, signingKey });
         const ids = replaced.map((webhook) => webhook.id);
         await retire(tx, ids, timestampNow(clock));
       });
-      return { uuid, name, url, unannounced: source.feeds.filter((feed) => !feeds.includes(feed)) };
+      return { uuid, name, url, unannounced: topics.filter((topic) => !announced.includes(topic)) };
     }
     // The service shows a key only once, and that answer was lost: no receiver could check this webhook's signatures.
     await client.deleteWebhook(created.uuid);

@@ -8,16 +8,20 @@ import type { FeedName } from '#contract/feed.ts';
 import {
   feedOfTrigger,
   feedTriggers,
+  jobTrigger,
   type Trigger,
-  triggerElsewhere,
+  triggerNameElsewhere,
   type WebhookAuthentication,
 } from '#contract/webhook.ts';
 import { AppError } from '#platform/errors.ts';
 
+/** What a webhook announces: the changes of a feed, or the ends of jobs. */
+export type Topic = FeedName | 'jobs';
+
 export interface WebhookRequest {
   readonly name: string;
   readonly url: string;
-  readonly feeds: readonly FeedName[];
+  readonly topics: readonly Topic[];
   readonly authentication: WebhookAuthentication | undefined;
 }
 
@@ -66,11 +70,11 @@ export async function readDeliveries(client: WebhookCalls, uuid: string): Promis
   }
 }
 
-/** A webhook that was created, with the feeds that it announces. */
-export type CreatedAtService = Awaited<ReturnType<WebhookCalls['createWebhook']>> & { readonly feeds: FeedName[] };
+/** A webhook that was created, with what it announces. */
+export type CreatedAtService = Awaited<ReturnType<WebhookCalls['createWebhook']>> & { readonly topics: Topic[] };
 
 /**
- * Creates a webhook for these feeds, or for those of them whose triggers the service knows. `id` is the idempotency key:
+ * Creates a webhook for these topics, or for those of them whose triggers the service knows. `id` is the idempotency key:
  * a service that supports it returns the same webhook again, but shows the signing key only the first time. Throws
  * AppError with the service's text; `conflict` when the id was used for another request. Example: a service that calls
  * the awards' trigger AWARD_FEED_UPDATED, and has none of latest bids:
@@ -79,15 +83,15 @@ export type CreatedAtService = Awaited<ReturnType<WebhookCalls['createWebhook']>
  *     SOURCING_EVENTS_.., LATEST_BIDS_.., AWARD_FEED_UPDATED     400: "LATEST_BIDS_FEED_UPDATED" is not a valid choice
  *     SOURCING_EVENTS_.., AWARD_FEED_UPDATED                     201
  *
- * Where no answer says which trigger is refused, fewer and fewer are tried. `feedsMin`: rather none than fewer; then
+ * Where no answer says which trigger is refused, fewer and fewer are tried. `topicsMin`: rather none than fewer; then
  * undefined is returned.
  */
 export async function createAtService(
   client: WebhookCalls,
-  { name, url, feeds, authentication }: WebhookRequest,
-  { id, feedsMin = 1 }: { id: string; feedsMin?: number },
+  { name, url, topics, authentication }: WebhookRequest,
+  { id, topicsMin = 1 }: { id: string; topicsMin?: number },
 ): Promise<CreatedAtService | undefined> {
-  let left = candidatesOf(feeds).filter((candidate) => candidate.feeds.length >= feedsMin);
+  let left = candidatesOf(topics).filter((candidate) => candidate.topics.length >= topicsMin);
   let refusal: AppError | undefined;
   for (let candidate = left.shift(); candidate !== undefined; candidate = left.shift()) {
     const { triggers, key } = candidate;
@@ -97,7 +101,7 @@ export async function createAtService(
         { name, url, triggers: triggers as Trigger[], ...(authentication ? { authentication } : {}) },
         `${id}${key}`,
       );
-      return { ...created, feeds: candidate.feeds };
+      return { ...created, topics: candidate.topics };
     } catch (error) {
       if (!isRefusal(error) || error.code !== 'invalid') throw error;
       // Of several refusals the first is the useful one: it is about what was wanted.
@@ -108,30 +112,30 @@ export async function createAtService(
       left = [...left.filter((other) => !isDoubtful(other)), ...left.filter(isDoubtful)];
     }
   }
-  if (refusal === undefined || feedsMin > 1) return undefined;
+  if (refusal === undefined || topicsMin > 1) return undefined;
   throw refusal;
 }
 
 interface Candidate {
-  readonly feeds: FeedName[];
+  readonly topics: Topic[];
   readonly triggers: readonly string[];
   /** The end of its idempotency key: another body needs another key. */
   readonly key: string;
 }
 
-/** What can be asked for, the most feeds first; of each choice of feeds also by the names that other services use. */
-function candidatesOf(feeds: readonly FeedName[]): Candidate[] {
-  const chosen = feeds.reduce<FeedName[][]>((some, feed) => [...some, ...some.map((each) => [...each, feed])], [[]]);
+/** What can be asked for, the most topics first; of each choice of topics also by the names that other services use. */
+function candidatesOf(topics: readonly Topic[]): Candidate[] {
+  const chosen = topics.reduce<Topic[][]>((some, topic) => [...some, ...some.map((each) => [...each, topic])], [[]]);
   const ordered = chosen.filter((each) => each.length > 0).sort((a, b) => b.length - a.length);
   const named = ordered.flatMap((each) => {
-    const triggers = each.map((feed): string => feedTriggers[feed]);
-    const others = each.map((feed) => triggerElsewhere(feed) ?? feedTriggers[feed]);
+    const triggers = each.map((topic): string => triggerOf(topic));
+    const others = each.map((topic) => triggerNameElsewhere(triggerOf(topic)));
     const isSame = others.every((other, index) => other === triggers[index]);
     return isSame
-      ? [{ feeds: each, triggers }]
+      ? [{ topics: each, triggers }]
       : [
-          { feeds: each, triggers },
-          { feeds: each, triggers: others },
+          { topics: each, triggers },
+          { topics: each, triggers: others },
         ];
   });
   return named.map((candidate, index) => ({ ...candidate, key: index === 0 ? '' : `-${index}` }));
@@ -142,7 +146,7 @@ function candidatesOf(feeds: readonly FeedName[]): Candidate[] {
  * not say. Undefined when it is about something else.
  */
 function refusedIn(text: string, triggers: readonly string[]): string[] | undefined {
-  const words = new Set(text.match(/\w{1,60}_FEED_UPDATED\b/g));
+  const words = new Set(text.match(/\w{1,60}_UPDATED\b/g));
   const places = [...text.matchAll(/\btriggers(?:\.|\[)(\d+)/g)].flatMap(([, place]) => triggers[Number(place)] ?? []);
   if (places.length > 0) return places;
   // A name that was not sent is one of those that could be: then the names say nothing.
@@ -151,12 +155,19 @@ function refusedIn(text: string, triggers: readonly string[]): string[] | undefi
   return /trigger/i.test(text) || text.endsWith('was answered with 400.') ? [] : undefined;
 }
 
-/** The feeds that a webhook with these triggers announces; undefined for a trigger of no feed. */
-export function announcedFeeds(triggers: string): (FeedName | undefined)[] {
+function triggerOf(topic: Topic): Trigger {
+  return topic === 'jobs' ? jobTrigger : feedTriggers[topic];
+}
+
+/** What a webhook with these triggers announces; undefined for a trigger of nothing that the bridge reads. */
+export function announcedTopics(triggers: string): (Topic | undefined)[] {
   return triggers
     .replaceAll(/[[\]"']/g, '')
     .split(',')
-    .map((trigger) => feedOfTrigger(trigger.trim()));
+    .map((given) => {
+      const trigger = given.trim();
+      return trigger === jobTrigger ? 'jobs' : feedOfTrigger(trigger);
+    });
 }
 
 function isRefusal(error: unknown): error is AppError {

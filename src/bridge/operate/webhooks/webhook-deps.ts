@@ -8,12 +8,15 @@ import { withLock } from '#platform/database/lock.ts';
 import { AppError } from '#platform/errors.ts';
 import { hostInUrl } from '#platform/http/url-host.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import type { Topic } from './webhook-api.ts';
 import { forgetLook } from './webhook-looks.ts';
 
 export interface WebhookDeps {
   /** The client of the source; its API key needs the scope webhooks. */
   readonly client: WebhookCalls;
   readonly source: SourceSettings;
+  /** Whether the webhook announces the ends of jobs, too: a flow of the source takes them as documents. */
+  readonly jobs?: boolean;
   readonly database: Database;
   readonly secrets: SecretBox;
   readonly clock: Clock;
@@ -36,6 +39,11 @@ export function withWebhookLock<T>({ database, source }: WebhookDeps, work: () =
     await forgetLook(database, source.name);
     return result;
   });
+}
+
+/** Returns what the source's webhook announces. */
+export function topicsOf({ source, jobs = false }: Pick<WebhookDeps, 'source' | 'jobs'>): Topic[] {
+  return [...source.feeds, ...(jobs ? (['jobs'] as const) : [])];
 }
 
 /** Returns the URL under which the service reaches this bridge: `https://<public_host>:<port>/webhooks/<source>`. */

@@ -6,12 +6,19 @@
  * records that have no time, which lie in no window.
  */
 
+import { withoutTime } from '#bridge/mirror/read-version.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { type FeedId, learnProfile, lockCheckpoint, readProfile } from '../feed/checkpoint-store.ts';
-import { type Backfill, type BackfillKind, insertBackfill, openUntimedRead } from './backfill-store.ts';
+import { type FeedId, learnProfile, lockCheckpoint, lockCheckpoints, readProfile } from '../feed/checkpoint-store.ts';
+import {
+  type AskedBackfill,
+  type Backfill,
+  insertBackfill,
+  insertBackfills,
+  openUntimedRead,
+} from './backfill-store.ts';
 
 const hourMicros = 3_600_000_000;
 /** Each audit that has found late arrivals doubles the lateness bound, up to an hour. */
@@ -34,7 +41,7 @@ interface AuditTimes extends FeedId {
 }
 
 /** An audit that was cancelled counts as made: the next one comes after its usual interval. */
-async function readAuditTimes(sql: Sql, only?: FeedId): Promise<AuditTimes[]> {
+async function readAuditTimes(sql: Sql, only?: readonly FeedId[]): Promise<AuditTimes[]> {
   return sql.query<AuditTimes>(
     `select c.source, c.feed, c.watermark, c.source_profile ? 'orderProved' as "isOrdered",
        c.last_pull is not null as "wasRead",
@@ -47,15 +54,19 @@ async function readAuditTimes(sql: Sql, only?: FeedId): Promise<AuditTimes[]> {
      from bridge.checkpoints c left join (
        select source, feed, kind, failures, coalesce(finished, cancelled) as ended from bridge.backfills
        where kind <> 'range') b using (source, feed)
-     where $1::text is null or c.source = $1 and c.feed = $2
+     where $1::text[] is null or (c.source, c.feed) in (select * from unnest($1::text[], $2::text[]))
      group by c.source, c.feed`,
-    [only?.source ?? null, only?.feed ?? null],
+    [only?.map(({ source }) => source) ?? null, only?.map(({ feed }) => feed) ?? null],
   );
 }
 
+/** Of thousands that are due at once, after a first start, more would delay what is read by schedule. */
+const openedMax = 200;
+
 /**
- * Opens the audits that are due of these sources' feeds. Of a feed without a watermark, as none of its records has a time,
- * none is made by itself. Several processes may call it at once: each audit is opened once.
+ * Opens the audits that are due of these sources' feeds; of very many some, and the next call others. Of a feed without a
+ * watermark, as none of its records has a time, none is made by itself. Several processes may call it at once: each audit
+ * is opened once.
  */
 export async function openDueAudits(
   database: Database,
@@ -63,31 +74,32 @@ export async function openDueAudits(
   now: Timestamp,
 ): Promise<void> {
   const settings = new Map(sources.map((source) => [source.name, source]));
-  for (const each of await readAuditTimes(database)) {
-    const source = settings.get(each.source);
-    if (source === undefined || !source.feeds.some((feed) => feed === each.feed)) continue;
-    if (dueAudit(each, source, now) === undefined) continue;
-    await database.transaction(async (tx) => {
-      await lockCheckpoint(tx, each);
-      // Checked again under the lock, as another process may have opened it just now.
-      const [held] = await readAuditTimes(tx, each);
-      const due = held === undefined ? undefined : dueAudit(held, source, now);
-      if (due === 'untimed') await openUntimedRead(tx, each, { passes: 0, now });
-      else if (due !== undefined) {
-        const to = endOf(held?.watermark ?? null, now);
-        const from = due === 'full' ? beginning : addMicros(to, -source.audit_window_hours * hourMicros);
-        await insertBackfill(tx, each, { kind: due, from, to, now });
-      }
+  const dueOf = (times: readonly AuditTimes[]) =>
+    times.flatMap((feed) => {
+      const source = settings.get(feed.source);
+      return source?.feeds.some((name) => name === feed.feed) ? dueAudit(feed, source, now) : [];
     });
-  }
+  const seen = dueOf(await readAuditTimes(database)).slice(0, openedMax);
+  if (seen.length === 0) return;
+  await database.transaction(async (tx) => {
+    await lockCheckpoints(tx, seen);
+    // Checked again under the locks, as another process may have opened them just now.
+    await insertBackfills(tx, dueOf(await readAuditTimes(tx, seen)), now);
+  });
 }
 
-/** Which audit of the feed is due and not open yet; undefined: none. */
-function dueAudit(feed: AuditTimes, source: AuditSettings, now: Timestamp): Exclude<BackfillKind, 'range'> | undefined {
-  if (feed.wasRead && !feed.isOrdered && !feed.hasUntimedRead) return 'untimed';
-  if (feed.watermark === null) return undefined;
-  if (!feed.isFullOpen && isOver(feed.fullyAudited, source.audit_full_days * 24, now)) return 'full';
-  return !feed.isAuditOpen && isOver(feed.audited, source.audit_hours, now) ? 'audit' : undefined;
+/** The audit of the feed that is due and not open yet; none or one. */
+function dueAudit(feed: AuditTimes, source: AuditSettings, now: Timestamp): AskedBackfill[] {
+  const { source: name, feed: feedName, watermark } = feed;
+  const asked = { source: name, feed: feedName };
+  if (feed.wasRead && !feed.isOrdered && !feed.hasUntimedRead)
+    return [{ ...asked, kind: 'untimed', from: withoutTime, to: withoutTime }];
+  if (watermark === null) return [];
+  const to = endOf(watermark, now);
+  if (!feed.isFullOpen && isOver(feed.fullyAudited, source.audit_full_days * 24, now))
+    return [{ ...asked, kind: 'full', from: beginning, to }];
+  if (feed.isAuditOpen || !isOver(feed.audited, source.audit_hours, now)) return [];
+  return [{ ...asked, kind: 'audit', from: addMicros(to, -source.audit_window_hours * hourMicros), to }];
 }
 
 /**
@@ -106,7 +118,7 @@ function endOf(watermark: Timestamp | null, now: Timestamp): Timestamp {
 /** Opens an audit of the whole feed that an operator has asked for. */
 export async function openAskedAudit(tx: Sql, feed: FeedId, now: Timestamp): Promise<void> {
   await lockCheckpoint(tx, feed);
-  const [held] = await readAuditTimes(tx, feed);
+  const [held] = await readAuditTimes(tx, [feed]);
   await insertBackfill(tx, feed, { kind: 'full', from: beginning, to: endOf(held?.watermark ?? null, now), now });
 }
 

@@ -41,19 +41,40 @@ export interface Backfill {
 const columns = `id, source, feed, kind, range_start as "from", range_end as "to", position, records, changed,
   late_arrivals as "lateArrivals", asked, finished, cancelled, failures, last_error as "lastError"`;
 
+export interface AskedBackfill extends FeedId {
+  readonly kind: BackfillKind;
+  readonly from: Timestamp;
+  readonly to: Timestamp;
+}
+
 /** Opens a backfill and returns its number. */
 export async function insertBackfill(
   tx: Sql,
-  { source, feed }: FeedId,
-  asked: { kind: BackfillKind; from: Timestamp; to: Timestamp; now: Timestamp },
+  feed: FeedId,
+  { now, ...asked }: Pick<AskedBackfill, 'kind' | 'from' | 'to'> & { now: Timestamp },
 ): Promise<number> {
-  const [row] = await tx.query<{ id: number }>(
+  const [id] = await insertBackfills(tx, [{ ...feed, ...asked }], now);
+  if (id === undefined) throw new AppError('internal', 'A backfill was not stored.');
+  return id;
+}
+
+/** Opens backfills and returns their numbers. */
+export async function insertBackfills(tx: Sql, asked: readonly AskedBackfill[], now: Timestamp): Promise<number[]> {
+  const rows = await tx.query<{ id: number }>(
     `insert into bridge.backfills (source, feed, kind, range_start, range_end, asked, next_try)
-     values ($1, $2, $3, $4, $5, $6, $6) returning id`,
-    [source, feed, asked.kind, asked.from, asked.to, asked.now],
+     select source, feed, kind, range_start, range_end, $6, $6
+     from unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
+       as asked (source, feed, kind, range_start, range_end) returning id`,
+    [
+      asked.map(({ source }) => source),
+      asked.map(({ feed }) => feed),
+      asked.map(({ kind }) => kind),
+      asked.map(({ from }) => from),
+      asked.map(({ to }) => to),
+      now,
+    ],
   );
-  if (!row) throw new AppError('internal', 'A backfill was not stored.');
-  return row.id;
+  return rows.map(({ id }) => id);
 }
 
 /**

@@ -27,7 +27,7 @@ import {
 } from '../feed/feed-reader.ts';
 import { readNewestStamp } from '../feed/held-records.ts';
 import { createPageStore, type StorePage } from '../feed/page-store.ts';
-import { emptyPagesOf, latenessMsOf, type ReadingDeps } from '../feed/reading-deps.ts';
+import { latenessMsOf, type ReadingDeps } from '../feed/reading-deps.ts';
 import type { SourceProfile } from '../feed/source-profile.ts';
 import { defaultGranularityMicros, ReadingStopped } from '../range/range-types.ts';
 import { type FeedRangeDeps, type RangeStep, readFeedRange } from '../range/read-feed-range.ts';
@@ -125,7 +125,9 @@ async function takeTurn(worker: Worker, backfill: Backfill): Promise<void> {
       await finishReading(worker, backfill, reading);
       return;
     }
-    deps.log.warn({ err: error, ...feed, backfill: backfill.id }, 'backfill failed');
+    // A stack helps only with what nobody expected: a database or a source that is away has its sentence.
+    const told = error instanceof AppError ? { error: errorText(error) } : { err: error };
+    deps.log.warn({ ...told, ...feed, backfill: backfill.id }, 'backfill failed');
     const floorMs = askedToWaitMs(error);
     const waitMs = retryWaitMs(retrySchedules.backfill, backfill.failures, { floorMs });
     const next = timestampFromMs(deps.clock.nowMs() + waitMs);
@@ -148,10 +150,9 @@ async function startReading(worker: Worker, backfill: Backfill): Promise<Running
   const reader = worker.readers.get(backfill.id) ?? openReader(worker, profile);
   worker.readers.set(backfill.id, reader);
   const store = createPageStore({ ...deps, feed, pull: timeOrderedId(clock.nowMs()), latenessMs, transaction });
-  const emptyPages = emptyPagesOf(source);
   if (backfill.kind === 'untimed') {
     const wasReadOnce = backfill.position !== null;
-    const untimed = readUntimed(reader, { emptyPages, wasReadOnce, pace: () => pace(lease) });
+    const untimed = readUntimed(reader, { wasReadOnce, pace: () => pace(lease) });
     return { steps: untimed.pages, untimed, store, latenessMs, reached: undefined };
   }
   const rangeDeps: FeedRangeDeps = {
@@ -160,7 +161,6 @@ async function startReading(worker: Worker, backfill: Backfill): Promise<Running
     database,
     transaction,
     granularityMicros,
-    emptyPages,
     pace: () => pace(lease),
   };
   // The range must be closed. Records can still appear within the lateness bound of now, which is left to the pull; in a

@@ -5,7 +5,7 @@
  */
 import type { FeedReader, PulledPage } from '../feed/feed-reader.ts';
 import { sizeOfPass } from '../feed/pass-size.ts';
-import { type EmptyPages, followPages, PagesBroken } from '../follow-pages.ts';
+import { followPages, PagesBroken } from '../follow-pages.ts';
 import { proveLastPage } from '../range/prove-last-page.ts';
 
 /** With more passes than this the records change faster than they can be read: full audits find what is left. */
@@ -21,7 +21,6 @@ export interface UntimedRead {
 export function readUntimed(
   reader: FeedReader,
   options: {
-    emptyPages: EmptyPages;
     /** The feed was read by its pages once before. */
     wasReadOnce: boolean;
     pace: () => Promise<void>;
@@ -39,7 +38,7 @@ export function readUntimed(
       let pages = 0;
       let records = 0;
       const pageSize = sizeOfPass(reader.pageSize(), pass);
-      for await (const page of followPages(ask, { pageSize }, options)) {
+      for await (const page of followPages(ask, { pageSize })) {
         yield page;
         pages += 1;
         records += page.records.length;

@@ -106,6 +106,15 @@ export async function lockCheckpoint(tx: Sql, { source, feed }: FeedId): Promise
   await tx.query(lockCheckpointRow, [source, feed]);
 }
 
+/** The same of several feeds, in one order in every process: two of them cannot deadlock. */
+export async function lockCheckpoints(tx: Sql, feeds: readonly FeedId[]): Promise<void> {
+  await tx.query(
+    `select from bridge.checkpoints where (source, feed) in (select * from unnest($1::text[], $2::text[]))
+     order by source, feed for no key update`,
+    [feeds.map(({ source }) => source), feeds.map(({ feed }) => feed)],
+  );
+}
+
 const lockCheckpointRow = prepared(
   'select generation from bridge.checkpoints where source = $1 and feed = $2 for no key update',
 );

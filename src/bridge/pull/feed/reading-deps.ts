@@ -7,7 +7,6 @@ import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
-import type { EmptyPages } from '../follow-pages.ts';
 import type { SourceProfile } from './source-profile.ts';
 
 export interface ReadingDeps {
@@ -28,9 +27,4 @@ export interface ReadingDeps {
  */
 export function latenessMsOf(source: SourceSettings, { latenessMs = 0 }: SourceProfile): number {
   return Math.max(source.lateness_seconds * 1000, latenessMs);
-}
-
-/** How many pages without a record are followed, by the source's settings. */
-export function emptyPagesOf(source: SourceSettings): EmptyPages {
-  return { count: source.empty_pages, ms: source.empty_pages_seconds * 1_000 };
 }

@@ -1,27 +1,8 @@
-/** In which order a feed shows its records, and whether the order that it declares can be trusted. */
+/** Whether the order of commits that a feed declares can be trusted. */
 
-import type { Timestamp } from '#contract/timestamp.ts';
 import { disorderIn, placeIn } from '../commit-order.ts';
 import type { FollowedPages } from './probe-pages.ts';
 import type { Report } from './probe-reader.ts';
-
-const orderText = {
-  ascending: 'the oldest change first',
-  descending: 'the newest change first: the first read takes more requests',
-  none: 'not by time: the first read takes more requests',
-} as const;
-
-/** Reports the order of the stamps, where they show it. */
-export function probeOrder(times: readonly Timestamp[], report: Report): void {
-  const steps = times.slice(1).map((time, index) => (time === times[index] ? 0 : time > (times[index] ?? '') ? 1 : -1));
-  if (steps.every((step) => step === 0)) return;
-  const order = steps.every((step) => step >= 0)
-    ? 'ascending'
-    : steps.every((step) => step <= 0)
-      ? 'descending'
-      : 'none';
-  report('order', 'ok', orderText[order]);
-}
 
 /**
  * Reports whether the order of commits that the feed declares is proved, by the same rules as the pull: `next` names no

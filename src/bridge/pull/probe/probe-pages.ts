@@ -1,6 +1,6 @@
 /** How a feed pages: what its `next` holds, and what its first few pages show when they are followed. */
 import { AppError } from '#platform/errors.ts';
-import { type Paging, pagingOf } from '../feed/paging.ts';
+import { pagingOf } from '../feed/paging.ts';
 import { shortestPage } from '../feed/pass-size.ts';
 import type { ProbedPage, ProbeReader, Report } from './probe-reader.ts';
 
@@ -11,8 +11,6 @@ const followedPagesMax = 5;
 /** The first pages of the feed without a filter, in small pages. */
 export interface FollowedPages {
   readonly pages: readonly [ProbedPage, ...ProbedPage[]];
-  /** Why the page after the last of these was refused; undefined where it was not. */
-  readonly refused: AppError | undefined;
   /** `next` leads back to a page that was read already. */
   readonly loops: boolean;
 }
@@ -22,21 +20,21 @@ export async function probePages(reader: ProbeReader, first: ProbedPage): Promis
   const pages: [ProbedPage, ...ProbedPage[]] = [first];
   const links = new Set<string>();
   for (let last = first; last.next !== undefined && pages.length < followedPagesMax; ) {
-    if (links.has(last.next)) return { pages, refused: undefined, loops: true };
+    if (links.has(last.next)) return { pages, loops: true };
     links.add(last.next);
     try {
       last = await reader.nextOf(last);
       pages.push(last);
     } catch (error) {
       if (!(error instanceof AppError) || error.recovery.do !== 'halt') throw error;
-      return { pages, refused: error, loops: false };
+      return { pages, loops: false };
     }
   }
-  return { pages, refused: undefined, loops: false };
+  return { pages, loops: false };
 }
 
 /** Reports how the service pages. */
-export function probePaging({ pages, loops }: FollowedPages, report: Report): Paging {
+export function probePaging({ pages, loops }: FollowedPages, report: Report): void {
   const [first] = pages;
   if (first.next === undefined) {
     const ignoresSize = first.records.length > samplePageSize;
@@ -45,7 +43,7 @@ export function probePaging({ pages, loops }: FollowedPages, report: Report): Pa
       'ok',
       ignoresSize ? 'it ignores page_size, and all records fit into one page' : 'all records fit into one page so far',
     );
-    return 'unknown';
+    return;
   }
   const paging = pagingOf(first.next);
   if (loops)
@@ -57,5 +55,4 @@ export function probePaging({ pages, loops }: FollowedPages, report: Report): Pa
       `by ${paging}: pages may skip records that move while they are read, so the feed is read in windows of time`,
     );
   else report('paging', 'ok', paging === 'unknown' ? 'by a "next" of its own kind' : `by ${paging}`);
-  return paging;
 }

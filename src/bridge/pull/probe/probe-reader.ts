@@ -1,5 +1,5 @@
 /**
- * The requests of `bridge check` to one feed, and what each answer showed. They are counted, and there are never more
+ * The requests of `bridge doctor` to one feed, and what each answer showed. They are counted, and there are never more
  * than `requestsMax`: a check must not spend the quota that the pull needs.
  */
 

@@ -1,6 +1,6 @@
 /**
- * Finds out how a source answers: its paging, its order, its bounds, its clock, and what it does that costs time. One
- * file of this folder asks one question. `bridge check` shows the results, and the pull reads with fewer requests by
+ * Finds out how a source answers: its paging, whether it keeps a declared order, its bounds and its clock. One file of this
+ * folder asks one question. `bridge doctor` shows the results, and the pull reads with fewer requests by
  * what is stored of them: the related objects, the granularity and the page size. A feed that cannot be read safely under the present settings fails the check, with a text that says what to do.
  * No record is stored, and the watermark is not touched.
  */
@@ -18,13 +18,11 @@ import { provenBy } from '../range/finer-granularity.ts';
 import { defaultGranularityMicros } from '../range/range-types.ts';
 import { probeBounds } from './probe-bounds.ts';
 import { probeClock } from './probe-clock.ts';
-import { probeCursor } from './probe-cursor.ts';
 import { probeIncludes } from './probe-includes.ts';
-import { probeDeclaredOrder, probeOrder } from './probe-order.ts';
-import { probeEmptyPages, probeLastPage, probePageSize, probeShrinkingPages, readFullPage } from './probe-page-size.ts';
+import { probeDeclaredOrder } from './probe-order.ts';
+import { probeLastPage, probePageSize, readFullPage } from './probe-page-size.ts';
 import { probePages, probePaging, samplePageSize } from './probe-pages.ts';
 import { createProbeReader, type ProbeReader, type ProbeResult, type Report } from './probe-reader.ts';
-import { probeTies } from './probe-ties.ts';
 
 export type { ProbeResult } from './probe-reader.ts';
 
@@ -65,7 +63,8 @@ export async function probeSource(deps: ProbeDeps, signal: AbortSignal): Promise
 }
 
 function adviceFor({ code }: AppError): string {
-  if (code === 'unauthorized') return 'The service does not know the API key: see api_key of the source.';
+  if (code === 'unauthorized')
+    return 'The service does not take the API key (unknown, expired or revoked): see api_key of the source.';
   if (code === 'forbidden') return 'The API key may not read this feed: it needs the scope feeds.';
   if (code === 'not-found') return 'The service has no such feed: see base_url (without /api) and feeds of the source.';
   return 'Nothing was found out about the feed; try again when the service answers.';
@@ -92,7 +91,6 @@ async function probe(
   // The stamp that can prove the finest granularity; of several the last one.
   const stamp = stamps.toSorted((a, b) => provenBy(b) - provenBy(a)).at(-1);
   if (stamp === undefined) {
-    probeEmptyPages(reader.samples, report);
     report(
       'bounds',
       'ok',
@@ -100,17 +98,12 @@ async function probe(
     );
     return { includes };
   }
-  probeOrder(stamps, report);
-  const paging = probePaging(followed, report);
+  probePaging(followed, report);
   probeDeclaredOrder(followed, report);
   const pageSize = probePageSize(full, report);
   await probeLastPage(reader, full, report);
-  await probeTies(reader, full, report);
   const accepted = { ...source, page_size: full.requested };
   const granularityMicros =
     (await probeBounds(reader, { source: accepted, stamp, stamps }, report)) ?? defaultGranularityMicros;
-  probeEmptyPages(reader.samples, report);
-  probeShrinkingPages(reader.samples, report);
-  await probeCursor(reader, followed, paging, report);
   return { includes, granularityMicros, ...(pageSize === undefined ? {} : { pageSize }) };
 }

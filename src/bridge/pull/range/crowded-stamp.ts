@@ -71,7 +71,7 @@ export async function* readCrowdedStamp<Row extends ReadRow>(
     const shorter = sizeOfPass(Math.max(1, Math.min(range.pageSize(), range.cap.records())), pass);
     const pageSize = brokenPasses > 0 ? long.pageSize : shorter;
     try {
-      for await (const { records } of followPages(range.ask, { ...bounds, pageSize }, range)) {
+      for await (const { records } of followPages(range.ask, { ...bounds, pageSize })) {
         pages += 1;
         rows += records.length;
         for (const { id } of records) {

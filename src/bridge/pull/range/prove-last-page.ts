@@ -21,8 +21,8 @@ interface Page {
 const attemptsMax = 3;
 
 /**
- * `size` is the number of records on the page, `ask` asks for the same records in pages of another size. Returns `last`, a page that names the next one, or undefined
- * where neither can be had. Rejects as `ask` does.
+ * `size` is the number of records on the page, `ask` asks for the same records in pages of another size. Returns `last`, a
+ * page that names the next one, or undefined where neither can be had. Rejects as `ask` does.
  */
 export async function proveLastPage<Answer extends Page>(
   ask: (pageSize: number) => Promise<Answer>,

@@ -5,7 +5,6 @@ import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contr
 import { AppError } from '#platform/errors.ts';
 import type { PageCap } from '../feed/page-cap.ts';
 import type { Bounds, Range } from '../feed/time-range.ts';
-import type { EmptyPages } from '../follow-pages.ts';
 
 export interface ReadRow {
   readonly id: string;
@@ -47,7 +46,6 @@ export interface RangeToRead<Row extends ReadRow> {
   readonly pageSize: () => number;
   /** How full a page can be. The caller notes each answer in it. */
   readonly cap: PageCap;
-  readonly emptyPages: EmptyPages;
   /** The step that the source may round stamps and bounds to. A second, unless it is known to be less or more. */
   readonly granularityMicros?: number | undefined;
   /** Called when the reading has proved that the source keeps its bounds to a finer step. */

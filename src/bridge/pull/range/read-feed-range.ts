@@ -10,7 +10,6 @@ import { type FeedId, learnProfile } from '../feed/checkpoint-store.ts';
 import type { FeedReader } from '../feed/feed-reader.ts';
 import { readKnownIds, readNewestStamp, readOldestStamp } from '../feed/held-records.ts';
 import type { Range } from '../feed/time-range.ts';
-import type { EmptyPages } from '../follow-pages.ts';
 import type { ReadRow } from './range-types.ts';
 import { readRange } from './read-range.ts';
 
@@ -20,7 +19,6 @@ export interface FeedRangeDeps {
   readonly database: Sql;
   readonly transaction: <T>(work: (tx: Sql) => Promise<T>) => Promise<T>;
   readonly granularityMicros: number | undefined;
-  readonly emptyPages: EmptyPages;
   /** Called before each request; may wait. */
   readonly pace?: () => Promise<void>;
   /** Called before each request, and now and then while one waits for the quota. */
@@ -69,7 +67,6 @@ export async function* readFeedRange(
       ? undefined
       : ((await readNewestStamp(deps.database, feed, farthest, { expected: true })) ?? undefined),
     granularityMicros: deps.granularityMicros,
-    emptyPages: deps.emptyPages,
     pageSize: () => reader.pageSize(),
     cap: reader.cap,
     onFinerGranularity: (micros) => {

@@ -378,6 +378,6 @@ function refuseIgnoredBounds(records: readonly ReadRow[], { after, before }: Bou
   if (outside)
     throw readingFailed(
       `it was asked for times from ${after ?? 'the beginning'} to ${before}, and shows ${outside.modified}: ` +
-        'it does not keep modified_after or modified_before, or rounds them to more than a second (run "bridge check")',
+        'it does not keep modified_after or modified_before, or rounds them to more than a second (run "bridge doctor")',
     );
 }

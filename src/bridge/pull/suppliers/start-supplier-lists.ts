@@ -8,6 +8,7 @@ import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createClockWatch } from '#platform/clock-watch.ts';
 import type { SweptLane } from '#platform/sweep.ts';
+import { createFlowWakers } from '../flow-wakers.ts';
 import { createSupplierListPull } from './pull-supplier-list.ts';
 
 /** How often the list of a source with an intake is read, where its settings do not ask for it. */
@@ -31,10 +32,10 @@ export function startSupplierLists(
 ): SweptLane {
   const { settings, database, signals, clock, log } = deps;
   const sources = listedSources(settings);
+  const wakerOf = createFlowWakers(deps);
   const pulls = new Map(
     sources.map((source) => {
-      const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
-      const wakeFlows = () => void signals.signal(lanes.push, flows);
+      const wakeFlows = wakerOf(source.name);
       const client = clientOf(source.name);
       return [source.name, createSupplierListPull({ source, client, database, acquireLease, clock, log, wakeFlows })];
     }),

@@ -43,7 +43,7 @@ export async function lookUpDocuments(
         settled.push(unknown(entry, `lookup failed: ${object.unclear}`));
         continue;
       }
-      const inStep = settledIfInStep(entry, object);
+      const inStep = settledIfInStep(entry, object, capabilities);
       if (inStep) settled.push(inStep);
       else remaining.push(asFound(entry, object));
     }
@@ -57,14 +57,27 @@ const mayTakeEffect = 'the ERP may still be working on a call that was cut off; 
  * Returns the settled document when the ERP holds what is wanted; else undefined. A forced document is written once
  * more even then, unless it is to be cancelled and the ERP holds no object.
  */
-function settledIfInStep(claimed: Claimed, found: Found | undefined): Settled | undefined {
+function settledIfInStep(
+  claimed: Claimed,
+  found: Found | undefined,
+  { leavesParts = [] }: Connector['capabilities'],
+): Settled | undefined {
   const { document, operation } = claimed;
   if (operation.action === 'cancel')
-    return found
+    return found || (leavesParts.includes(document.kind) && mayHaveParts(claimed))
       ? undefined
       : { ...claimed, step: 'look up', outcome: { status: 'cancelled', reference: document.reference ?? '' } };
   if (found?.contentHash !== operation.contentHash || document.forced) return undefined;
   return { ...claimed, step: 'look up', outcome: { status: 'unchanged', reference: found.reference } };
+}
+
+/**
+ * Whether a call that was cut off, or refused in the middle, may have left what `lookup` does not find. Not a
+ * cancellation of an object that was held: it ends with that object.
+ */
+function mayHaveParts({ document, operation }: Claimed): boolean {
+  const wasCancellation = document.deliveredHash !== null && document.intentHash === operation.contentHash;
+  return document.intentId !== null && !wasCancellation;
 }
 
 /** The intent stays, and the ERP is asked again before the next call. */

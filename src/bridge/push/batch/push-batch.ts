@@ -53,7 +53,7 @@ const outcomeTries = 4;
 
 export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: Lease) {
   const { flow, connector, database, clock, log, processIdentity } = deps;
-  const { timeoutMs, lateEffectMs, visibleAfterMs = lateEffectMs } = connector.capabilities;
+  const { timeoutMs, lateEffectMs, visibleAfterMs = lateEffectMs, leavesParts = [] } = connector.capabilities;
 
   /**
    * Asks the ERP about these documents, settles those that need no call, and returns the others. A withdrawal of what
@@ -146,7 +146,13 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
   async function write(claimed: readonly Claimed[], intentMs: number, signal: AbortSignal): Promise<Settled[]> {
     const leftMs = Math.min(timeoutMs, intentMs + timeoutMs - clock.nowMs());
     if (signal.aborted || leftMs <= 0 || calls.isStuck())
-      return claimed.map((entry) => ({ ...entry, step: 'wait', outcome: notCalledOutcome, notCalled: true }));
+      return claimed.map((entry) => ({
+        ...entry,
+        step: 'wait',
+        outcome: afterEarlier(entry, notCalledOutcome),
+        callEnd: { at: timestampNow(clock), answered: true },
+        notCalled: true,
+      }));
     const operations = claimed.map(({ operation }) => operation);
     const isDebug = log.isLevelEnabled('debug');
     if (isDebug) for (const operation of operations) logSent(operation);
@@ -159,12 +165,22 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
     // An abandoned call has not ended.
     const endedAt = calls.isStuck() ? undefined : timestampNow(clock);
     return claimed.map((entry, index) => {
-      const outcome = outcomes[index] as Outcome;
-      if (outcome.status !== 'unknown' || endedAt === undefined) return { ...entry, step: 'write', outcome };
-      const answered = outcome.answered === true;
+      const outcome = afterEarlier(entry, outcomes[index] as Outcome);
+      const isRefused = 'error' in outcome;
+      const isOpen = outcome.status === 'unknown' || (isRefused && outcome.partial === true);
+      if (!isOpen || endedAt === undefined) return { ...entry, step: 'write', outcome };
+      const answered = isRefused || outcome.answered === true;
       const afterMs = answered ? visibleAfterMs : lateEffectMs;
       return { ...entry, step: 'write', outcome, afterMs, callEnd: { at: endedAt, answered } };
     });
+  }
+
+  /**
+   * What an earlier call may have left is not gone because this one was refused, where `lookup` may not have found it.
+   */
+  function afterEarlier({ document }: Claimed, outcome: Outcome): Outcome {
+    const isInDoubt = document.intentId !== null && leavesParts.includes(document.kind);
+    return isInDoubt && 'error' in outcome ? { ...outcome, partial: true } : outcome;
   }
 
   /** A long document is cut by the log. */

@@ -33,7 +33,7 @@ import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
 import type { Capabilities } from '#connector/connector.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 
-/** The clocks of the bridge's machines agree to within this (docs/bridge.md). */
+/** The clocks of the bridge's machines agree to within this (docs/processes.md). */
 const clockDifferenceMs = 2_000;
 
 /** What is known of the call whose intent stands, and of earlier ones. */

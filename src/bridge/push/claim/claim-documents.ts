@@ -74,6 +74,12 @@ export interface ClaimOptions {
 const missingRecordRetryMs = 60_000;
 
 /**
+ * The same for a document of all awards of an event, which waits for the feed of awards: each pull of it that ends makes the
+ * document due. A first read of a feed may take an hour, and meanwhile nearly every event waits.
+ */
+const unreadAwardsRetryMs = 600_000;
+
+/**
  * Claims due documents of one kind. Documents that must be looked up, and withdrawals, are claimed apart from all
  * others, and only when no call is in flight. While the circuit is half open, one document of any kind is claimed as
  * its trial.
@@ -126,7 +132,8 @@ async function makeAndCompare(tx: Sql, options: ClaimOptions, documents: readonl
       unmade.push({ document, made: 'held', reason: result.reason, nextTry: null });
     } else {
       const isRejected = result.made === 'rejected';
-      const due = isRejected ? null : timestampFromMs(nowMs + missingRecordRetryMs);
+      const retryMs = document.kind === 'event-awards' ? unreadAwardsRetryMs : missingRecordRetryMs;
+      const due = isRejected ? null : timestampFromMs(nowMs + retryMs);
       unmade.push({ document, made: result.made, reason: result.reason, nextTry: due });
       postponed.push({
         document,

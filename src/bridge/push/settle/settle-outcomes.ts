@@ -29,7 +29,7 @@ export interface Settled extends Claimed {
   readonly afterMs?: number | undefined;
   /** The ERP was not called, so the outcome says nothing of whether the ERP works. */
   readonly notCalled?: boolean;
-  /** The end of the call whose outcome is unknown, where it was seen now. */
+  /** The end of the call whose intent stays, where it was seen now. */
   readonly callEnd?: CallEnd | undefined;
   /** The intent of an earlier, interrupted call stays, whatever the outcome is: that call still has to be looked up. */
   readonly keepIntent?: boolean;
@@ -80,8 +80,8 @@ export async function settleOutcomes(
     const error = 'error' in outcome ? outcome.error : undefined;
     const due = error && isFinal(error) ? null : timestampFromMs(nowMs + (waitsMs.get(entry) ?? 0));
     dues.set(entry, due);
-    const reason = 'error' in outcome ? outcome.error.message : outcome.message;
-    const keepIntent = outcome.status === 'unknown' || entry.keepIntent === true;
+    const reason = messageOf(outcome) ?? '';
+    const keepIntent = outcome.status === 'unknown' || isPartial(outcome) || entry.keepIntent === true;
     const isFailure = entry.notCalled !== true;
     const { callEnd } = entry;
     return [{ document, reason, errorType: error?.type ?? 'unknown', due, keepIntent, callEnd, isFailure }];
@@ -133,7 +133,7 @@ function attemptOf(flow: string, entry: TimedSettled, nextTry: Timestamp | null)
     ended: timestampFromMs(entry.endedMs),
     nextTry,
     errorType: error?.type ?? null,
-    message: shortMessage(error?.message ?? ('message' in outcome ? outcome.message : undefined)),
+    message: shortMessage(messageOf(outcome)),
     reference: reference === '' ? null : (reference ?? null),
     contentHash: operation.contentHash,
     requestId: operation.idempotencyKey,
@@ -143,6 +143,19 @@ function attemptOf(flow: string, entry: TimedSettled, nextTry: Timestamp | null)
 
 function shortMessage(message: string | undefined): string | null {
   return message === undefined ? null : storableText(message);
+}
+
+/** Why the document is not delivered. */
+function messageOf(outcome: Outcome): string | undefined {
+  if ('message' in outcome) return outcome.message;
+  if (!('error' in outcome)) return undefined;
+  const { message } = outcome.error;
+  if (!isPartial(outcome)) return message;
+  return `${outcome.status === 'rejected' ? 'refused' : 'stopped'} after it had begun: ${message}`;
+}
+
+function isPartial(outcome: Outcome): boolean {
+  return 'error' in outcome && outcome.partial === true;
 }
 
 function outcomeWordOf(step: AttemptStep, { status }: Outcome): AttemptOutcome {

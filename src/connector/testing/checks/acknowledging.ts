@@ -5,7 +5,8 @@ import type { AcknowledgedStatus, Acknowledgement } from '#connector/acknowledge
 import type { Outcome } from '#connector/connector.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import type { Check } from '#connector/testing/check.ts';
-import { failCheck, NotApplicable } from '#connector/testing/finding.ts';
+import { faultPointsOf } from '#connector/testing/checks/faults.ts';
+import { failCheck, needCall, needMember } from '#connector/testing/finding.ts';
 import { outcomeText, slices } from '#connector/testing/operations.ts';
 import type { Stage } from '#connector/testing/stage.ts';
 import type { WatchedSession } from '#connector/testing/watched-session.ts';
@@ -78,7 +79,7 @@ export const acknowledgeAgain: Check = {
     proxy.reset();
     await told.tell(news(warm, 'published'));
     const total = proxy.count;
-    for (let point = 1; point <= total; point += 1)
+    for (const point of faultPointsOf(stage, total))
       for (const action of ['drop-before', 'drop-after'] as const) {
         const requisition = await told.make(`Cynk ${point}`);
         const created = news(requisition, 'created');
@@ -116,21 +117,9 @@ function news(requisition: RequisitionRecord, status: AcknowledgedStatus, id: st
 }
 
 function tellerOf({ target, capabilities }: Stage, session: WatchedSession) {
-  const { changeRecord, acknowledged } = target;
-  const { acknowledge: call } = session;
-  if (!call && capabilities.acknowledges !== true) throw new NotApplicable('the connector has no acknowledge()');
-  if (!call || capabilities.acknowledges !== true)
-    failCheck({
-      expected: 'a session with acknowledge(), and acknowledges: true in the capabilities',
-      seen: 'only one of them',
-      lookAt: 'capabilities.acknowledges',
-    });
-  if (!changeRecord || !acknowledged)
-    failCheck({
-      expected: 'target.changeRecord makes a requisition, and target.acknowledged shows what the ERP was told of it',
-      seen: 'the target has not both',
-      lookAt: 'the argument of conformance()',
-    });
+  const call = needCall(session.acknowledge, capabilities.acknowledges === true, 'acknowledge', 'acknowledges');
+  const changeRecord = needMember(target, 'changeRecord', 'makes a requisition');
+  const acknowledged = needMember(target, 'acknowledged', 'shows what the ERP was told of a requisition');
   return {
     call,
     make: (name: string) => changeRecord('requisition', name, false),

@@ -5,9 +5,9 @@
 import type { Operation, Outcome } from '#connector/connector.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import type { Check } from '#connector/testing/check.ts';
-import type { FaultAction, FaultProxy } from '#connector/testing/fault-proxy.ts';
+import type { FaultAction, FaultProxy, ProxiedRequest } from '#connector/testing/fault-proxy.ts';
 import { failCheck, missingMember, NotApplicable } from '#connector/testing/finding.ts';
-import { finishAsBridge } from '#connector/testing/finish-as-bridge.ts';
+import { finishAsBridge, withdrawAsBridge } from '#connector/testing/finish-as-bridge.ts';
 import { operation, outcomeText, slices } from '#connector/testing/operations.ts';
 import type { Sample } from '#connector/testing/sample-documents.ts';
 import type { Stage } from '#connector/testing/stage.ts';
@@ -77,7 +77,7 @@ async function countRequests(
 }
 
 /** The numbers of the requests at which faults are injected. */
-function points({ target }: Stage, total: number): number[] {
+export function faultPointsOf({ target }: Stage, total: number): number[] {
   const count = Math.min(total, target.faultPoints ?? pointsMax);
   // With a single point, the last request: those before it are mostly reads.
   if (count === 1) return [total];
@@ -86,11 +86,6 @@ function points({ target }: Stage, total: number): number[] {
 
 function operationsOf(steps: readonly Step[]): Operation[] {
   return steps.map((step) => step.operation);
-}
-
-async function expectDone(stage: Stage, steps: readonly Step[], when: string): Promise<void> {
-  for (const { sample, operation, after } of steps)
-    await stage.expectHeld(sample, after, `${when} (${operation.action})`);
 }
 
 /** An operation whose outcome is done must be done in the ERP, and none may be rejected: no record is at fault. */
@@ -109,6 +104,34 @@ async function expectHonest(stage: Stage, steps: readonly Step[], outcomes: read
   }
 }
 
+interface Disturbance {
+  /** In words: what happens. */
+  readonly when: string;
+  /** Called before the write; the proxy lets everything pass again after it. */
+  readonly disturb: () => void | Promise<void>;
+  /** Looks at the outcomes; default: they have to be honest. */
+  readonly expect?: (outcomes: readonly Outcome[]) => void;
+}
+
+/** Disturbs a write, and continues as the bridge does: in the end each document has to be in the ERP once. */
+async function writeDisturbed(
+  stage: Stage,
+  session: WatchedSession,
+  kind: DocumentKind,
+  { when, disturb, expect }: Disturbance,
+): Promise<void> {
+  const steps = await prepare(stage, session, kind);
+  await disturb();
+  const outcomes = await writeAll(stage, session, steps);
+  session.proxy?.reset();
+  await stage.waitUntilIdle(session);
+  if (expect) expect(outcomes);
+  else await expectHonest(stage, steps, outcomes, when);
+  await finishAsBridge(stage, session, operationsOf(steps), outcomes);
+  for (const { sample, operation, after } of steps)
+    await stage.expectHeld(sample, after, `${when} (${operation.action})`);
+}
+
 export const crash: Check = {
   name: 'crash',
   guarantee:
@@ -119,7 +142,7 @@ export const crash: Check = {
     for (const kind of stage.faultKinds) {
       const total = await countRequests(stage, healthy, kind, false);
       // A kill after one request equals a kill before the next one. So these cover every state that a kill can leave.
-      const kills = points(stage, total).map((point) => ({ point, action: 'kill-after' as const }));
+      const kills = faultPointsOf(stage, total).map((point) => ({ point, action: 'kill-after' as const }));
       for (const { point, action } of [{ point: 1, action: 'kill-before' as const }, ...kills]) {
         const steps = await prepare(stage, healthy, kind);
         const killed = await stage.open();
@@ -129,15 +152,24 @@ export const crash: Check = {
         const next = await stage.open();
         await finishAsBridge(stage, next, operationsOf(steps));
         await stage.leave(killed, next);
-        await expectDone(
-          stage,
-          steps,
-          `a kill ${action === 'kill-after' ? 'after' : 'before'} request ${point} of a write`,
-        );
+        const when = `a kill ${action === 'kill-after' ? 'after' : 'before'} request ${point} of a write`;
+        for (const { sample, operation, after } of steps)
+          await stage.expectHeld(sample, after, `${when} (${operation.action})`);
       }
     }
   },
 };
+
+export interface InjectedFault {
+  /** Completed by the number of the request. */
+  readonly what: string;
+  readonly action: FaultAction;
+}
+
+export const brokenConnections: readonly InjectedFault[] = [
+  { what: 'the connection breaks before request', action: 'drop-before' },
+  { what: 'the answer is lost of request', action: 'drop-after' },
+];
 
 export const lostAnswer: Check = {
   name: 'lost answer',
@@ -145,17 +177,24 @@ export const lostAnswer: Check = {
   async run(stage) {
     const healthy = await stage.open();
     const proxy = stage.needProxy(healthy);
-    const faults: readonly InjectedFault[] = [
-      { what: 'the connection breaks before request', action: 'drop-before' },
-      { what: 'the answer is lost of request', action: 'drop-after' },
-    ];
-    await atEachPoint(stage, healthy, proxy, () => faults);
+    await atEachPoint(stage, healthy, proxy, () => brokenConnections);
   },
 };
 
 const page = '<!doctype html><title>Maintenance</title><h1>We will be back</h1>';
 const html = { 'content-type': 'text/html' };
-const json = { 'content-type': 'application/json' };
+
+export function jsonAnswer(body: string): FaultAction {
+  return { status: 200, headers: { 'content-type': 'application/json' }, body };
+}
+
+/** Answers in place of the ERP's, which has done nothing. */
+export const serverFaults: readonly InjectedFault[] = [
+  { what: '503 answers request', action: { status: 503, headers: html, body: page } },
+  { what: '500 answers request', action: { status: 500 } },
+  { what: '200 with an HTML page answers request', action: { status: 200, headers: html, body: page } },
+  { what: '200 with half of a JSON answers request', action: jsonAnswer('{"result": [{') },
+];
 
 export const serverErrors: Check = {
   name: 'server errors',
@@ -163,15 +202,6 @@ export const serverErrors: Check = {
   async run(stage) {
     const healthy = await stage.open();
     const proxy = stage.needHttpProxy(healthy);
-    const notDone: readonly InjectedFault[] = [
-      { what: '503 answers request', action: { status: 503, headers: html, body: page } },
-      { what: '500 answers request', action: { status: 500 } },
-      { what: '200 with an HTML page answers request', action: { status: 200, headers: html, body: page } },
-      {
-        what: '200 with half of a JSON answers request',
-        action: { status: 200, headers: json, body: '{"result": [{' },
-      },
-    ];
     const doneAllTheSame: readonly InjectedFault[] = [
       { what: '502 answers, after the ERP has done it, request', action: { status: 502, body: page, forward: true } },
       {
@@ -181,7 +211,7 @@ export const serverErrors: Check = {
     ];
     // To save time, each request gets every other fault of the first list: a write has several requests.
     await atEachPoint(stage, healthy, proxy, (point) => [
-      ...notDone.filter((_, n) => n % 2 === point % 2),
+      ...serverFaults.filter((_, n) => n % 2 === point % 2),
       ...doneAllTheSame,
     ]);
   },
@@ -196,17 +226,11 @@ export const emptyAnswers: Check = {
     const bodies = ['{}', 'null', '[]'];
     const faults = bodies.map((body) => ({
       what: `200 with ${body} answers request`,
-      action: { status: 200, headers: json, body },
+      action: jsonAnswer(body),
     }));
     await atEachPoint(stage, healthy, proxy, (point) => faults.filter((_, n) => n === point % faults.length));
   },
 };
-
-interface InjectedFault {
-  /** Completed by the number of the request. */
-  readonly what: string;
-  readonly action: FaultAction;
-}
 
 /** Injects faults at each request of a write, one at a time, in a session that stays open. */
 async function atEachPoint(
@@ -218,19 +242,54 @@ async function atEachPoint(
   for (const kind of stage.faultKinds) {
     // `true`: the session has logged in already.
     const total = await countRequests(stage, healthy, kind, true);
-    for (const point of points(stage, total))
-      for (const { what, action } of faultsAt(point)) {
-        const steps = await prepare(stage, healthy, kind);
-        proxy.inject(({ n }) => (n === point ? action : 'pass'));
-        const outcomes = await writeAll(stage, healthy, steps);
-        proxy.reset();
-        await stage.waitUntilIdle(healthy);
-        await expectHonest(stage, steps, outcomes, `${what} ${point}`);
-        await finishAsBridge(stage, healthy, operationsOf(steps), outcomes);
-        await expectDone(stage, steps, `${what} ${point}`);
-      }
+    for (const point of faultPointsOf(stage, total))
+      for (const { what, action } of faultsAt(point))
+        await writeDisturbed(stage, healthy, kind, {
+          when: `${what} ${point}`,
+          disturb: () => proxy.inject(({ n }) => (n === point ? action : 'pass')),
+        });
   }
 }
+
+/** The ERP refuses a request, and has done those before it. */
+const refusals: readonly InjectedFault[] = [
+  { what: '422 answers request', action: { status: 422, body: 'the ERP does not like it' } },
+  { what: '403 answers request', action: { status: 403, body: 'this user may not do that' } },
+];
+
+export const refusedInTheMiddle: Check = {
+  name: 'refused in the middle',
+  guarantee: 'a create of which the ERP refuses any request, also after it has carried out others, can be withdrawn',
+  async run(stage) {
+    const session = await stage.open();
+    const proxy = stage.needHttpProxy(session);
+    const kinds = stage.faultKinds.filter((kind) => stage.sample(kind).withdrawn);
+    if (kinds.length === 0) throw new NotApplicable('suppliers and jobs are never withdrawn');
+    const create = (sample: Sample) => session.write([operation('create', sample, sample.versions[0])]);
+    for (const kind of kinds) {
+      const known = stage.sample(kind, 0);
+      proxy.reset();
+      const [whole] = await create(known);
+      const total = proxy.count;
+      await withdrawAsBridge(stage, session, known, whole);
+      for (const point of faultPointsOf(stage, total))
+        for (const { what, action } of refusals) {
+          const sample = stage.sample(kind, 1);
+          proxy.inject(({ n }) => (n === point ? action : 'pass'));
+          const [outcome] = await create(sample);
+          proxy.reset();
+          await stage.waitUntilIdle(session);
+          await withdrawAsBridge(stage, session, sample, outcome);
+          await stage.expectHeld(
+            sample,
+            undefined,
+            `${what} ${point} of a create (${outcomeText(outcome)}), and it was withdrawn`,
+            'the error of a refused request: it is `partial` when an earlier request of the same write has taken effect',
+          );
+        }
+    }
+  },
+};
 
 export const rateLimit: Check = {
   name: 'rate limit',
@@ -244,36 +303,31 @@ export const rateLimit: Check = {
       for (const [headers, expectedMs] of [
         [{ 'retry-after': '7' }, 7_000],
         [{}, undefined],
-      ] as const) {
-        const steps = await prepare(stage, session, kind);
-        proxy.inject(() => ({ status: 429, headers, body: 'slow down' }));
-        const outcomes = await writeAll(stage, session, steps);
-        proxy.reset();
-        for (const outcome of outcomes)
-          if (
-            outcome.status !== 'retry' ||
-            outcome.error.type !== 'rate-limited' ||
-            outcome.error.retryAfterMs !== expectedMs
-          )
-            failCheck({
-              expected: `429 ${expectedMs === undefined ? 'without Retry-After' : 'with Retry-After: 7'} becomes "retry", rate-limited, retryAfterMs ${expectedMs}`,
-              seen: `${outcomeText(outcome)}${'error' in outcome && outcome.error.type === 'rate-limited' ? ` (retryAfterMs ${outcome.error.retryAfterMs})` : ''}`,
-              lookAt: 'RateLimited: thrown for 429 with retryAfterMs, and not turned into another error on the way',
-            });
-        await finishAsBridge(stage, session, operationsOf(steps), outcomes);
-        await expectDone(stage, steps, 'every request was answered 429');
-      }
-      const steps = await prepare(stage, session, kind);
+      ] as const)
+        await writeDisturbed(stage, session, kind, {
+          when: 'every request was answered 429',
+          disturb: () => proxy.inject(() => ({ status: 429, headers, body: 'slow down' })),
+          expect: (outcomes) => outcomes.forEach((outcome) => expectRateLimited(outcome, expectedMs)),
+        });
       const point = Math.ceil((total + 1) / 2);
-      proxy.inject(({ n }) => (n === point ? { status: 429, headers: { 'retry-after': '7' } } : 'pass'));
-      const outcomes = await writeAll(stage, session, steps);
-      proxy.reset();
-      await expectHonest(stage, steps, outcomes, `429 answers request ${point}`);
-      await finishAsBridge(stage, session, operationsOf(steps), outcomes);
-      await expectDone(stage, steps, `429 answered request ${point}`);
+      await writeDisturbed(stage, session, kind, {
+        when: `429 answers request ${point}`,
+        disturb: () =>
+          proxy.inject(({ n }) => (n === point ? { status: 429, headers: { 'retry-after': '7' } } : 'pass')),
+      });
     }
   },
 };
+
+function expectRateLimited(outcome: Outcome, expectedMs: number | undefined): void {
+  const error = outcome.status === 'retry' ? outcome.error : undefined;
+  if (error?.type === 'rate-limited' && error.retryAfterMs === expectedMs) return;
+  failCheck({
+    expected: `429 ${expectedMs === undefined ? 'without Retry-After' : 'with Retry-After: 7'} becomes "retry", rate-limited, retryAfterMs ${expectedMs}`,
+    seen: `${outcomeText(outcome)}${error?.type === 'rate-limited' ? ` (retryAfterMs ${error.retryAfterMs})` : ''}`,
+    lookAt: 'RateLimited: thrown for 429 with retryAfterMs, and not turned into another error on the way',
+  });
+}
 
 export const refusedLogin: Check = {
   name: 'refused login',
@@ -282,21 +336,20 @@ export const refusedLogin: Check = {
   async run(stage) {
     const session = await stage.open();
     const proxy = stage.needHttpProxy(session);
-    for (const kind of stage.faultKinds) {
-      const steps = await prepare(stage, session, kind);
-      proxy.inject(() => ({ status: 401, body: 'who are you?' }));
-      const outcomes = await writeAll(stage, session, steps);
-      proxy.reset();
-      for (const outcome of outcomes)
-        if (outcome.status !== 'retry' || outcome.error.type !== 'auth')
-          failCheck({
-            expected: `401 to every request, those of logins included, becomes "retry", auth (${kind})`,
-            seen: outcomeText(outcome),
-            lookAt: 'AuthError: thrown for 401, also to a login, and not turned into another error on the way',
-          });
-      await finishAsBridge(stage, session, operationsOf(steps), outcomes);
-      await expectDone(stage, steps, 'every request was answered 401');
-    }
+    for (const kind of stage.faultKinds)
+      await writeDisturbed(stage, session, kind, {
+        when: 'every request was answered 401',
+        disturb: () => proxy.inject(() => ({ status: 401, body: 'who are you?' })),
+        expect: (outcomes) => {
+          for (const outcome of outcomes)
+            if (outcome.status !== 'retry' || outcome.error.type !== 'auth')
+              failCheck({
+                expected: `401 to every request, those of logins included, becomes "retry", auth (${kind})`,
+                seen: outcomeText(outcome),
+                lookAt: 'AuthError: thrown for 401, also to a login, and not turned into another error on the way',
+              });
+        },
+      });
   },
 };
 
@@ -311,21 +364,15 @@ export const expiredLogin: Check = {
     const { proxy } = session;
     for (const kind of stage.faultKinds) {
       const total = proxy ? await countRequests(stage, session, kind, true) : 1;
-      for (const point of points(stage, total)) {
-        const steps = await prepare(stage, session, kind);
-        if (proxy)
-          proxy.inject(async ({ n }): Promise<FaultAction> => {
-            if (n === point) await expireLogin();
-            return 'pass';
-          });
-        else await expireLogin();
-        const outcomes = await writeAll(stage, session, steps);
-        proxy?.reset();
-        const when = `the login expired before request ${point}`;
-        await stage.waitUntilIdle(session);
-        await expectHonest(stage, steps, outcomes, when);
-        await finishAsBridge(stage, session, operationsOf(steps), outcomes);
-        await expectDone(stage, steps, when);
+      for (const point of faultPointsOf(stage, total)) {
+        const expireAtPoint = async ({ n }: ProxiedRequest): Promise<FaultAction> => {
+          if (n === point) await expireLogin();
+          return 'pass';
+        };
+        await writeDisturbed(stage, session, kind, {
+          when: `the login expired before request ${point}`,
+          disturb: () => (proxy ? proxy.inject(expireAtPoint) : expireLogin()),
+        });
       }
     }
   },

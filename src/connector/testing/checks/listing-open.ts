@@ -1,6 +1,6 @@
 /** The list of open requisitions, by which the bridge finds those that were deleted: it has all of them, and no other. */
 import type { Check } from '#connector/testing/check.ts';
-import { failCheck, NotApplicable } from '#connector/testing/finding.ts';
+import { failCheck, needCall, needMember } from '#connector/testing/finding.ts';
 
 const never = new AbortController().signal;
 const lookAt = 'openRequisitions(): all pages, and the same condition as `open` of what read() returns';
@@ -11,22 +11,9 @@ export const openRequisitions: Check = {
   async run(stage) {
     const session = await stage.open();
     const { target, capabilities } = stage;
-    const { openRequisitions: list } = session;
-    if (!list && capabilities.listsOpen !== true)
-      throw new NotApplicable('the connector does not list open requisitions');
-    if (!list || capabilities.listsOpen !== true)
-      failCheck({
-        expected: 'a session with openRequisitions(), and listsOpen: true in the capabilities',
-        seen: 'only one of them',
-        lookAt: 'capabilities.listsOpen',
-      });
-    const { changeRecord, deleteRequisition } = target;
-    if (!changeRecord || !deleteRequisition)
-      failCheck({
-        expected: 'target.changeRecord makes a requisition, and target.deleteRequisition deletes it',
-        seen: 'the target has not both',
-        lookAt: 'the argument of conformance()',
-      });
+    const list = needCall(session.openRequisitions, capabilities.listsOpen === true, 'openRequisitions', 'listsOpen');
+    const changeRecord = needMember(target, 'changeRecord', 'makes a requisition');
+    const deleteRequisition = needMember(target, 'deleteRequisition', 'deletes a requisition');
     const made = [];
     // More than fit into a page of most lists.
     for (let n = 1; n <= 7; n += 1) made.push(await changeRecord('requisition', `Mosiądz ${n}`, false));

@@ -6,16 +6,22 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Operation } from '#connector/connector.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import { RateLimited } from '#connector/errors.ts';
-import { comparedValuesOf, type ReadBack, type ReadField, type TakenDocument } from '#connector/read-back.ts';
+import {
+  comparedValuesOf,
+  isDifferent,
+  type ReadBack,
+  type ReadField,
+  type TakenDocument,
+} from '#connector/read-back.ts';
 import type { Check } from '#connector/testing/check.ts';
-import { endsWithin } from '#connector/testing/ends-within.ts';
-import type { FaultAction } from '#connector/testing/fault-proxy.ts';
-import { CheckFailure, failCheck, NotApplicable } from '#connector/testing/finding.ts';
+import { abortAndEnd } from '#connector/testing/ends-within.ts';
+import { CheckFailure, failCheck, NotApplicable, needCall, needMember } from '#connector/testing/finding.ts';
 import { operation, outcomeText, slices } from '#connector/testing/operations.ts';
 import type { Sample } from '#connector/testing/sample-documents.ts';
 import type { Stage } from '#connector/testing/stage.ts';
 import type { EditedField } from '#connector/testing/target.ts';
 import type { WatchedSession } from '#connector/testing/watched-session.ts';
+import { brokenConnections, type InjectedFault, jsonAnswer, serverFaults } from './faults.ts';
 
 const never = new AbortController().signal;
 const lookAt =
@@ -131,7 +137,7 @@ export const readBackCutOff: Check = {
       await reader.read(deliveries);
       const total = proxy.count;
       for (let point = 1; point <= total; point += 1)
-        for (const { what, action } of isHttp ? [...broken, ...refused] : broken) {
+        for (const { what, action } of isHttp ? [...brokenConnections, ...refused] : brokenConnections) {
           proxy.inject(({ n }) => (n === point ? action : 'pass'));
           const answers = await reader.attempt(deliveries, never);
           proxy.reset();
@@ -151,17 +157,8 @@ async function expectStops(
   deliveries: readonly TakenDocument[],
 ) {
   const proxy = stage.needProxy(session);
-  const stop = new AbortController();
   proxy.inject(() => 'hold');
-  const running = reader.attempt(deliveries, stop.signal);
-  await proxy.untilRequest(1);
-  stop.abort(new Error('the conformance kit stops this call'));
-  const answers = await endsWithin(
-    stage.stopMs,
-    'readBack() that was aborted',
-    'whether the signal is passed on',
-    running,
-  );
+  const answers = await abortAndEnd(proxy, stage.stopMs, 'readBack()', (signal) => reader.attempt(deliveries, signal));
   await proxy.release();
   proxy.reset();
   await stage.waitUntilIdle(session);
@@ -191,21 +188,10 @@ export const readBackRateLimit: Check = {
   },
 };
 
-const html = { 'content-type': 'text/html' };
-const json = { 'content-type': 'application/json' };
-const page = '<!doctype html><title>Maintenance</title><h1>We will be back</h1>';
-
-const broken: readonly { readonly what: string; readonly action: FaultAction }[] = [
-  { what: 'the connection breaks before request', action: 'drop-before' },
-  { what: 'the answer is lost of request', action: 'drop-after' },
-];
-const refused: typeof broken = [
-  { what: '503 answers request', action: { status: 503, headers: html, body: page } },
-  { what: '500 answers request', action: { status: 500 } },
+const refused: readonly InjectedFault[] = [
+  ...serverFaults,
   { what: '401 answers request', action: { status: 401, body: 'who are you?' } },
-  { what: '200 with an HTML page answers request', action: { status: 200, headers: html, body: page } },
-  { what: '200 with {} answers request', action: { status: 200, headers: json, body: '{}' } },
-  { what: '200 with null answers request', action: { status: 200, headers: json, body: 'null' } },
+  ...['{}', 'null'].map((body) => ({ what: `200 with ${body} answers request`, action: jsonAnswer(body) })),
 ];
 
 /** A part of the answers may be right, where other requests were answered. */
@@ -225,22 +211,11 @@ type Reader = ReturnType<typeof readerOf>;
 /** Throws NotApplicable where the connector reads nothing back. */
 function readerOf(stage: Stage, session: WatchedSession) {
   const { target, capabilities } = stage;
-  const { readBack: call } = session;
-  const { edit, remove } = target;
-  const kinds = stage.kinds.filter((kind) => capabilities.readsBack?.includes(kind));
-  if (!call && (capabilities.readsBack ?? []).length === 0) throw new NotApplicable('the connector has no readBack()');
-  if (!call || (capabilities.readsBack ?? []).length === 0)
-    failCheck({
-      expected: 'a session with readBack(), and its kinds as readsBack in the capabilities',
-      seen: 'only one of them',
-      lookAt: 'capabilities.readsBack',
-    });
-  if (!edit || !remove)
-    failCheck({
-      expected: 'target.edit changes a value of an object as a person would, and target.remove deletes or cancels it',
-      seen: 'the target has not both',
-      lookAt: 'the argument of conformance()',
-    });
+  const { readsBack = [] } = capabilities;
+  const call = needCall(session.readBack, readsBack.length > 0, 'readBack', 'readsBack');
+  const edit = needMember(target, 'edit', 'changes a value of an object as a person would');
+  const remove = needMember(target, 'remove', 'deletes or cancels an object as a person would');
+  const kinds = stage.kinds.filter((kind) => readsBack.includes(kind));
   if (kinds.length === 0) throw new NotApplicable('none of the kinds that are tested is read back');
   const attempt = async (deliveries: readonly TakenDocument[], signal: AbortSignal): Promise<ReadBack[] | Error> =>
     call(deliveries, signal).catch((error: unknown) => {
@@ -275,7 +250,7 @@ function deliveredOf({ document, reference }: Operation): TakenDocument {
 }
 
 function differencesOf({ fields }: ReadBack & { status: 'held' }): ReadField[] {
-  return fields.filter(({ expected, held }) => expected !== held);
+  return fields.filter(isDifferent);
 }
 
 function sorted(fields: readonly EditedField[]): EditedField[] {

@@ -8,8 +8,8 @@ import {
   type SupplierRecord,
 } from '#connector/records.ts';
 import type { Check } from '#connector/testing/check.ts';
-import { endsWithin } from '#connector/testing/ends-within.ts';
-import { CheckFailure, failCheck, NotApplicable } from '#connector/testing/finding.ts';
+import { abortAndEnd, endsWithin } from '#connector/testing/ends-within.ts';
+import { CheckFailure, failCheck, NotApplicable, needMember } from '#connector/testing/finding.ts';
 import type { Stage } from '#connector/testing/stage.ts';
 import type { WatchedSession } from '#connector/testing/watched-session.ts';
 import { errorText } from '#platform/errors.ts';
@@ -29,13 +29,13 @@ export const read: Check = {
       const change = changer(stage, stream);
       const before = await change('Śruby & Söhne "A"');
       const all = await pages(session, stream, undefined);
-      for (const { records } of all) for (const record of records) expectValid(stream, record);
+      expectValid(stream, all);
       expectShown(all, stream, before, 'a read of everything');
       const last = all.at(-1)?.checkpoint;
       const made = [await change('Śruby & Söhne "B"'), await change('東京', stream === 'supplier')];
       const later = await pages(session, stream, last);
       for (const record of made) expectShown(later, stream, record, 'a read from the last checkpoint, after a change');
-      for (const { records } of later) for (const record of records) expectValid(stream, record);
+      expectValid(stream, later);
       // Nothing changes any more: each read has to end, and must not return more records than the one before.
       const checkpoint = later.at(-1)?.checkpoint;
       const once = await pages(session, stream, checkpoint);
@@ -86,7 +86,7 @@ export const stoppedRead: Check = {
       const session = await stage.open();
       const { proxy } = session;
       const stop = new AbortController();
-      const count = await countPages(session, stream, stop, () => stop.abort(reason));
+      const count = await countPages(session, stream, stop.signal, () => stop.abort(reason));
       if (count > 1)
         failCheck({
           expected: 'no page comes after the signal is aborted',
@@ -95,15 +95,8 @@ export const stoppedRead: Check = {
         });
       if (!proxy) continue;
       proxy.inject(() => 'hold');
-      const hanging = new AbortController();
-      const reading = countPages(session, stream, hanging, () => undefined);
-      await Promise.race([proxy.untilRequest(1), reading]);
-      hanging.abort(reason);
-      await endsWithin(
-        stage.stopMs,
-        'read() that was aborted',
-        'whether the signal is passed on to every request',
-        reading,
+      await abortAndEnd(proxy, stage.stopMs, 'read()', (signal) =>
+        countPages(session, stream, signal, () => undefined),
       );
     }
   },
@@ -115,12 +108,12 @@ const reason = new Error('the conformance kit aborts this read');
 async function countPages(
   session: WatchedSession,
   stream: ReadStream,
-  stop: AbortController,
+  signal: AbortSignal,
   onPage: () => void,
 ): Promise<number> {
   let count = 0;
   try {
-    for await (const _ of session.read(stream, undefined, stop.signal)) {
+    for await (const _ of session.read(stream, undefined, signal)) {
       count += 1;
       onPage();
     }
@@ -137,13 +130,7 @@ function streamsOf({ capabilities }: Stage): readonly ReadStream[] {
 }
 
 function changer<Stream extends ReadStream>({ target }: Stage, stream: Stream) {
-  const { changeRecord } = target;
-  if (!changeRecord)
-    failCheck({
-      expected: 'target.changeRecord makes a change that read() has to return',
-      seen: 'the target has none',
-      lookAt: 'the conformance test',
-    });
+  const changeRecord = needMember(target, 'changeRecord', 'makes a change that read() has to return');
   return async (name: string, archived = false): Promise<RecordOf<Stream>> => {
     const record = await changeRecord(stream, name, archived);
     if (archived && !(record as SupplierRecord).archived)
@@ -184,14 +171,16 @@ async function pages<Stream extends ReadStream>(
   }
 }
 
-function expectValid(stream: ReadStream, record: unknown): void {
-  const { error } = recordSchemas[stream].safeParse(record);
-  if (error)
-    failCheck({
-      expected: `a ${stream} record that is valid by its schema (src/connector/records.ts)`,
-      seen: `${error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')} in ${JSON.stringify(record).slice(0, 300)}`,
-      lookAt: 'the mapping of read records: what is unknown is left out, never null',
-    });
+function expectValid(stream: ReadStream, read: readonly ReadPage[]): void {
+  for (const record of read.flatMap(({ records }) => [...records] as object[])) {
+    const { error } = recordSchemas[stream].safeParse(record);
+    if (error)
+      failCheck({
+        expected: `a ${stream} record that is valid by its schema (src/connector/records.ts)`,
+        seen: `${error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')} in ${JSON.stringify(record).slice(0, 300)}`,
+        lookAt: 'the mapping of read records: what is unknown is left out, never null',
+      });
+  }
 }
 
 function keyOf(stream: ReadStream, record: object): string {

@@ -1,7 +1,7 @@
 /** Stopping: a session stops soon after an abort, changes nothing later, and closes all it has opened. */
 import type { Outcome } from '#connector/connector.ts';
 import type { Check } from '#connector/testing/check.ts';
-import { endsWithin } from '#connector/testing/ends-within.ts';
+import { abortAndEnd, endsWithin } from '#connector/testing/ends-within.ts';
 import { failCheck } from '#connector/testing/finding.ts';
 import { finishAsBridge } from '#connector/testing/finish-as-bridge.ts';
 import { operation, outcomeText } from '#connector/testing/operations.ts';
@@ -9,28 +9,6 @@ import type { Stage } from '#connector/testing/stage.ts';
 import type { WatchedSession } from '#connector/testing/watched-session.ts';
 
 const lookAt = 'whether the signal is passed on to every request and wait';
-
-const patienceMs = 1_000;
-
-/** Aborts a call once its first request runs. Returns its result; fails the check when it does not end in time. */
-async function callAndAbort<T>(
-  { stopMs }: Stage,
-  session: WatchedSession,
-  what: string,
-  call: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const stop = new AbortController();
-  const running = call(stop.signal);
-  running.catch(() => undefined);
-  // A call may send no request at all, or wait for something else first.
-  const patience = AbortSignal.timeout(patienceMs);
-  const patienceEnds = new Promise<void>((resolve) =>
-    patience.addEventListener('abort', () => resolve(), { once: true }),
-  );
-  await Promise.race([session.proxy?.untilRequest(1), running.catch(() => undefined), patienceEnds]);
-  stop.abort(new Error('the conformance kit stops this call'));
-  return endsWithin(stopMs, `${what} that was aborted`, lookAt, running);
-}
 
 export const cancellation: Check = {
   name: 'cancellation',
@@ -46,7 +24,9 @@ export const cancellation: Check = {
       const proxy = session.proxy;
       if (proxy) {
         proxy.inject(() => 'hold');
-        const outcomes = await callAndAbort(stage, session, 'write()', (signal) => session.write(operations, signal));
+        const outcomes = await abortAndEnd(proxy, stage.stopMs, 'write()', (signal) =>
+          session.write(operations, signal),
+        );
         for (const outcome of outcomes)
           if (outcome.status !== 'retry' && outcome.status !== 'unknown')
             failCheck({
@@ -56,7 +36,7 @@ export const cancellation: Check = {
             });
         proxy.inject(() => 'hold');
         const documents = samples.map((sample) => sample.versions[0]);
-        const answer = await callAndAbort(stage, session, 'lookup()', (signal) =>
+        const answer = await abortAndEnd(proxy, stage.stopMs, 'lookup()', (signal) =>
           session.lookup(documents, signal),
         ).catch(() => undefined);
         if (answer !== undefined)

@@ -6,6 +6,7 @@ import type { Document, DocumentOf } from '#connector/documents.ts';
 import { secretsIn } from '#connector/settings.ts';
 import type { Check } from '#connector/testing/check.ts';
 import { failCheck, missingMember, NotApplicable } from '#connector/testing/finding.ts';
+import { withdrawAsBridge } from '#connector/testing/finish-as-bridge.ts';
 import { operation, outcomeText, referenceOf, sampleHash, slices } from '#connector/testing/operations.ts';
 import type { Sample } from '#connector/testing/sample-documents.ts';
 import type { Stage } from '#connector/testing/stage.ts';
@@ -197,8 +198,8 @@ export const withdraw: Check = {
   guarantee: 'removed, added and changed lots are so in the ERP; a cancelled object is gone, and can be created again',
   async run(stage) {
     const session = await stage.open();
-    const kinds = stage.kinds.filter((kind) => kind !== 'supplier');
-    if (kinds.length === 0) throw new NotApplicable('suppliers are never withdrawn');
+    const kinds = stage.kinds.filter((kind) => kind !== 'supplier' && kind !== 'job');
+    if (kinds.length === 0) throw new NotApplicable('suppliers and jobs are never withdrawn');
     for (const kind of kinds) {
       const sample = stage.sample(kind, 3);
       const [v1, v2] = sample.versions;
@@ -425,7 +426,8 @@ export const poisoned: Check = {
             seen: outcomeText(outcome),
             lookAt: 'the answer in which the ERP refuses it: it has to become a DataError, whatever its status',
           });
-        await stage.expectHeld(sample, undefined, 'it was refused');
+        await withdrawAsBridge(stage, session, sample, outcome);
+        await stage.expectHeld(sample, undefined, 'it was refused, and withdrawn');
       }
     }
     if (refused === 0)

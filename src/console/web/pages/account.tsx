@@ -1,7 +1,10 @@
-/** What is the reader's own: the password and the sessions. */
+/** What is the reader's own: the password, the second factor and the sessions. */
 import { useState } from 'preact/hooks';
+import { encode } from 'uqr';
+import type { NewFactor } from '#console/access/second-factor.ts';
 import type { AccountAnswer } from '#console/api/account.ts';
-import { ActionButton, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
+import { ActionButton, CopyButton, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
+import { Filters } from '../parts/filter-bar.tsx';
 import { Table } from '../parts/table.tsx';
 import { logOut, postCall } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
@@ -19,7 +22,12 @@ export function AccountPage() {
       <PageHead title="Account" />
       <Failure error={error} />
       {answer === undefined && error === undefined ? <Loading /> : null}
-      {answer?.hasPassword === true ? <PasswordForm /> : null}
+      {answer?.hasPassword === true ? (
+        <>
+          <PasswordForm />
+          <SecondFactor hasFactor={answer.hasFactor} />
+        </>
+      ) : null}
       {answer ? (
         <section>
           <h2>Where you are logged in</h2>
@@ -54,6 +62,32 @@ export function AccountPage() {
   );
 }
 
+function Field({
+  label,
+  value,
+  set,
+  autocomplete,
+  type = 'password',
+}: {
+  label: string;
+  value: string;
+  set: (text: string) => void;
+  autocomplete: string;
+  type?: 'password' | 'text';
+}) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input
+        {...({ type } as object)}
+        autocomplete={autocomplete}
+        value={value}
+        onInput={({ currentTarget }) => set(currentTarget.value)}
+      />
+    </label>
+  );
+}
+
 function PasswordForm() {
   const [current, setCurrent] = useState('');
   const [next, setNext] = useState('');
@@ -61,29 +95,80 @@ function PasswordForm() {
     await postCall('/api/account/password', { current, next });
     await logOut();
   };
-  const field = (id: string, label: string, value: string, set: (text: string) => void, autocomplete: string) => (
-    <label for={id}>
-      {label}
-      <input
-        id={id}
-        type="password"
-        autocomplete={autocomplete}
-        value={value}
-        onInput={({ currentTarget }) => set(currentTarget.value)}
-      />
-    </label>
-  );
   return (
     <section>
       <h2>Password</h2>
       <p class="quiet">12 characters or more. All your sessions end, and you log in with the new one.</p>
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        {field('current', 'Current password', current, setCurrent, 'current-password')}
-        {field('next', 'New password', next, setNext, 'new-password')}
+      <Filters>
+        <Field label="Current password" value={current} set={setCurrent} autocomplete="current-password" />
+        <Field label="New password" value={next} set={setNext} autocomplete="new-password" />
         <ActionButton kind="primary" action={change} disabled={current === '' || next.length < 12}>
           Change it
         </ActionButton>
-      </form>
+      </Filters>
     </section>
+  );
+}
+
+/** Codes of an authenticator app beside the password. */
+function SecondFactor({ hasFactor }: { hasFactor: boolean }) {
+  const [made, setMade] = useState<NewFactor>();
+  const [current, setCurrent] = useState('');
+  const [code, setCode] = useState('');
+  const send = async (path: string, more: object) => {
+    await postCall(`/api/account/${path}`, { current, code, ...more });
+    await logOut();
+  };
+  return (
+    <section>
+      <h2>Second factor</h2>
+      <p class="quiet">
+        {hasFactor
+          ? 'Each login asks for a code of your authenticator app. If you lose it, an operator of the machine can remove it.'
+          : 'An authenticator app on your phone shows a new code every 30 seconds; each login then asks for one.'}
+      </p>
+      {!hasFactor && made === undefined ? (
+        <ActionButton action={async () => setMade(await postCall<NewFactor>('/api/account/new-factor'))}>
+          Set up an app
+        </ActionButton>
+      ) : (
+        <>
+          {made ? <Enrolment made={made} /> : null}
+          <Filters>
+            <Field label="Current password" value={current} set={setCurrent} autocomplete="current-password" />
+            <Field label="Code of the app" type="text" value={code} set={setCode} autocomplete="one-time-code" />
+            {made ? (
+              <ActionButton kind="primary" action={() => send('set-factor', { secret: made.secret })}>
+                Ask for codes from now on
+              </ActionButton>
+            ) : (
+              <ActionButton kind="danger" action={() => send('remove-factor', {})}>
+                Remove it
+              </ActionButton>
+            )}
+          </Filters>
+          <p class="quiet">All your sessions end, and you log in again, with the next code.</p>
+        </>
+      )}
+    </section>
+  );
+}
+
+/** The secret as a code that a camera reads, and as text. */
+function Enrolment({ made: { secret, uri } }: { made: NewFactor }) {
+  const { data, size } = encode(uri, { border: 2 });
+  const dark = data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : []))).join('');
+  return (
+    <div class="enrolment">
+      <svg viewBox={`0 0 ${size} ${size}`} role="img" aria-label="QR code of the secret" shape-rendering="crispEdges">
+        <rect width={size} height={size} fill="#fff" />
+        <path d={dark} fill="#000" />
+      </svg>
+      <p>
+        Scan this code with the app, or type the secret into it:
+        <br />
+        <code>{secret}</code> <CopyButton text={secret} what="the secret" />
+      </p>
+    </div>
   );
 }

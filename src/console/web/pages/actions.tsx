@@ -1,7 +1,7 @@
 /** The audit log: who did what when. */
 import type { ActionsAnswer } from '#console/api/read-actions.ts';
 import { Empty, Mark, PageHead, Time } from '../parts/basics.tsx';
-import { ChoiceFilter, TextFilter } from '../parts/filter-bar.tsx';
+import { ChoiceFilter, Filters, TextFilter } from '../parts/filter-bar.tsx';
 import { PagesOf } from '../parts/pages-of.tsx';
 import { Table } from '../parts/table.tsx';
 import { useFilters } from '../parts/use-filters.ts';
@@ -12,23 +12,13 @@ export function ActionsPage() {
   const filters = useFilters();
   return (
     <>
-      <PageHead title="Actions" />
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+      <PageHead title="Audit log" />
+      <Filters>
         <TextFilter filters={filters} name="name" label="Who" />
         <TextFilter filters={filters} name="what" label="What, like flow or flow.pause" />
-        <ChoiceFilter
-          filters={filters}
-          name="program"
-          label="In"
-          choices={['service', 'bridge'].map((program) => [program, program])}
-        />
-        <ChoiceFilter
-          filters={filters}
-          name="outcome"
-          label="Outcome"
-          choices={['allowed', 'failed', 'refused'].map((outcome) => [outcome, outcome])}
-        />
-      </form>
+        <ChoiceFilter filters={filters} name="program" label="In" choices={['service', 'bridge']} />
+        <ChoiceFilter filters={filters} name="outcome" label="Outcome" choices={['allowed', 'failed', 'refused']} />
+      </Filters>
       <PagesOf<ActionsAnswer, Row>
         path="/api/actions"
         parameters={filters.values}

@@ -1,13 +1,26 @@
 /** One comparison: what differs in which document, what to do about it, and its report. */
 import { useState } from 'preact/hooks';
 import type { ComparisonAnswer, ReportAnswer } from '#console/api/comparisons.ts';
-import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Reference, Time } from '../parts/basics.tsx';
+import {
+  ActionButton,
+  Dialog,
+  DialogEnd,
+  Empty,
+  Facts,
+  Failure,
+  Mark,
+  PageHead,
+  Reference,
+  Time,
+  Waiting,
+} from '../parts/basics.tsx';
 import { kindNames, titleOf } from '../parts/document-row.tsx';
 import { documentPath, flowPath } from '../parts/paths.ts';
 import { get, postCall } from '../state/api.ts';
+import { saveFile } from '../state/save-file.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate, viewer } from '../state/viewer.ts';
-import { RunMark, scopeOf } from './comparisons.tsx';
+import { RunMark, scopeOf } from './flows.tsx';
 
 type Document = ComparisonAnswer['documents'][number];
 type Finding = Document['findings'][number];
@@ -24,13 +37,7 @@ const meanings: Readonly<Record<Finding['finding'], string>> = {
 
 export function ComparisonPage({ run: id }: { run: string }) {
   const { answer, error, reload } = useAnswer<ComparisonAnswer>('/api/comparisons/one', { run: id });
-  if (!answer)
-    return (
-      <>
-        <PageHead title="Comparison" />
-        {error === undefined ? <Loading /> : <Failure error={error} />}
-      </>
-    );
+  if (!answer) return <Waiting title="Comparison" error={error} />;
   const { run, documents, hasMore } = answer;
   return (
     <>
@@ -40,30 +47,18 @@ export function ComparisonPage({ run: id }: { run: string }) {
       <p class="lead">{summaryOf(answer)}</p>
       <Failure error={run.lastError === null || run.ended !== null ? undefined : run.lastError} />
       <Steering answer={answer} reload={reload} />
-      <dl class="facts">
-        <div>
-          <dt>Flow</dt>
-          <dd>
-            <a href={flowPath(run.flow)}>{run.flow}</a>
-          </dd>
-        </div>
-        <div>
-          <dt>Of</dt>
-          <dd>{scopeOf(run)}</dd>
-        </div>
-        <div>
-          <dt>Begun</dt>
-          <dd>
-            <Time at={run.started} /> by {run.askedBy}
-          </dd>
-        </div>
-        <div>
-          <dt>Ended</dt>
-          <dd>
-            <Time at={run.ended} />
-          </dd>
-        </div>
-      </dl>
+      <Facts
+        facts={{
+          Flow: <a href={flowPath(run.flow)}>{run.flow}</a>,
+          Of: scopeOf(run),
+          Begun: (
+            <>
+              <Time at={run.started} /> by {run.askedBy}
+            </>
+          ),
+          Ended: <Time at={run.ended} />,
+        }}
+      />
       {documents.length === 0 && run.ended !== null ? (
         <Empty>The ERP holds every document as it was delivered.</Empty>
       ) : null}
@@ -91,10 +86,7 @@ function Steering({ answer: { run, repairable, counts }, reload }: { answer: Com
   const [written, setWritten] = useState<number>();
   const download = async (ending: string, type: string, of: (report: ReportAnswer) => BlobPart) => {
     const report = await get<ReportAnswer>('/api/comparisons/report', { run: run.run });
-    const url = URL.createObjectURL(new Blob([of(report)], { type }));
-    const link = Object.assign(document.createElement('a'), { href: url, download: `report-${run.run}.${ending}` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    saveFile(`report-${run.run}.${ending}`, type, of(report));
   };
   const showsReport = run.ended !== null && viewer.value?.role !== 'viewer-without-prices';
   return (
@@ -119,7 +111,8 @@ function Steering({ answer: { run, repairable, counts }, reload }: { answer: Com
       ) : null}
       {written === undefined ? null : (
         <p role="status">
-          {written} documents are due: the ERP is asked once more, then they are written. Compare again to see it.
+          {written === 1 ? '1 document is' : `${written} documents are`} due. The bridge asks the ERP once more before
+          it writes. Compare again to see it.
         </p>
       )}
       {asks ? (
@@ -132,10 +125,7 @@ function Steering({ answer: { run, repairable, counts }, reload }: { answer: Com
               .join(', ')}
             ). What people have changed there is lost.
           </p>
-          <div class="actions end">
-            <button type="button" class="plain" onClick={() => setAsks(false)}>
-              Cancel
-            </button>
+          <DialogEnd close={() => setAsks(false)}>
             <ActionButton
               kind="danger"
               action={async () => {
@@ -150,7 +140,7 @@ function Steering({ answer: { run, repairable, counts }, reload }: { answer: Com
             >
               Write them
             </ActionButton>
-          </div>
+          </DialogEnd>
         </Dialog>
       ) : null}
     </div>

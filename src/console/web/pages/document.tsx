@@ -5,15 +5,19 @@ import type { DocumentAnswer, VersionAnswer } from '#console/api/read-document.t
 import {
   ActionButton,
   CopyButton,
+  Dialog,
+  DialogEnd,
   Empty,
+  Facts,
   Failure,
   Ids,
-  Loading,
   PageHead,
   Reference,
+  Said,
   StateMark,
   Tabs,
   Time,
+  Waiting,
 } from '../parts/basics.tsx';
 import { Differences } from '../parts/differences.tsx';
 import { DocumentFields } from '../parts/document-fields.tsx';
@@ -21,10 +25,11 @@ import { kindNames, titleOf } from '../parts/document-row.tsx';
 import { eventPath, flowPath, supplierPath } from '../parts/paths.ts';
 import { PlanResult } from '../parts/plan-result.tsx';
 import { Table } from '../parts/table.tsx';
+import { refusedTodo } from '../parts/words.ts';
 import { get, postCall } from '../state/api.ts';
 import { moneyText } from '../state/numbers.ts';
 import { useAnswer } from '../state/use-answer.ts';
-import { mayOperate } from '../state/viewer.ts';
+import { mayOperate, viewer } from '../state/viewer.ts';
 
 interface Place {
   readonly flow: string;
@@ -36,17 +41,11 @@ export function DocumentPage({ flow, kind, key: given, params }: Place & { param
   const key = params?.['key'] ?? given;
   const place = { flow, kind, key };
   const { answer, error, reload } = useAnswer<DocumentAnswer>('/api/document', place);
-  if (answer === undefined)
-    return (
-      <>
-        <PageHead title="Document" />
-        {error === undefined ? <Loading /> : <Failure error={error} />}
-      </>
-    );
+  if (answer === undefined) return <Waiting title="Document" error={error} />;
   return <Shown answer={answer} place={place} error={error} reload={reload} />;
 }
 
-const views = ['fields', 'timeline', 'versions', 'attempts', 'raw'] as const;
+const views = ['fields', 'timeline', 'versions', 'raw'] as const;
 
 function Shown({
   answer,
@@ -59,8 +58,9 @@ function Shown({
   error: string | undefined;
   reload: () => void;
 }) {
-  const { document, now, timeline, attempts, versions } = answer;
+  const { document, now, timeline, versions } = answer;
   const [view, setView] = useState<(typeof views)[number]>('fields');
+  const isRefused = document.state === 'dead letter';
   return (
     <>
       <PageHead title={titleOf(document)}>
@@ -76,59 +76,33 @@ function Shown({
         />
       </PageHead>
       <Failure error={error} />
-      <dl class="facts">
-        {document.supplierName ? (
-          <div>
-            <dt>Supplier</dt>
-            <dd>
-              {document.supplier ? (
-                <a href={supplierPath(document.source, document.supplier)}>{document.supplierName}</a>
-              ) : (
-                document.supplierName
-              )}
-            </dd>
-          </div>
-        ) : null}
-        {document.sourcingEvent ? (
-          <div>
-            <dt>Event</dt>
-            <dd>
-              <a href={eventPath(document.source, document.sourcingEvent)}>
-                {document.eventReference ?? document.eventName ?? 'event'}
-              </a>
-            </dd>
-          </div>
-        ) : null}
-        <div>
-          <dt>In the ERP as</dt>
-          <dd>
-            <Reference reference={document.reference} url={document.url} />
-          </dd>
-        </div>
-        <div>
-          <dt>Flow</dt>
-          <dd>
-            <a href={flowPath(document.flow)}>{document.flow}</a>
-          </dd>
-        </div>
-        <div>
-          <dt>Delivered</dt>
-          <dd>
-            <Time at={document.delivered} />
-          </dd>
-        </div>
-        {document.until ? (
-          <div>
-            <dt>Next</dt>
-            <dd>
-              <Time at={document.until} />
-            </dd>
-          </div>
-        ) : null}
-      </dl>
+      <Facts
+        facts={{
+          Supplier:
+            document.supplierName && document.supplier ? (
+              <a href={supplierPath(document.supplier)}>{document.supplierName}</a>
+            ) : (
+              document.supplierName
+            ),
+          Event: document.sourcingEvent ? (
+            <a href={eventPath(document.source, document.sourcingEvent)}>
+              {document.eventReference ?? document.eventName ?? 'event'}
+            </a>
+          ) : null,
+          'In the ERP as': <Reference reference={document.reference} url={document.url} />,
+          Flow: <a href={flowPath(document.flow)}>{document.flow}</a>,
+          Delivered: <Time at={document.delivered} />,
+          Next: document.until ? <Time at={document.until} /> : null,
+        }}
+      />
       {document.why && document.state !== 'delivered' ? (
-        <p class={document.state === 'dead letter' ? 'failure' : 'note'}>{document.why}</p>
+        <Said
+          words={document.why}
+          {...(isRefused ? { todo: refusedTodo() } : {})}
+          tone={isRefused ? 'failure' : 'note'}
+        />
       ) : null}
+      {isRefused || document.documentNote ? <Note note={document.documentNote} place={place} reload={reload} /> : null}
       {mayOperate() ? <Actions place={place} reload={reload} /> : null}
       <Tabs label="What is shown of the document" names={views} chosen={view} choose={setView} />
       {view === 'fields' ? <Fields now={now} /> : null}
@@ -136,7 +110,6 @@ function Shown({
       {view === 'versions' ? (
         <Versions versions={versions} now={now} place={place} isSettled={document.state === 'delivered'} />
       ) : null}
-      {view === 'attempts' ? <Attempts attempts={attempts} /> : null}
       {view === 'raw' ? <Raw document={now.document ?? null} note={now.note} /> : null}
       {view === 'fields' ? (
         <section>
@@ -178,12 +151,86 @@ function Actions({ place, reload }: { place: Place; reload: () => void }) {
           reload();
         }}
       >
-        Replay
+        Send it again
       </ActionButton>
       {replayed ? (
         <span role="status">It is due again: the ERP is asked what it holds, then it is written.</span>
       ) : null}
       {plan ? <PlanResult plan={plan} /> : null}
+    </div>
+  );
+}
+
+/** Who looks after a refused document, and what was decided; the audit log has the notes before. */
+function Note({
+  note,
+  place,
+  reload,
+}: {
+  note: DocumentAnswer['document']['documentNote'];
+  place: Place;
+  reload: () => void;
+}) {
+  const [asks, setAsks] = useState(false);
+  const [lookedAfterBy, setLookedAfterBy] = useState('');
+  const [decision, setDecision] = useState('');
+  const ask = () => {
+    setLookedAfterBy(note?.lookedAfterBy ?? viewer.value?.name ?? '');
+    setDecision(note?.decision ?? '');
+    setAsks(true);
+  };
+  const close = () => setAsks(false);
+  return (
+    <div class="document-note">
+      {note ? (
+        <p>
+          <strong>{note.lookedAfterBy ? `${note.lookedAfterBy} looks after it.` : 'Nobody looks after it.'}</strong>{' '}
+          {note.decision}{' '}
+          <span class="under">
+            Noted by {note.notedBy}, <Time at={note.noted} />
+          </span>
+        </p>
+      ) : (
+        <p class="quiet">Nobody looks after it yet.</p>
+      )}
+      {mayOperate() ? (
+        <button type="button" class="plain" onClick={ask}>
+          {note ? 'Change the note' : 'Add a note'}
+        </button>
+      ) : null}
+      {asks ? (
+        <Dialog title="Note" close={close}>
+          <label class="field">
+            <span>Who looks after it</span>
+            <input
+              maxLength={100}
+              value={lookedAfterBy}
+              onInput={({ currentTarget }) => setLookedAfterBy(currentTarget.value)}
+            />
+          </label>
+          <label class="field">
+            <span>What was decided</span>
+            <textarea
+              rows={4}
+              maxLength={2_000}
+              value={decision}
+              onInput={({ currentTarget }) => setDecision(currentTarget.value)}
+            />
+          </label>
+          <DialogEnd close={close}>
+            <ActionButton
+              kind="primary"
+              action={async () => {
+                await postCall('/api/document/note', { ...place, lookedAfterBy, decision });
+                close();
+                reload();
+              }}
+            >
+              Save
+            </ActionButton>
+          </DialogEnd>
+        </Dialog>
+      ) : null}
     </div>
   );
 }
@@ -330,32 +377,6 @@ function Versions({
         <Empty>One of the two is not known: it cannot be made now, or was too long to be kept.</Empty>
       )}
     </>
-  );
-}
-
-function Attempts({ attempts }: { attempts: DocumentAnswer['attempts'] }) {
-  if (attempts.length === 0) return <Empty>Nothing was tried yet.</Empty>;
-  return (
-    <Table
-      label="Attempts"
-      rows={attempts}
-      keyOf={({ id }) => id}
-      columns={[
-        { name: 'Ended', kind: 'time', cell: ({ ended }) => <Time at={ended} /> },
-        { name: 'Try', kind: 'number', cell: ({ number }) => number },
-        { name: 'Step', cell: ({ step, action }) => [step, action].filter(Boolean).join(': ') },
-        { name: 'Outcome', cell: ({ outcome }) => outcome },
-        { name: 'What was said', kind: 'wide', cell: ({ message }) => message ?? '' },
-        { name: 'Reference', cell: ({ reference }) => reference ?? '' },
-        { name: 'Next', kind: 'time', cell: ({ nextTry }) => <Time at={nextTry} /> },
-        {
-          name: 'Ids',
-          cell: ({ id, requestId, contentHash, pull }) => (
-            <Ids ids={{ attempt: id, 'idempotency key': requestId, 'content hash': contentHash, pull }} />
-          ),
-        },
-      ]}
-    />
   );
 }
 

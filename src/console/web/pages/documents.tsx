@@ -1,11 +1,14 @@
-/** The list of documents, by name, amount, state, flow and time. */
+/** The list of documents, by name, amount, state, flow and time; of one supplier, where a link names it. */
 import type { DocumentsAnswer } from '#console/api/list-documents-call.ts';
-import { Empty, PageHead } from '../parts/basics.tsx';
+import type { SuppliersAnswer } from '#console/api/list-subjects-call.ts';
+import { Empty, Facts, Ids, PageHead } from '../parts/basics.tsx';
 import { documentColumns, keyOfRow, kindNames } from '../parts/document-row.tsx';
-import { ChoiceFilter, DayFilter, TextFilter } from '../parts/filter-bar.tsx';
+import { ChoiceFilter, ClearFilters, DayFilter, Filters, TextFilter } from '../parts/filter-bar.tsx';
 import { PagesOf } from '../parts/pages-of.tsx';
 import { Table } from '../parts/table.tsx';
 import { useFilters } from '../parts/use-filters.ts';
+import { stateWords } from '../parts/words.ts';
+import { useAnswer } from '../state/use-answer.ts';
 import { viewer } from '../state/viewer.ts';
 
 const states = ['delivered', 'waiting', 'dead letter', 'held', 'cancelled', 'nothing'];
@@ -13,19 +16,21 @@ const states = ['delivered', 'waiting', 'dead letter', 'held', 'cancelled', 'not
 export function DocumentsPage() {
   const filters = useFilters();
   const seesPrices = viewer.value?.seesPrices !== false;
+  const { supplier } = filters.values;
   return (
     <>
       <PageHead title="Documents" />
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+      {supplier === undefined ? null : <SupplierFacts id={supplier} />}
+      <Filters>
         <TextFilter filters={filters} name="q" label="Name or ERP number" />
-        <ChoiceFilter filters={filters} name="state" label="State" choices={states.map((state) => [state, state])} />
-        <ChoiceFilter filters={filters} name="kind" label="Kind" choices={Object.entries(kindNames)} />
         <ChoiceFilter
           filters={filters}
-          name="flow"
-          label="Flow"
-          choices={(viewer.value?.flowNames ?? []).map((flow) => [flow, flow])}
+          name="state"
+          label="State"
+          choices={states.map((state) => [state, stateWords[state] ?? state])}
         />
+        <ChoiceFilter filters={filters} name="kind" label="Kind" choices={Object.entries(kindNames)} />
+        <ChoiceFilter filters={filters} name="flow" label="Flow" choices={viewer.value?.flowNames ?? []} />
         <span class="pair">
           <DayFilter filters={filters} name="from" label="Changed from" />
           <DayFilter filters={filters} name="to" label="before" />
@@ -36,16 +41,32 @@ export function DocumentsPage() {
             <TextFilter filters={filters} name="max" label="to" kind="text" />
           </span>
         ) : null}
-        <button type="button" class="plain" disabled={Object.keys(filters.values).length === 0} onClick={filters.clear}>
-          Clear
-        </button>
-      </form>
+        <ClearFilters filters={filters} />
+      </Filters>
       <DocumentList parameters={filters.values} />
     </>
   );
 }
 
-/** The documents that match, also on the pages of an event and of a supplier. */
+function SupplierFacts({ id }: { id: string }) {
+  const { answer } = useAnswer<SuppliersAnswer>('/api/suppliers', { id });
+  const supplier = answer?.suppliers[0];
+  if (!supplier) return null;
+  return (
+    <div class="difference-head">
+      <Facts
+        facts={{
+          Supplier: <strong>{supplier.name || supplier.reference}</strong>,
+          Number: supplier.reference,
+          Source: supplier.source,
+        }}
+      />
+      <Ids ids={{ supplier: supplier.id, source: supplier.source }} />
+    </div>
+  );
+}
+
+/** The documents that match, also on the pages of an event and of a flow. */
 export function DocumentList({
   parameters,
   flows = true,

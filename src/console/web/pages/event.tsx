@@ -1,50 +1,35 @@
-/** One event, and what was made of it. */
+/** One event: what was awarded, and every document that was made of it. */
 import type { EventsAnswer } from '#console/api/list-subjects-call.ts';
-import { Failure, Ids, Loading, PageHead, Time } from '../parts/basics.tsx';
+import { Facts, Ids, PageHead, Time, Waiting } from '../parts/basics.tsx';
 import { useAnswer } from '../state/use-answer.ts';
 import { DocumentList } from './documents.tsx';
+import { AtService, Awards, Totals } from './events.tsx';
 
 export function EventPage({ source, id }: { source: string; id: string }) {
   const { answer, error } = useAnswer<EventsAnswer>('/api/events', { source, id });
   const event = answer?.events[0];
-  if (!event)
-    return (
-      <>
-        <PageHead title="Event" />
-        {error === undefined && answer === undefined ? (
-          <Loading />
-        ) : (
-          <Failure error={error ?? 'The bridge has read no such event.'} />
-        )}
-      </>
-    );
+  if (!event) return <Waiting title="Event" error={error ?? (answer && 'The bridge has read no such event.')} />;
   return (
     <>
       <PageHead title={event.name}>
         <Ids ids={{ event: event.id, source: event.source }} />
+        <AtService event={event} />
       </PageHead>
-      <dl class="facts">
-        {[
-          ['Number', event.reference],
-          ['Status', event.status],
-          ['Type', event.type],
-          ['Currency', event.currency],
-          ['Suppliers', String(event.suppliers)],
-        ]
-          .filter(([, value]) => value)
-          .map(([name, value]) => (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-        <div>
-          <dt>Changed at the service</dt>
-          <dd>
-            <Time at={event.modified} />
-          </dd>
-        </div>
-      </dl>
+      <Facts
+        facts={{
+          Number: event.reference,
+          Status: event.status,
+          Type: event.type,
+          Currency: event.currency,
+          Suppliers: event.suppliers,
+          'Changed at the service': <Time at={event.modified} />,
+        }}
+      />
+      <div class="section-head">
+        <h2>Awards</h2>
+        <Totals event={event} />
+      </div>
+      <Awards event={event} />
       <h2>Documents</h2>
       <DocumentList parameters={{ event: event.id }} />
     </>

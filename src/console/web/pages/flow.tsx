@@ -1,12 +1,25 @@
-/** One flow: pause and resume, what it would write now, and its mapping, tried before it is put in force. */
+/** One flow: pause and resume, what it would write now, its comparisons, and its mapping, tried on real documents. */
 import { useState } from 'preact/hooks';
 import type { FlowsAnswer, MappingTrial } from '#console/api/flows.ts';
 import type { PlanAnswer } from '#console/api/plan-documents.ts';
 import { durationOf } from '#console/duration.ts';
-import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
+import {
+  ActionButton,
+  CopyButton,
+  Dialog,
+  DialogEnd,
+  Empty,
+  Facts,
+  Failure,
+  Mark,
+  PageHead,
+  Time,
+  Waiting,
+} from '../parts/basics.tsx';
 import { DifferenceLines } from '../parts/differences.tsx';
 import { kindNames } from '../parts/document-row.tsx';
-import { documentPath, documentsPath } from '../parts/paths.ts';
+import { FlowMark } from '../parts/flow-mark.tsx';
+import { documentPath, documentsPath, refusedPath } from '../parts/paths.ts';
 import { PauseDialog } from '../parts/pause-dialog.tsx';
 import { PlanResult } from '../parts/plan-result.tsx';
 import { postCall } from '../state/api.ts';
@@ -14,7 +27,7 @@ import { stringify } from '../state/plain-yaml.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
 import { DocumentList } from './documents.tsx';
-import { FlowMark } from './flows.tsx';
+import { Comparisons } from './flows.tsx';
 
 type Flow = FlowsAnswer['flows'][number];
 type Settings = FlowsAnswer['settings'][number];
@@ -23,51 +36,27 @@ export function FlowPage({ flow: name }: { flow: string }) {
   const { answer, error, reload } = useAnswer<FlowsAnswer>('/api/flows');
   const flow = answer?.flows.find((each) => each.flow === name);
   const settings = answer?.settings.find((each) => each.name === name);
-  if (!flow)
-    return (
-      <>
-        <PageHead title={name} />
-        {answer === undefined && error === undefined ? (
-          <Loading />
-        ) : (
-          <Failure error={error ?? 'There is no such flow.'} />
-        )}
-      </>
-    );
+  if (!answer || !flow) return <Waiting title={name} error={error ?? (answer && 'There is no such flow.')} />;
+  const { lag } = flow;
   return (
     <>
       <PageHead title={flow.flow}>
-        <FlowMark flow={flow} />
+        <FlowMark flow={flow} conditions={answer.conditions} />
       </PageHead>
       <Failure error={error} />
-      <dl class="facts">
-        {[
-          ['Source', flow.source],
-          ['Connector', settings?.connector ?? 'not configured here'],
-          ['Documents', settings?.documents.map((kind) => kindNames[kind] ?? kind).join(', ')],
-          ['Behind by', flow.lag.seconds === null ? 'not known' : durationOf(flow.lag.seconds)],
-        ].map(([label, value]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-        <div>
-          <dt>Waiting</dt>
-          <dd>
-            <a href={documentsPath({ flow: flow.flow, state: 'waiting' })}>{flow.due}</a>
-          </dd>
-        </div>
-        <div>
-          <dt>Refused</dt>
-          <dd>
-            <a href={`/dead-letters?flow=${encodeURIComponent(flow.flow)}`}>{flow.deadLetters}</a>
-          </dd>
-        </div>
-      </dl>
+      <Facts
+        facts={{
+          Source: flow.source,
+          Connector: settings?.connector ?? 'not configured here',
+          Documents: settings?.documents.map((kind) => kindNames[kind] ?? kind).join(', '),
+          'Behind by': lag.inStep ? '' : lag.seconds === null ? 'not known' : durationOf(lag.seconds),
+          Waiting: <a href={documentsPath({ flow: flow.flow, state: 'waiting' })}>{flow.due}</a>,
+          Refused: <a href={refusedPath(flow.flow)}>{flow.deadLetters}</a>,
+        }}
+      />
       <p class={flow.pausedReason === null ? 'quiet' : 'failure'}>
         {flow.pausedReason === null ? (
-          flow.lag.why
+          !lag.inStep && lag.why
         ) : (
           <>
             Paused since <Time at={flow.pausedAt} />: {flow.pausedReason}
@@ -76,6 +65,8 @@ export function FlowPage({ flow: name }: { flow: string }) {
       </p>
       {mayOperate() ? <Steering flow={flow} reload={reload} /> : null}
       {mayOperate() && settings ? <Mapping settings={settings} /> : null}
+      <h2>Comparisons with the ERP</h2>
+      <Comparisons flow={flow.flow} />
       <h2>Documents, those that changed last</h2>
       <DocumentList parameters={{ flow: flow.flow }} flows={false} />
     </>
@@ -151,15 +142,12 @@ function Withdrawals({
           Show what would be cancelled
         </ActionButton>
       )}
-      <div class="actions end">
-        <button type="button" class="plain" onClick={close}>
-          Cancel
-        </button>
+      <DialogEnd close={close}>
         <ActionButton action={() => resume(false)}>Resume without agreeing</ActionButton>
         <ActionButton kind="danger" disabled={plan === undefined} action={() => resume(true)}>
           Agree and resume
         </ActionButton>
-      </div>
+      </DialogEnd>
     </Dialog>
   );
 }
@@ -168,58 +156,77 @@ function Mapping({ settings }: { settings: Settings }) {
   const [text, setText] = useState(stringify(settings.mapping));
   const [trial, setTrial] = useState<MappingTrial>();
   return (
-    <section>
-      <h2>Mapping</h2>
+    <details class="mapping" open={Object.keys(settings.mapping).length > 0}>
+      <summary>
+        <h2>Mapping</h2>
+      </summary>
       <p class="quiet lead">
-        Change it here and try it on real documents: nothing is stored and nothing is sent. To put it in force, write it
+        Change it here and try it on real documents: nothing is stored and nothing is sent. To put it in force, copy it
         into the configuration (bridge.flows, {settings.name}, mapping) and start the bridge again.
       </p>
-      <label class="field">
-        <span>Mapping, as YAML</span>
-        <textarea
-          rows={Math.min(20, Math.max(5, text.split('\n').length))}
-          spellcheck={false}
-          value={text}
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
-      </label>
-      <div class="actions">
-        <ActionButton
-          action={async () =>
-            setTrial(await postCall<MappingTrial>('/api/flows/try-mapping', { flow: settings.name, mapping: text }))
-          }
-        >
-          Try it on the newest documents
-        </ActionButton>
+      <div class="columns">
+        <div>
+          <label class="field">
+            <span>Mapping, as YAML</span>
+            <textarea
+              rows={Math.min(24, Math.max(8, text.split('\n').length))}
+              spellcheck={false}
+              value={text}
+              onInput={({ currentTarget }) => setText(currentTarget.value)}
+            />
+          </label>
+          <div class="actions">
+            <ActionButton
+              action={async () =>
+                setTrial(await postCall<MappingTrial>('/api/flows/try-mapping', { flow: settings.name, mapping: text }))
+              }
+            >
+              Try it on the newest documents
+            </ActionButton>
+            <span>
+              YAML <CopyButton text={text} what="the YAML" />
+            </span>
+          </div>
+        </div>
+        {trial ? (
+          <Trial trial={trial} flow={settings.name} />
+        ) : (
+          <Empty>What it makes of each document stands here.</Empty>
+        )}
       </div>
-      {trial ? <Trial trial={trial} flow={settings.name} /> : null}
-    </section>
+    </details>
   );
 }
 
+/** What the mapping makes of each document, and what would change by it. */
 function Trial({ trial: { documents }, flow }: { trial: MappingTrial; flow: string }) {
-  const changed = documents.filter(
-    ({ differences, result, wasResult }) => differences.length > 0 || result !== wasResult,
-  );
-  if (documents.length === 0) return <Empty>The mirror holds no record for this flow yet.</Empty>;
+  if (documents.length === 0) return <Empty>The bridge has read no record for this flow yet.</Empty>;
+  const isChanged = ({ differences, result, wasResult }: MappingTrial['documents'][number]) =>
+    differences.length > 0 || result !== wasResult;
+  const changed = documents.filter(isChanged).length;
   return (
     <div class="plan" role="status">
       <p>
-        {changed.length === 0
+        {changed === 0
           ? `None of the ${documents.length} documents would change.`
-          : `${changed.length} of ${documents.length} documents would change.`}
+          : `${changed} of ${documents.length} documents would change.`}
       </p>
       <ul>
-        {changed.map(({ kind, key, event, supplier, result, reason, differences }) => (
-          <li key={`${kind} ${key}`}>
-            <Mark tone={result === 'rejected' ? 'bad' : 'busy'}>
-              {result === 'rejected' ? 'could not be made' : 'would change'}
-            </Mark>
-            <a href={documentPath({ flow, kind, key })}>
-              {[event, supplier].filter(Boolean).join(' / ') || (kindNames[kind] ?? kind)}
+        {documents.map((document) => (
+          <li key={`${document.kind} ${document.key}`}>
+            <a href={documentPath({ flow, kind: document.kind, key: document.key })}>
+              {[document.event, document.supplier].filter(Boolean).join(' / ') ||
+                (kindNames[document.kind] ?? document.kind)}
             </a>
-            {reason === null ? null : <span class="bad-text"> {reason}</span>}
-            <DifferenceLines lines={differences} />
+            {document.result === 'rejected' ? (
+              <Mark tone="bad">could not be made</Mark>
+            ) : (
+              isChanged(document) && <Mark tone="busy">would change</Mark>
+            )}
+            {document.reason === null ? null : <p class="bad-text">{document.reason}</p>}
+            <Facts facts={Object.fromEntries(document.mapped.map(({ name, value }) => [name, value]))} />
+            {/* What is added stands above. */}
+            <DifferenceLines lines={document.differences.filter((line) => !line.startsWith('+'))} />
           </li>
         ))}
       </ul>

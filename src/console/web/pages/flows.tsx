@@ -1,51 +1,58 @@
-/** All flows: what is delivered where, and whether it may send. */
+/** Flows, what goes to the ERPs; intakes, what comes back from them; and the comparisons of both sides. */
+import type { ComparisonsAnswer } from '#console/api/comparisons.ts';
 import type { FlowsAnswer } from '#console/api/flows.ts';
+import type { IntakesAnswer } from '#console/api/intakes.ts';
 import { durationOf } from '#console/duration.ts';
-import { Empty, Failure, Loading, Mark, PageHead } from '../parts/basics.tsx';
-import { documentsPath, flowPath } from '../parts/paths.ts';
-import { Table } from '../parts/table.tsx';
+import { Empty, Failure, Mark, PageHead, Time, Waiting } from '../parts/basics.tsx';
+import { FlowMark } from '../parts/flow-mark.tsx';
+import { IntakeMark } from '../parts/intake-mark.tsx';
+import { comparisonPath, documentsPath, flowPath, intakePath, refusedPath } from '../parts/paths.ts';
+import { RowLink, Table } from '../parts/table.tsx';
+import { numberText } from '../state/numbers.ts';
 import { useAnswer } from '../state/use-answer.ts';
+import { viewer } from '../state/viewer.ts';
 
 export function FlowsPage() {
   const { answer, error, busy } = useAnswer<FlowsAnswer>('/api/flows');
+  if (!answer) return <Waiting title="Flows" error={error} />;
+  const { flows, conditions, settings } = answer;
   return (
     <>
       <PageHead title="Flows" />
       <Failure error={error} />
-      {answer === undefined && error === undefined ? <Loading /> : null}
-      {answer?.flows.length === 0 ? <Empty>No flow is configured (bridge.flows).</Empty> : null}
-      {answer && answer.flows.length > 0 ? (
+      {flows.length === 0 ? (
+        <Empty>No flow is configured (bridge.flows).</Empty>
+      ) : (
         <Table
           label="Flows"
           busy={busy}
-          rows={answer.flows}
+          rows={flows}
           keyOf={({ flow }) => flow}
           columns={[
             {
               name: 'Flow',
               kind: 'wide',
               cell: ({ flow, source }) => (
-                <a class="row-link" href={flowPath(flow)}>
-                  <strong>{flow}</strong>
-                  <span class="under">
-                    {source} → {answer.settings.find(({ name }) => name === flow)?.connector ?? 'not configured here'}
-                  </span>
-                </a>
+                <RowLink
+                  path={flowPath(flow)}
+                  title={flow}
+                  under={`${source} → ${settings.find(({ name }) => name === flow)?.connector ?? 'not configured here'}`}
+                />
               ),
             },
             {
               name: 'State',
               cell: (flow) => (
                 <span class="state-cell">
-                  <FlowMark flow={flow} />
-                  <span class="under">{flow.lag.why}</span>
+                  <FlowMark flow={flow} conditions={conditions} />
+                  <span class="under">{flow.lag.inStep ? '' : flow.lag.why}</span>
                 </span>
               ),
             },
             {
               name: 'Behind by',
               kind: 'number',
-              cell: ({ lag }) => (lag.seconds === null ? 'not known' : durationOf(lag.seconds)),
+              cell: ({ lag }) => (lag.inStep ? '' : lag.seconds === null ? 'not known' : durationOf(lag.seconds)),
             },
             {
               name: 'Waiting',
@@ -55,21 +62,102 @@ export function FlowsPage() {
             {
               name: 'Refused',
               kind: 'number',
-              cell: ({ flow, deadLetters }) => (
-                <a href={`/dead-letters?flow=${encodeURIComponent(flow)}`}>{deadLetters}</a>
-              ),
+              cell: ({ flow, deadLetters }) => <a href={refusedPath(flow)}>{deadLetters}</a>,
             },
-            { name: 'Failures in a row', kind: 'number', cell: ({ failuresInRow }) => failuresInRow },
           ]}
         />
-      ) : null}
+      )}
+      {viewer.value?.offers.intakes === true ? <Intakes /> : null}
+      <h2>Comparisons with the ERPs</h2>
+      <Comparisons />
     </>
   );
 }
 
-export function FlowMark({ flow }: { flow: FlowsAnswer['flows'][number] }) {
-  if (flow.pausedReason !== null) return <Mark tone="bad">paused</Mark>;
-  if (flow.circuitUntil !== null) return <Mark tone="bad">the ERP refuses everything</Mark>;
-  if (flow.deadLetters > 0 || flow.stuck > 0) return <Mark tone="bad">needs a look</Mark>;
-  return flow.lag.inStep ? <Mark tone="good">in step</Mark> : <Mark tone="busy">working</Mark>;
+function Intakes() {
+  const { answer, error, busy } = useAnswer<IntakesAnswer>('/api/intakes');
+  return (
+    <>
+      <h2>Intakes, from the ERPs to the service</h2>
+      <Failure error={error} />
+      <Table
+        label="Intakes"
+        busy={busy}
+        rows={answer?.intakes ?? []}
+        keyOf={({ intake }) => intake}
+        columns={[
+          {
+            name: 'Intake',
+            kind: 'wide',
+            cell: ({ intake, connector, source }) => (
+              <RowLink path={intakePath(intake)} title={intake} under={`${connector} → ${source}`} />
+            ),
+          },
+          {
+            name: 'State',
+            cell: (intake) => (
+              <span class="state-cell">
+                <IntakeMark intake={intake} conditions={answer?.conditions ?? []} />
+                <span class="under">{intake.pausedReason ?? (intake.lag.inStep ? '' : intake.lag.why)}</span>
+              </span>
+            ),
+          },
+          { name: 'Last read', kind: 'time', cell: ({ lastRead }) => <Time at={lastRead} /> },
+          { name: 'To send', kind: 'number', cell: ({ backlog }) => numberText(backlog.suppliers) },
+          { name: 'Being processed', kind: 'number', cell: ({ inSubmissions }) => numberText(inSubmissions) },
+          { name: 'Refused', kind: 'number', cell: ({ deadLetters }) => numberText(deadLetters) },
+        ]}
+      />
+    </>
+  );
+}
+
+/** What was delivered, read back from the ERPs value by value, the newest first. */
+export function Comparisons({ flow }: { flow?: string }) {
+  const { answer, error, busy } = useAnswer<ComparisonsAnswer>('/api/comparisons', { flow });
+  return (
+    <>
+      <Failure error={error} />
+      {answer?.runs.length === 0 ? (
+        <Empty>
+          None yet. A command begins one: <code>bridge reconcile{flow ? ` ${flow}` : ''}</code>; or a schedule does, by
+          the setting <code>reconcile.every_hours</code> of a flow.
+        </Empty>
+      ) : (
+        <Table
+          label="Comparisons"
+          busy={busy}
+          rows={answer?.runs ?? []}
+          keyOf={({ run }) => String(run)}
+          columns={[
+            {
+              name: 'Comparison',
+              kind: 'wide',
+              cell: (run) => (
+                <RowLink path={comparisonPath(run.run)} title={run.flow} under={`${scopeOf(run)} · ${run.askedBy}`} />
+              ),
+            },
+            { name: 'Result', cell: (run) => <RunMark run={run} /> },
+            { name: 'Compared', kind: 'number', cell: ({ documents }) => documents },
+            { name: 'As delivered', kind: 'number', cell: ({ asDelivered }) => asDelivered },
+            { name: 'Begun', kind: 'time', cell: ({ started }) => <Time at={started} /> },
+          ]}
+        />
+      )}
+    </>
+  );
+}
+
+type Run = ComparisonsAnswer['runs'][number];
+
+export function scopeOf({ events }: Pick<Run, 'events'>): string {
+  if (events === null) return 'everything';
+  return events === 1 ? 'one event' : `${events} events`;
+}
+
+export function RunMark({ run: { ended, lastError, differing } }: { run: Run }) {
+  if (ended === null)
+    return lastError === null ? <Mark tone="busy">under way</Mark> : <Mark tone="bad">cannot go on</Mark>;
+  if ((differing ?? 0) === 0) return <Mark tone="good">as delivered</Mark>;
+  return <Mark tone="bad">{differing} differ</Mark>;
 }

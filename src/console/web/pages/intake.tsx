@@ -1,7 +1,19 @@
 /** One intake: its backlog and when it will be through, what it would send, archives to agree to, dead letters. */
 import { useState } from 'preact/hooks';
 import type { IntakeAnswer, IntakePlanAnswer } from '#console/api/intakes.ts';
-import { ActionButton, Dialog, Empty, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
+import {
+  ActionButton,
+  Dialog,
+  DialogEnd,
+  Empty,
+  Facts,
+  Failure,
+  Mark,
+  PageHead,
+  Time,
+  Waiting,
+} from '../parts/basics.tsx';
+import { needsLook } from '../parts/conditions.ts';
 import { IntakeMark } from '../parts/intake-mark.tsx';
 import { PauseDialog } from '../parts/pause-dialog.tsx';
 import { Table } from '../parts/table.tsx';
@@ -11,58 +23,36 @@ import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
 import { Requisitions } from './requisitions.tsx';
 
+const contactWords = { add: 'added', replace: 'replaced', leave: 'left alone' } as const;
+
 type Intake = IntakeAnswer['intake'];
 type DeadLetter = IntakeAnswer['deadLetters'][number];
 type Planned = IntakePlanAnswer['changes'][number];
 
 export function IntakePage({ intake: name }: { intake: string }) {
   const { answer, error, reload } = useAnswer<IntakeAnswer>('/api/intake', { intake: name });
-  if (!answer)
-    return (
-      <>
-        <PageHead title={name} />
-        {error === undefined ? <Loading /> : <Failure error={error} />}
-      </>
-    );
-  const { intake, settings } = answer;
+  if (!answer) return <Waiting title={name} error={error} />;
+  const { intake, settings, conditions } = answer;
+  const isOfSuppliers = intake.stream === 'supplier';
   return (
     <>
       <PageHead title={intake.intake}>
-        <IntakeMark intake={intake} />
+        <IntakeMark intake={intake} conditions={conditions} />
       </PageHead>
       <Failure error={error} />
-      <dl class="facts">
-        {[
-          ['From', intake.connector],
-          ['To', intake.source],
-          ...(intake.stream === 'supplier'
-            ? [
-                ['The ERP is master of', settings.owns.join(', ') || 'nothing'],
-                ['Contacts', { add: 'added', replace: 'replaced', leave: 'left alone' }[settings.contacts]],
-              ]
-            : []),
-        ].map(([label, value]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-        <div>
-          <dt>Last read</dt>
-          <dd>
-            <Time at={intake.lastRead} />
-          </dd>
-        </div>
-        <div>
-          <dt>Next</dt>
-          <dd>
-            <Time at={intake.nextRead} />
-          </dd>
-        </div>
-      </dl>
-      <p class={intake.needsLook ? 'failure' : 'quiet'}>
+      <Facts
+        facts={{
+          From: intake.connector,
+          To: intake.source,
+          'The ERP is master of': isOfSuppliers ? settings.owns.join(', ') || 'nothing' : undefined,
+          Contacts: isOfSuppliers ? contactWords[settings.contacts] : undefined,
+          'Last read': <Time at={intake.lastRead} />,
+          Next: <Time at={intake.nextRead} />,
+        }}
+      />
+      <p class={needsLook(conditions, `intake ${intake.intake}`) ? 'failure' : 'quiet'}>
         {intake.pausedReason === null ? (
-          intake.lag.why
+          !intake.lag.inStep && intake.lag.why
         ) : (
           <>
             Paused since <Time at={intake.pausedAt} />: {intake.pausedReason}
@@ -200,15 +190,12 @@ function Archives({
           Show which would be archived
         </ActionButton>
       )}
-      <div class="actions end">
-        <button type="button" class="plain" onClick={close}>
-          Cancel
-        </button>
+      <DialogEnd close={close}>
         <ActionButton action={() => resume(false)}>Resume without agreeing</ActionButton>
         <ActionButton kind="danger" disabled={plan === undefined} action={() => resume(true)}>
           Agree and resume
         </ActionButton>
-      </div>
+      </DialogEnd>
     </Dialog>
   );
 }
@@ -234,16 +221,11 @@ function Backlog({
         <Empty>Nothing waits: the service holds what the ERP holds.</Empty>
       ) : (
         <>
-          <dl class="facts">
-            {parts
-              .filter(([, count]) => count > 0)
-              .map(([label, count]) => (
-                <div key={label}>
-                  <dt>{label}</dt>
-                  <dd>{numberText(count)}</dd>
-                </div>
-              ))}
-          </dl>
+          <Facts
+            facts={Object.fromEntries(
+              parts.map(([label, count]) => [label, count > 0 ? numberText(count) : undefined]),
+            )}
+          />
           {backlog.suppliers > 0 ? (
             <p>
               {numberText(backlog.suppliers)} {backlog.suppliers === 1 ? 'supplier' : 'suppliers'} in{' '}
@@ -293,7 +275,7 @@ function DeadLetters({
   return (
     <section>
       <div class="section-head">
-        <h2>Dead letters</h2>
+        <h2>Refused, for a person to look at</h2>
         {mayOperate() && count > 0 ? (
           <ActionButton action={() => replay()}>Compare all {numberText(count)} again</ActionButton>
         ) : null}
@@ -304,7 +286,7 @@ function DeadLetters({
         </Empty>
       ) : (
         <Table
-          label="Dead letters"
+          label="Refused"
           rows={deadLetters}
           keyOf={({ erpKey }) => erpKey}
           columns={[
@@ -386,15 +368,12 @@ function LinkDialog({
         <span>{isEvent ? 'Id of the event at the service' : 'External id of the supplier at the service'}</span>
         <input value={key} onInput={({ currentTarget }) => setKey(currentTarget.value)} />
       </label>
-      <div class="actions end">
-        <button type="button" class="plain" onClick={close}>
-          Cancel
-        </button>
+      <DialogEnd close={close}>
         <ActionButton action={() => link({})}>{isEvent ? 'It was not made: make it' : 'It is a new one'}</ActionButton>
         <ActionButton kind="primary" disabled={key.trim() === ''} action={() => link({ key })}>
           It is this one
         </ActionButton>
-      </div>
+      </DialogEnd>
     </Dialog>
   );
 }

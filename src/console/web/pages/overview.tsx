@@ -4,15 +4,15 @@ import type { ChartsAnswer } from '#console/api/read-charts.ts';
 import type { OverviewAnswer } from '#console/api/read-overview.ts';
 import { ActionButton, Empty, Failure, Loading, PageHead, Reference, Tabs, Time } from '../parts/basics.tsx';
 import { Chart } from '../parts/chart.tsx';
+import { conditionPath } from '../parts/conditions.ts';
 import { keyOfRow, kindNames, titleOf } from '../parts/document-row.tsx';
-import { documentPath, documentsPath, flowPath, intakePath } from '../parts/paths.ts';
+import { documentPath, documentsPath } from '../parts/paths.ts';
 import { WayThrough } from '../parts/way-through.tsx';
+import { sentenceOf } from '../parts/words.ts';
 import { postCall } from '../state/api.ts';
 import { moneyText } from '../state/numbers.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
-
-type Status = OverviewAnswer['status'];
 
 const conditionsShown = 30;
 
@@ -64,7 +64,7 @@ function Shown({ answer, reload }: { answer: OverviewAnswer; reload: () => void 
           )}
         </section>
         <section>
-          <h2>{refused.length === 0 ? 'Dead letters' : <a href="/dead-letters">Dead letters</a>}</h2>
+          <h2>{refused.length === 0 ? 'Refused' : <a href="/refused">Refused</a>}</h2>
           {refused.length === 0 ? (
             <Empty>None: the ERPs have refused nothing.</Empty>
           ) : (
@@ -74,7 +74,7 @@ function Shown({ answer, reload }: { answer: OverviewAnswer; reload: () => void 
                   <a href={documentPath(row)}>{titleOf(row)}</a>
                   <span class="under">{[kindNames[row.kind], row.supplierName].filter(Boolean).join(' · ')}</span>
                   <span class="bad-text clip" title={row.why ?? ''}>
-                    {row.why}
+                    {sentenceOf(row.why ?? '')}
                   </span>
                   <Time at={row.since} ago />
                 </li>
@@ -88,10 +88,10 @@ function Shown({ answer, reload }: { answer: OverviewAnswer; reload: () => void 
 }
 
 /** One sentence: all is well, or what is not. */
-function Verdict({ answer: { needsLook, status } }: { answer: OverviewAnswer }) {
+function Verdict({ answer: { status } }: { answer: OverviewAnswer }) {
   const { conditions } = status;
   const due = status.flows.reduce((sum, flow) => sum + flow.due, 0);
-  if (needsLook)
+  if (conditions.length > 0)
     return (
       <div class="verdict bad" role="status">
         <p>
@@ -100,7 +100,11 @@ function Verdict({ answer: { needsLook, status } }: { answer: OverviewAnswer }) 
         <ul>
           {conditions.slice(0, conditionsShown).map((condition) => (
             <li key={`${condition.kind} ${condition.subject}`}>
-              <a href={pathOf(condition)}>{condition.summary}</a>
+              <a href={conditionPath(condition)}>{condition.summary}</a>
+              <details>
+                <summary>What to do</summary>
+                {condition.action}
+              </details>
             </li>
           ))}
         </ul>
@@ -113,7 +117,9 @@ function Verdict({ answer: { needsLook, status } }: { answer: OverviewAnswer }) 
         <p>
           <strong>All is well; the bridge is working.</strong>{' '}
           {due > 0 ? (
-            <a href={documentsPath({ state: 'waiting' })}>{due} documents are on their way.</a>
+            <a href={documentsPath({ state: 'waiting' })}>
+              {due === 1 ? '1 document is on its way.' : `${due} documents are on their way.`}
+            </a>
           ) : (
             'It is catching up.'
           )}
@@ -127,16 +133,6 @@ function Verdict({ answer: { needsLook, status } }: { answer: OverviewAnswer }) 
       </p>
     </div>
   );
-}
-
-/** Where a person sees more of a condition: its kind and subject decide. */
-function pathOf({ kind, subject }: Status['conditions'][number]): string {
-  const [what = '', name = ''] = subject.split(' ');
-  if (kind === 'dead-letters') return `/dead-letters?flow=${encodeURIComponent(name)}`;
-  if (kind === 'documents-stuck' || kind === 'erp-behind') return documentsPath({ flow: name, state: 'waiting' });
-  if (what === 'flow') return flowPath(name);
-  if (what === 'intake') return intakePath(name);
-  return what === 'feed' ? '/feeds' : '/doctor';
 }
 
 function Story({ story, reload }: { story: NonNullable<OverviewAnswer['story']>; reload: () => void }) {
@@ -210,7 +206,7 @@ function Charts() {
             total="last"
           />
           <Chart
-            title="Dead letters"
+            title="Refused"
             unit=""
             samples={answer}
             of={(at) => sumAt(answer.flows, at, ({ deadLetters }) => deadLetters)}

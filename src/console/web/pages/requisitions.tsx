@@ -1,7 +1,7 @@
 /** The requisitions of an intake: which event each is in, and its life from the ERP to the purchase orders that name it. */
 import { useState } from 'preact/hooks';
 import type { RequisitionAnswer, RequisitionsAnswer } from '#console/api/intakes.ts';
-import { Dialog, Empty, Failure, Loading, Mark, Time } from '../parts/basics.tsx';
+import { Dialog, DialogEnd, Empty, Failure, Loading, Mark, Time } from '../parts/basics.tsx';
 import { Table } from '../parts/table.tsx';
 import { useAnswer } from '../state/use-answer.ts';
 
@@ -103,11 +103,7 @@ function Life({ intake, requisition, close }: { intake: string; requisition: Req
           ))}
         </ol>
       )}
-      <div class="actions end">
-        <button type="button" class="plain" onClick={close}>
-          Close
-        </button>
-      </div>
+      <DialogEnd close={close} />
     </Dialog>
   );
 }

@@ -3,6 +3,7 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { agoText, timeText, zone } from '../state/times.ts';
+import { sentenceOf, shortReference, stateWords, terms } from './words.ts';
 
 const nowMs = signal(Date.now());
 setInterval(() => {
@@ -23,8 +24,29 @@ export function Time({ at, ago = false }: { at: string | null | undefined; ago?:
 export type Tone = 'good' | 'busy' | 'bad' | 'still';
 
 /** A state in words, with a mark that needs no colour. */
-export function Mark({ tone, children }: { tone: Tone; children: ComponentChildren }) {
-  return <span class={`mark ${tone}`}>{children}</span>;
+export function Mark({
+  tone,
+  title,
+  children,
+}: {
+  tone: Tone;
+  title?: string | undefined;
+  children: ComponentChildren;
+}) {
+  return (
+    <span class={`mark ${tone}`} title={title}>
+      {children}
+    </span>
+  );
+}
+
+/** A word of this console; the field's own one, and what it means, shows where the pointer rests. */
+export function Term({ word, children = word }: { word: string; children?: ComponentChildren }) {
+  return (
+    <abbr class="term" title={terms[word]}>
+      {children}
+    </abbr>
+  );
 }
 
 const tones: Record<string, Tone> = {
@@ -38,7 +60,37 @@ const tones: Record<string, Tone> = {
 };
 
 export function StateMark({ state }: { state: string }) {
-  return <Mark tone={tones[state] ?? 'still'}>{state}</Mark>;
+  const word = stateWords[state] ?? state;
+  return (
+    <Mark tone={tones[state] ?? 'still'} title={terms[word]}>
+      {word}
+    </Mark>
+  );
+}
+
+/** What an ERP said: as one sentence with what to do; its own words are behind a fold where they say more. */
+export function Said({
+  words,
+  todo,
+  tone = 'failure',
+}: {
+  words: string;
+  todo?: string;
+  tone?: 'failure' | 'note' | 'plain';
+}) {
+  const sentence = sentenceOf(words);
+  return (
+    <div class={tone}>
+      <p>{sentence}</p>
+      {todo === undefined ? null : <p class="todo">→ {todo}</p>}
+      {sentence === words || sentence === `${words}.` ? null : (
+        <details>
+          <summary>Word for word</summary>
+          <p class="words">{words}</p>
+        </details>
+      )}
+    </div>
+  );
 }
 
 export function Failure({ error }: { error: string | undefined }) {
@@ -54,6 +106,32 @@ export function Loading({ what = 'Loading' }: { what?: string }) {
   return <p class="quiet loading">{what} …</p>;
 }
 
+/** A page that has nothing to show yet, or cannot show it. */
+export function Waiting({ title, error }: { title: string; error: string | undefined }) {
+  return (
+    <>
+      <PageHead title={title} />
+      {error === undefined ? <Loading /> : <Failure error={error} />}
+    </>
+  );
+}
+
+/** Names and values; what is not known is left out. */
+export function Facts({ facts }: { facts: Readonly<Record<string, ComponentChildren>> }) {
+  const known = Object.entries(facts).filter(([, value]) => value !== undefined && value !== null && value !== '');
+  if (known.length === 0) return null;
+  return (
+    <dl class="facts">
+      {known.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
 }
@@ -67,8 +145,18 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
     });
   };
   return (
-    <button type="button" class="copy" onClick={copy} aria-label={`Copy ${what}`}>
-      {copied ? 'copied' : 'copy'}
+    <button type="button" class="copy" onClick={copy} aria-label={`Copy ${what}`} title={`Copy ${what}`}>
+      <svg
+        viewBox="0 0 16 16"
+        width="13"
+        height="13"
+        fill="none"
+        stroke="currentColor"
+        stroke-width="1.5"
+        aria-hidden="true"
+      >
+        <path d={copied ? 'M2 8.5l4 4 8-9' : 'M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3'} />
+      </svg>
     </button>
   );
 }
@@ -104,20 +192,22 @@ function wordsOf(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
-/** A reference of the ERP, as a link into it where the connector knows one. */
+/** A number of the ERP, short, with a button that copies all of it; a link into the ERP where the connector knows one. */
 export function Reference({ reference, url }: { reference: string | null; url: string | null }) {
   if (reference === null || reference === '') return <span class="quiet">–</span>;
-  if (url === null)
-    return (
-      <span class="reference" title={reference}>
-        {reference}
-      </span>
-    );
+  const short = shortReference(reference);
   return (
-    <a class="reference" href={url} target="_blank" rel="noreferrer" title={`${reference}: open it in the ERP`}>
-      {reference}
-      <span aria-hidden="true"> ↗</span>
-    </a>
+    <span class="reference">
+      {url === null ? (
+        <span title={reference}>{short}</span>
+      ) : (
+        <a href={url} target="_blank" rel="noreferrer" title={`${reference}: open it in the ERP`}>
+          {short}
+          <span aria-hidden="true"> ↗</span>
+        </a>
+      )}
+      <CopyButton text={reference} what={reference} />
+    </span>
   );
 }
 
@@ -135,6 +225,18 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
       <h2 id={id}>{title}</h2>
       {children}
     </dialog>
+  );
+}
+
+/** The buttons at the end of a dialog, after one that closes it. */
+export function DialogEnd({ close, children }: { close: () => void; children?: ComponentChildren }) {
+  return (
+    <div class="actions end">
+      <button type="button" class="plain" onClick={close}>
+        {children === undefined ? 'Close' : 'Cancel'}
+      </button>
+      {children}
+    </div>
   );
 }
 

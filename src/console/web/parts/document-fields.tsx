@@ -3,13 +3,15 @@ import type { ComponentChildren } from 'preact';
 import type {
   AwardDocument,
   Document,
+  EventAwardsDocument,
+  JobDocument,
   QuotationDocument,
   RfiAnswersDocument,
   SourcingEventDocument,
   SupplierDocument,
 } from '#connector/documents.ts';
 import { moneyText, numberText, shareText } from '../state/numbers.ts';
-import { Empty, Time } from './basics.tsx';
+import { Empty, Facts, Time } from './basics.tsx';
 import { type Column, Table } from './table.tsx';
 
 /** For viewers without prices every member that holds one is missing. */
@@ -22,6 +24,7 @@ type Shown<Of> = Of extends readonly (infer Item)[]
 export function DocumentFields({ document }: { document: Document }) {
   switch (document.kind) {
     case 'award':
+    case 'event-awards':
       return <Award document={document} />;
     case 'quotation':
       return <Quotation document={document} />;
@@ -38,42 +41,27 @@ export function DocumentFields({ document }: { document: Document }) {
             Question: document.question?.text,
             'Belongs to': document.supplier?.name ?? 'the question',
             Identifier: document.question?.identifier,
+            ...mappingFacts(document.fields),
           }}
-          fields={document.fields}
         />
       );
+    case 'job':
+      return <Job document={document} />;
   }
 }
 
-function Facts({
-  facts,
-  fields,
-}: {
-  facts: Readonly<Record<string, ComponentChildren>>;
-  fields?: Readonly<Record<string, string | undefined>> | undefined;
-}) {
-  const all = [
-    ...Object.entries(facts).filter(([, value]) => value !== undefined && value !== null && value !== ''),
-    ...Object.entries(fields ?? {}).map(([name, value]) => [`${name} (mapping)`, value] as const),
-  ];
-  if (all.length === 0) return null;
-  return (
-    <dl class="facts">
-      {all.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
-  );
+function mappingFacts(fields: Readonly<Record<string, string | undefined>> | undefined) {
+  return Object.fromEntries(Object.entries(fields ?? {}).map(([name, value]) => [`${name} (mapping)`, value]));
 }
 
 /** What the head of the page does not show: event and supplier stand there. */
 function headOf({
   event,
   supplier,
-}: Shown<Pick<AwardDocument, 'event' | 'supplier'>>): Record<string, ComponentChildren> {
+}: {
+  readonly event?: Shown<AwardDocument['event']>;
+  readonly supplier?: Shown<AwardDocument['supplier']>;
+}): Record<string, ComponentChildren> {
   return {
     'Type of event': event?.type,
     Category: event?.category,
@@ -90,10 +78,42 @@ function filled<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): Col
   return columns.filter(({ cell }) => rows.some((row) => cell(row) !== ''));
 }
 
-function valuesText(values: Shown<AwardDocument['lines'][number]['values']> | undefined): string {
-  return (values ?? [])
-    .map(({ column, value, currency }) => `${column}: ${value}${currency ? ` ${currency}` : ''}`)
-    .join(' · ');
+type ValueRow = {
+  readonly lot?: string | undefined;
+  readonly supplier?: { readonly id?: string | undefined; readonly name?: string | undefined } | undefined;
+  readonly values?: Shown<AwardDocument['lines'][number]['values']>;
+};
+
+/** The bid sheet as the buyer laid it out: a row for each lot, its columns in their order. */
+function BidSheet({ lines }: { lines: readonly ValueRow[] }) {
+  const names = [...new Set(lines.flatMap(({ values = [] }) => values.map(({ column }) => column ?? '')))];
+  if (names.length === 0) return null;
+  const suppliers = filled<ValueRow>(
+    [{ name: 'Supplier', kind: 'wide', cell: ({ supplier }) => supplier?.name ?? '' }],
+    lines,
+  );
+  return (
+    <>
+      <h2>Bid sheet</h2>
+      <Table
+        label="Bid sheet"
+        rows={lines}
+        keyOf={({ lot, supplier }) => `${lot} ${supplier?.id}`}
+        columns={[
+          { name: 'Lot', kind: 'wide', cell: ({ lot }) => <strong>{lot}</strong> },
+          ...suppliers,
+          ...names.map(
+            (name): Column<ValueRow> => ({ name, kind: 'number', cell: ({ values = [] }) => valueIn(values, name) }),
+          ),
+        ]}
+      />
+    </>
+  );
+}
+
+function valueIn(values: NonNullable<ValueRow['values']>, name: string): string {
+  const found = values.find(({ column }) => column === name);
+  return [found?.value, found?.currency].filter(Boolean).join(' ');
 }
 
 function fieldsText(fields: Readonly<Record<string, string | undefined>> | undefined): string {
@@ -102,18 +122,20 @@ function fieldsText(fields: Readonly<Record<string, string | undefined>> | undef
     .join(' · ');
 }
 
-function Award({ document }: { document: Shown<AwardDocument> }) {
-  const { currency, total_cost: total, lines = [] } = document;
-  type Line = (typeof lines)[number];
+/** What one supplier won, or all suppliers of an event: then each line names its own. */
+function Award({ document }: { document: Shown<AwardDocument> | Shown<EventAwardsDocument> }) {
+  const { currency, total_cost: total } = document;
+  type Line = Shown<EventAwardsDocument['lines'][number]>;
+  const lines: readonly Line[] = document.lines ?? [];
   const columns: Column<Line>[] = [
     { name: 'Lot', kind: 'wide', cell: ({ lot }) => <strong>{lot}</strong> },
+    { name: 'Supplier', kind: 'wide', cell: ({ supplier }) => supplier?.name ?? '' },
     { name: 'Share', kind: 'number', cell: ({ share }) => (share === undefined ? '' : shareText(share)) },
     { name: 'Quantity', kind: 'number', cell: (line) => quantity(line.quantity) },
     { name: 'Unit price', kind: 'number', cell: (line) => amount(line.unit_price) },
     { name: `Cost${currency ? `, ${currency}` : ''}`, kind: 'number', cell: ({ cost }) => amount(cost) },
     { name: 'Before', kind: 'number', cell: (line) => amount(line.historic_cost) },
     { name: 'Saved', kind: 'number', cell: ({ savings }) => amount(savings) },
-    { name: 'Bid sheet', kind: 'wide', cell: ({ values }) => valuesText(values) },
     { name: 'Mapping', kind: 'wide', cell: ({ fields }) => fieldsText(fields) },
   ];
   return (
@@ -122,19 +144,20 @@ function Award({ document }: { document: Shown<AwardDocument> }) {
         facts={{
           ...headOf(document),
           Total: total === undefined ? undefined : <strong>{moneyText(total, currency)}</strong>,
+          ...mappingFacts(document.fields),
         }}
-        fields={document.fields}
       />
       {lines.length === 0 ? (
-        <Empty>No lot: the supplier has won nothing.</Empty>
+        <Empty>No lot: nothing was won.</Empty>
       ) : (
         <Table
           label="Lots"
           columns={filled(columns, lines)}
           rows={lines}
-          keyOf={({ lot, scenario }) => `${lot} ${scenario}`}
+          keyOf={({ lot, scenario, supplier }) => `${lot} ${scenario} ${supplier?.id}`}
         />
       )}
+      <BidSheet lines={lines} />
     </>
   );
 }
@@ -154,17 +177,17 @@ function Quotation({ document }: { document: Shown<QuotationDocument> }) {
           .map(({ value, volume }) => `${amount(value)}${volume === undefined ? '' : ` for ${numberText(volume)}`}`)
           .join('; '),
     },
-    { name: 'Bid sheet', kind: 'wide', cell: ({ values }) => valuesText(values) },
     { name: 'Mapping', kind: 'wide', cell: ({ fields }) => fieldsText(fields) },
   ];
   return (
     <>
-      <Facts facts={headOf(document)} fields={document.fields} />
+      <Facts facts={{ ...headOf(document), ...mappingFacts(document.fields) }} />
       {lines.length === 0 ? (
         <Empty>No lot: the supplier bids nothing any more.</Empty>
       ) : (
         <Table label="Lots" columns={filled(columns, lines)} rows={lines} keyOf={({ lot }) => lot ?? ''} />
       )}
+      <BidSheet lines={lines} />
     </>
   );
 }
@@ -178,8 +201,8 @@ function Supplier({ document }: { document: Shown<SupplierDocument> }) {
         Archived: document.archived === undefined ? undefined : document.archived ? 'yes' : 'no',
         Contacts: (document.contacts ?? []).map(({ name, email }) => `${name} <${email}>`).join(', '),
         ...Object.fromEntries((document.attributes ?? []).map(({ name, value }) => [name, value])),
+        ...mappingFacts(document.fields),
       }}
-      fields={document.fields}
     />
   );
 }
@@ -202,8 +225,8 @@ function Event({ document }: { document: Shown<SourcingEventDocument> }) {
           Closed: document.closed && <Time at={document.closed} />,
           Contact: [document.contact?.name, document.contact?.email].filter(Boolean).join(', '),
           Rounds: rounds.map(({ status }, index) => `${index + 1}: ${status}`).join(', '),
+          ...mappingFacts(document.fields),
         }}
-        fields={document.fields}
       />
       {suppliers.length === 0 ? null : (
         <Table
@@ -222,11 +245,40 @@ function Event({ document }: { document: Shown<SourcingEventDocument> }) {
   );
 }
 
+function Job({ document }: { document: Shown<JobDocument> }) {
+  const { errors = [] } = document;
+  return (
+    <>
+      <Facts
+        facts={{
+          Type: document.type,
+          Status: document.status,
+          Submitted: document.created && <Time at={document.created} />,
+          Reference: document.reference_id,
+          'Has made': document.created_entity,
+          ...mappingFacts(document.fields),
+        }}
+      />
+      {errors.length === 0 ? null : (
+        <Table
+          label="What the service says"
+          columns={[
+            { name: 'Place', kind: 'wide', cell: ({ path }) => path ?? '' },
+            { name: 'Message', kind: 'wide', cell: ({ message }) => message },
+          ]}
+          rows={errors}
+          keyOf={({ path, message }) => `${path} ${message}`}
+        />
+      )}
+    </>
+  );
+}
+
 function RfiAnswers({ document }: { document: Shown<RfiAnswersDocument> }) {
   const { lines = [] } = document;
   return (
     <>
-      <Facts facts={headOf(document)} fields={document.fields} />
+      <Facts facts={{ ...headOf(document), ...mappingFacts(document.fields) }} />
       <Table
         label="Answers"
         columns={[

@@ -4,22 +4,25 @@ import { moneyText } from '../state/numbers.ts';
 import { Reference, StateMark, Time } from './basics.tsx';
 import { documentPath } from './paths.ts';
 import type { Column } from './table.tsx';
+import { sentenceOf } from './words.ts';
 
 type Row = DocumentsAnswer['documents'][number];
 /** What search and lists both have. */
-export type ShownRow = Omit<Row, 'amount' | 'currency' | 'changed'> &
-  Partial<Pick<Row, 'amount' | 'currency' | 'changed'>>;
+export type ShownRow = Omit<Row, 'amount' | 'currency' | 'changed' | 'documentNote'> &
+  Partial<Pick<Row, 'amount' | 'currency' | 'changed' | 'documentNote'>>;
 
 export const kindNames: Readonly<Record<string, string>> = {
   award: 'Award',
+  'event-awards': 'Awards of an event',
   quotation: 'Quotation',
   supplier: 'Supplier',
   'sourcing-event': 'Event',
   'rfi-answers': 'RFI answers',
   file: 'File',
+  job: 'Job',
 };
 
-/** What a document is called: its event, or its supplier, by name. */
+/** What a document is called: its event, or its supplier, by name; a job by its id. */
 export function titleOf({
   eventName,
   supplierName,
@@ -27,6 +30,7 @@ export function titleOf({
   key,
 }: Pick<ShownRow, 'eventName' | 'supplierName' | 'kind' | 'key'>): string {
   if (kind === 'supplier') return supplierName ?? key;
+  if (kind === 'job') return key;
   return eventName ?? 'Event without a name';
 }
 
@@ -76,8 +80,11 @@ export function documentColumns({
           <StateMark state={row.state} />
           {row.why && row.state !== 'nothing' && row.state !== 'cancelled' ? (
             <span class="under clip" title={row.why}>
-              {row.why}
+              {sentenceOf(row.why)}
             </span>
+          ) : null}
+          {row.documentNote?.lookedAfterBy ? (
+            <span class="under">{row.documentNote.lookedAfterBy} looks after it</span>
           ) : null}
         </span>
       ),

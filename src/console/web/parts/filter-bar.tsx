@@ -1,6 +1,24 @@
 /** The fields above a list. */
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import type { Filters } from './use-filters.ts';
+import type { Filters as FilterValues } from './use-filters.ts';
+
+/** The fields in one row; nothing is sent by Enter. */
+export function Filters({ children }: { children: ComponentChildren }) {
+  return (
+    <form class="filters" onSubmit={(event) => event.preventDefault()}>
+      {children}
+    </form>
+  );
+}
+
+export function ClearFilters({ filters }: { filters: FilterValues }) {
+  return (
+    <button type="button" class="plain" disabled={Object.keys(filters.values).length === 0} onClick={filters.clear}>
+      Clear
+    </button>
+  );
+}
 
 const typedMs = 300;
 const decimalInput: object = { type: 'text', inputMode: 'decimal' };
@@ -13,7 +31,7 @@ export function TextFilter({
   label,
   kind = 'search',
 }: {
-  filters: Filters;
+  filters: FilterValues;
   name: string;
   label: string;
   kind?: 'search' | 'text';
@@ -44,10 +62,11 @@ export function ChoiceFilter({
   label,
   choices,
 }: {
-  filters: Filters;
+  filters: FilterValues;
   name: string;
   label: string;
-  choices: readonly (readonly [value: string, text: string])[];
+  /** Values, with their texts where these differ. */
+  choices: readonly (string | readonly [value: string, text: string])[];
 }) {
   return (
     <label class="field">
@@ -57,18 +76,20 @@ export function ChoiceFilter({
         onChange={({ currentTarget }) => filters.set(name, currentTarget.value)}
       >
         <option value="">any</option>
-        {choices.map(([value, text]) => (
-          <option key={value} value={value}>
-            {text}
-          </option>
-        ))}
+        {choices
+          .map((choice) => (typeof choice === 'string' ? ([choice, choice] as const) : choice))
+          .map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
       </select>
     </label>
   );
 }
 
 /** A day in the reader's zone, as the time in UTC when it begins. */
-export function DayFilter({ filters, name, label }: { filters: Filters; name: string; label: string }) {
+export function DayFilter({ filters, name, label }: { filters: FilterValues; name: string; label: string }) {
   const applied = filters.values[name];
   const day = applied === undefined ? '' : dayOf(new Date(applied));
   const set = (text: string) => {

@@ -9,8 +9,8 @@ export function eventPath(source: string, id: string): string {
   return `/events/${encodeURIComponent(source)}/${encodeURIComponent(id)}`;
 }
 
-export function supplierPath(source: string, id: string): string {
-  return `/suppliers/${encodeURIComponent(source)}/${encodeURIComponent(id)}`;
+export function supplierPath(id: string): string {
+  return documentsPath({ supplier: id });
 }
 
 export function flowPath(flow: string): string {
@@ -23,6 +23,10 @@ export function comparisonPath(run: number): string {
 
 export function intakePath(intake: string): string {
   return `/intakes/${encodeURIComponent(intake)}`;
+}
+
+export function refusedPath(flow: string): string {
+  return `/refused${queryText({ flow })}`;
 }
 
 export function documentsPath(filters: Readonly<Record<string, string | undefined>>): string {

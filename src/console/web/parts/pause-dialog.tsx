@@ -1,6 +1,6 @@
 /** Asks why something is paused, before it is. */
 import { useState } from 'preact/hooks';
-import { ActionButton, Dialog } from './basics.tsx';
+import { ActionButton, Dialog, DialogEnd } from './basics.tsx';
 
 export function PauseDialog({
   name,
@@ -22,14 +22,11 @@ export function PauseDialog({
         <span>Why? Everybody sees it.</span>
         <input value={reason} onInput={({ currentTarget }) => setReason(currentTarget.value)} />
       </label>
-      <div class="actions end">
-        <button type="button" class="plain" onClick={close}>
-          Cancel
-        </button>
+      <DialogEnd close={close}>
         <ActionButton kind="primary" disabled={reason.trim() === ''} action={() => pause(reason)}>
           Pause
         </ActionButton>
-      </div>
+      </DialogEnd>
     </Dialog>
   );
 }

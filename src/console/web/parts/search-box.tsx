@@ -6,7 +6,7 @@ import type { SearchAnswer } from '#console/api/search-documents.ts';
 import { get } from '../state/api.ts';
 import { StateMark } from './basics.tsx';
 import { kindNames, titleOf } from './document-row.tsx';
-import { documentPath, eventPath, supplierPath } from './paths.ts';
+import { documentPath, documentsPath, eventPath, supplierPath } from './paths.ts';
 
 /** The types of the JSX know a combobox with a datalist only. */
 const combobox = { role: 'combobox' } as object;
@@ -85,7 +85,7 @@ export function SearchBox() {
       event.preventDefault();
       const offer = offers?.[chosen];
       if (offer) open(offer.path);
-      else if (text.trim() !== '') open(`/search?q=${encodeURIComponent(text.trim())}`);
+      else if (text.trim() !== '') open(documentsPath({ q: text.trim() }));
     }
   };
   return (
@@ -124,7 +124,7 @@ export function SearchBox() {
             </li>
           ))}
         </ul>
-        <p class="quiet">{count === 0 ? 'Nothing fits.' : 'Enter shows everything that fits.'}</p>
+        <p class="quiet">{count === 0 ? 'Nothing fits.' : 'Enter lists the documents that fit.'}</p>
       </div>
     </search>
   );
@@ -133,7 +133,7 @@ export function SearchBox() {
 function offersOf({ subjects, documents }: SearchAnswer): Offer[] {
   return [
     ...subjects.slice(0, offeredMost / 2).map(({ kind, id, name, reference, source }) => ({
-      path: kind === 'event' ? eventPath(source, id) : supplierPath(source, id),
+      path: kind === 'event' ? eventPath(source, id) : supplierPath(id),
       title: name || reference,
       under: `${kind === 'event' ? 'Event' : 'Supplier'}${reference ? ` · ${reference}` : ''}`,
     })),

@@ -47,3 +47,13 @@ export function Table<Row>({
     </div>
   );
 }
+
+/** What a row is called, as a link to its page, with a second line. */
+export function RowLink({ path, title, under }: { path: string; title: string; under: string }) {
+  return (
+    <a class="row-link" href={path}>
+      <strong>{title}</strong>
+      <span class="under">{under}</span>
+    </a>
+  );
+}

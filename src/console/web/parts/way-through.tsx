@@ -3,22 +3,19 @@ import type { OverviewAnswer } from '#console/api/read-overview.ts';
 import { durationOf } from '#console/duration.ts';
 import { numberText } from '../state/numbers.ts';
 import { Empty, Mark, type Tone } from './basics.tsx';
+import { needsLook } from './conditions.ts';
 import { IntakeMark } from './intake-mark.tsx';
 import { flowPath, intakePath } from './paths.ts';
 
 type Status = OverviewAnswer['status'];
 
-function feedTone({ failures, stalled, lag }: Status['feeds'][number]): Tone {
-  return failures > 0 || stalled ? 'bad' : lag.inStep ? 'good' : 'busy';
-}
-
-function flowTone({ pausedReason, circuitUntil, deadLetters, stuck, lag }: Status['flows'][number]): Tone {
-  if (pausedReason !== null || circuitUntil !== null || deadLetters > 0 || stuck > 0) return 'bad';
-  return lag.inStep ? 'good' : 'busy';
+function toneOf({ conditions }: Status, subject: string, { inStep }: { inStep: boolean }): Tone {
+  if (needsLook(conditions, subject)) return 'bad';
+  return inStep ? 'good' : 'busy';
 }
 
 const toneWords: Readonly<Record<Tone, string>> = {
-  good: 'in step',
+  good: 'up to date',
   busy: 'working',
   bad: 'needs a look',
   still: 'still',
@@ -40,14 +37,14 @@ export function WayThrough({ answer: { status, sources, connectors, intakes } }:
           </div>
           <div class="stage">
             <h2>
-              <a href="/feeds">Feeds</a>
+              <a href="/sources">Feeds</a>
             </h2>
             {status.feeds
               .filter(({ source }) => source === name)
               .map((feed) => {
-                const tone = feedTone(feed);
+                const tone = toneOf(status, `feed ${name}/${feed.feed}`, feed.lag);
                 return (
-                  <a class={`node ${tone}`} href="/feeds" key={feed.feed} title={feed.lag.why}>
+                  <a class={`node ${tone}`} href="/sources" key={feed.feed} title={feed.lag.why}>
                     <strong>{feed.feed}</strong>
                     <Mark tone={tone}>{tone === 'bad' ? toneWords.bad : feedLagText(feed.lag)}</Mark>
                     {feed.waiting > 0 ? <span class="under">{feed.waiting} notifications</span> : null}
@@ -62,7 +59,7 @@ export function WayThrough({ answer: { status, sources, connectors, intakes } }:
             {status.flows
               .filter(({ source }) => source === name)
               .map((flow) => {
-                const tone = flowTone(flow);
+                const tone = toneOf(status, `flow ${flow.flow}`, flow.lag);
                 return (
                   <a class={`node ${tone}`} href={flowPath(flow.flow)} key={flow.flow} title={flow.lag.why}>
                     <strong>{flow.flow}</strong>
@@ -98,14 +95,14 @@ export function WayThrough({ answer: { status, sources, connectors, intakes } }:
       {sources
         .filter(({ name }) => intakes.some(({ source }) => source === name))
         .map(({ name }) => (
-          <WayBack key={name} source={name} intakes={intakes.filter(({ source }) => source === name)} />
+          <WayBack key={name} source={name} intakes={intakes.filter(({ source }) => source === name)} status={status} />
         ))}
     </section>
   );
 }
 
 /** The way back: suppliers from the ERPs to a source. */
-function WayBack({ source, intakes }: { source: string; intakes: OverviewAnswer['intakes'] }) {
+function WayBack({ source, intakes, status }: { source: string; intakes: OverviewAnswer['intakes']; status: Status }) {
   return (
     <div class="way back">
       <div class="stage">
@@ -121,17 +118,17 @@ function WayBack({ source, intakes }: { source: string; intakes: OverviewAnswer[
       </div>
       <div class="stage">
         <h2>
-          <a href="/intakes">Intakes</a>
+          <a href="/flows">Intakes</a>
         </h2>
         {intakes.map((each) => (
           <a
-            class={`node ${each.needsLook ? 'bad' : ''}`}
+            class={`node ${needsLook(status.conditions, `intake ${each.intake}`) ? 'bad' : ''}`}
             href={intakePath(each.intake)}
             key={each.intake}
             title={each.lag.why}
           >
             <strong>{each.intake}</strong>
-            <IntakeMark intake={each} />
+            <IntakeMark intake={each} conditions={status.conditions} />
             <span class="under">
               {[
                 each.backlog.suppliers > 0 ? `${numberText(each.backlog.suppliers)} to send` : '',

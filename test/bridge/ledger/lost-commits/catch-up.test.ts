@@ -59,7 +59,7 @@ test('whatever was delivered, changed and lost, and wherever it dies, the ERP is
       fc.boolean(),
       fc.array(fc.nat({ max: 12 }), { maxLength: 3 }),
       async (before, later, after, isAllLost, deaths) => {
-        const pusher = await createPusher(6, { withdrawals: { most: 100, share: 1, hours: 1 } });
+        const pusher = await createPusher(6, { withdrawals: { most: 100, share: 1 } });
         const erp = createFakeErp({ batchMax: 2 });
         await pusher.award(...before);
         await push(pusher, erp);
@@ -168,7 +168,7 @@ test('it is seen how far it is; an ERP that does not answer is asked again, and 
 });
 
 test('many withdrawals after a lost database are not sent before a person agrees', async () => {
-  const pusher = await createPusher(6, { withdrawals: { most: 2, share: 0.2, hours: 1 } });
+  const pusher = await createPusher(6, { withdrawals: { most: 2, share: 0.2 } });
   const erp = createFakeErp();
   await pusher.award([0, '1'], [1, '1'], [2, '1'], [3, '1']);
   await push(pusher, erp);

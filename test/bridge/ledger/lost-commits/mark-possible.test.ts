@@ -85,7 +85,7 @@ test('an award that another supplier has now is withdrawn from the one who had i
 });
 
 test('the withdrawals of what was found wait for a person like any others', async () => {
-  await loseAndRestore({ withdrawals: { most: 1, share: 0, hours: 24 } });
+  await loseAndRestore({ withdrawals: { most: 1, share: 0 } });
   await pusher.store('sourcing-events', { ...eventRecord(event, people), status: 'DELETED' });
   await letGo();
   await push();

@@ -25,6 +25,11 @@ beforeEach(async () => {
   db = await createTestDatabase();
   flow = flowOf({ documents: [...documentKinds], test_events: true });
   await registerFlows(db.database, [flow], now);
+  // The feed of awards has been read: documents of whole events can be made.
+  await db.database.query(
+    `insert into bridge.checkpoints (source, feed, next_pull, watermark, last_pull) values ('main', 'awards', $1, $1, $1)`,
+    [now],
+  );
   return () => db.drop();
 });
 

@@ -46,9 +46,8 @@ async function sentTo(webhook: Record<string, unknown>, answer: { status?: numbe
 describe('a webhook', () => {
   const url = 'https://alerts.example.com/in/4f5e6d7c8b';
 
-  test('gets the message and its words as JSON, with the header of the settings', async () => {
-    const header = { name: 'Authorization', value: 'Bearer very-secret' };
-    const { request, body, failure } = await sentTo({ url, header });
+  test('gets the message and its words as JSON, with the headers of the settings', async () => {
+    const { request, body, failure } = await sentTo({ url, headers: { Authorization: 'Bearer very-secret' } });
     expect(failure).toBeUndefined();
     expect(body).toEqual({ ...message, title: titleOf(message), text: textOf(message) });
     expect(request?.headers).toMatchObject({ Authorization: 'Bearer very-secret', 'X-Alert-Id': message.id });
@@ -73,7 +72,7 @@ describe('a webhook', () => {
 
   test('that repeats its secrets in a refusal does not bring them into the error', async () => {
     const { failure } = await sentTo(
-      { url, header: { name: 'X-Key', value: 'k-98765' } },
+      { url, headers: { 'X-Key': 'k-98765' } },
       { status: 403, body: 'POST /in/4f5e6d7c8b with k-98765\nis not allowed' },
     );
     expect(failure).toBe('alerts.example.com answered 403: POST [secret] with [secret] is not allowed');
@@ -211,8 +210,8 @@ describe('the settings', () => {
     expect(isValid({ webhook: hook })).toBe(true);
     expect(isValid({ webhook: { ...hook, url: 'https://a:b@alerts.example.com/in' } })).toBe(false);
     expect(isValid({ webhook: { ...hook, url: 'file:///etc/passwd' } })).toBe(false);
-    expect(isValid({ webhook: { ...hook, header: { name: 'Host', value: 'x' } } })).toBe(false);
-    expect(isValid({ webhook: { ...hook, header: { name: 'X-Key', value: 'a\r\nb' } } })).toBe(false);
+    expect(isValid({ webhook: { ...hook, headers: { Host: 'x' } } })).toBe(false);
+    expect(isValid({ webhook: { ...hook, headers: { 'X-Key': 'a\r\nb' } } })).toBe(false);
     expect(isValid({ webhook: { ...hook, template: '{"text": {{text}}}' } })).toBe(false);
     expect(isValid({ webhook: { ...hook, template: '{"text": "nothing"}' } })).toBe(false);
   });

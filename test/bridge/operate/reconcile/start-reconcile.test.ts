@@ -76,6 +76,7 @@ async function work(flow: string): Promise<void> {
     log: silentLogger,
     registry: new Registry(),
     sweepMs: 1_000,
+    actionDays: 730,
     tls: undefined,
   });
   await worker?.(flow, new AbortController().signal);

@@ -31,8 +31,10 @@ function of(found: Given, { at = now, behindMinutes = 30 } = {}) {
     audits: [],
     comparisons: [],
     webhookFaults: [],
+    unreadJobs: [],
     unsent: [],
     failingLogins: [],
+    refusedConfigurations: [],
     certificatePem: testCertificates().certPem,
     ...more,
   };
@@ -197,7 +199,7 @@ describe('a feed', () => {
       {
         kind: 'feed-stalled',
         summary: expect.stringMatching(
-          /^The watermark of main\/awards stands still since .* UTC: page 2 repeats page 1$/,
+          /^The feed main\/awards is read, but not proved to be complete since .* UTC: page 2 repeats page 1$/,
         ),
       },
     ]);
@@ -233,6 +235,16 @@ describe('a feed', () => {
       },
     ]);
   });
+});
+
+test.each([
+  ['that may be read later is a failure', { jobs: 2, unknown: 1 }, 'fail', '2 jobs of main'],
+  ['that the service does not know is a warning', { jobs: 1, unknown: 1 }, 'warn', '1 job of main'],
+] as const)('a job %s', (_what, counts, level, words) => {
+  const unread = { source: 'main', since: minutesAgo(5), why: 'give it the scope "jobs"', ...counts };
+  expect(of({ unreadJobs: [unread] })).toMatchObject([
+    { kind: 'jobs-unread', subject: 'source main', level, summary: expect.stringContaining(words) },
+  ]);
 });
 
 describe('a webhook by the word of its service', () => {

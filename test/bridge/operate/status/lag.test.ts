@@ -164,7 +164,7 @@ describe('a flow’s lag', () => {
       false,
     ],
     [{ circuitUntil: '2030-01-01T12:00:00.000000Z' }, 'in step', true],
-    [{ deadLetters: 1 }, '1 dead letter, all else is delivered', false],
+    [{ deadLetters: 1 }, '1 refused document, all else is delivered', false],
     [{ pausedReason: 'no right to write', due: 3 }, 'paused: no right to write', false],
     [
       { circuitUntil: '2030-01-01T12:01:00.000000Z', lastError: 'HTTP 500' },

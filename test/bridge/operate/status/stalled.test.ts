@@ -1,5 +1,5 @@
 /** A watermark that stands still while the feed is read is seen: never "in step", with the request that repeats. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { readStatus } from '#bridge/operate/status/status.ts';
 import { registerStatusMetrics } from '#bridge/operate/status/status-metrics.ts';
@@ -12,6 +12,9 @@ import { createTestDatabase, type TestDatabase } from '../../../harness/test-dat
 import { settingsOf, testClock } from '../../parts.ts';
 import { ListSource } from '../../pull/list-source.ts';
 import { startReader } from '../../pull/reader.ts';
+
+// The source of these tests names a next page for ever: each look at it follows fifty.
+vi.setConfig({ testTimeout: 240_000 });
 
 let db: TestDatabase;
 let liveness: Liveness;
@@ -34,8 +37,6 @@ async function startWatched() {
     liveness,
     client: source.client,
     clock,
-    // The source of this test never ends: it is asked for few pages.
-    settings: { empty_pages: 3 },
   });
   const settings = settingsOf({ ...reader.source, feeds: ['awards'] });
   let written = 0;

@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
 import { readOwnWebhooks } from '#bridge/receive/webhook-store.ts';
 import type { WebhookCalls } from '#client/webhook-calls.ts';
+import { feedTriggers } from '#contract/webhook.ts';
 import { AppError } from '#platform/errors.ts';
 import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
 import { startTestService } from '../../../harness/test-service.ts';
@@ -26,12 +27,18 @@ async function newCommander(options: Parameters<typeof createCommander>[3] = {})
   return createCommander(service, await service.organisation(), db, options);
 }
 
-const register = async (commander: Commander, options: { death?: Death; url?: string; alone?: boolean } = {}) =>
-  registerWebhook(await commander.deps(options.death), {
-    name,
-    url: options.url ?? receiver.url,
-    ...(options.alone === undefined ? {} : { alone: options.alone }),
-  });
+const register = async (
+  commander: Commander,
+  { jobs = false, ...options }: { death?: Death; url?: string; alone?: boolean; jobs?: boolean } = {},
+) =>
+  registerWebhook(
+    { ...(await commander.deps(options.death)), jobs },
+    {
+      name,
+      url: options.url ?? receiver.url,
+      ...(options.alone === undefined ? {} : { alone: options.alone }),
+    },
+  );
 
 describe('registering', () => {
   test('creates a webhook for the feeds that are read, seals its key, and its notifications are accepted', async () => {
@@ -210,6 +217,7 @@ describe('another service', () => {
   });
 
   const all = ['SOURCING_EVENTS_FEED_UPDATED', 'LATEST_BIDS_FEED_UPDATED', 'AWARD_FEED_UPDATED', 'JOB_UPDATED'];
+  const ours = Object.values(feedTriggers);
   const eventsAndAwards = ['SOURCING_EVENTS_FEED_UPDATED', 'AWARD_FEED_UPDATED'];
 
   /** A service that knows these triggers, refuses others in the words of `say`, and shows them as they were sent. */
@@ -262,6 +270,27 @@ describe('another service', () => {
     const better = await register(commander);
     expect(better).toMatchObject({ made: true, deleted: [webhook.uuid], webhook: { unannounced: ['rfi-responses'] } });
     expect(await triggers(commander)).toEqual([all.slice(0, 3)]);
+  });
+
+  test('that announces the ends of jobs, too, gets another webhook where a flow takes them, and where none does any more', async () => {
+    const { alter, triggers } = knowing({ triggers: ['JOB_UPDATED', ...ours] }, () => '.');
+    const commander = await newCommander({ alter });
+    await register(commander);
+    expect(await triggers(commander)).toEqual([ours]);
+    const withJobs = await register(commander, { jobs: true });
+    expect(withJobs).toMatchObject({ made: true, webhook: { unannounced: [] } });
+    expect(await triggers(commander)).toEqual([[...ours, 'JOB_UPDATED']]);
+    expect(await register(commander, { jobs: true })).toMatchObject({ made: false, deleted: [] });
+    await register(commander);
+    expect(await triggers(commander)).toEqual([ours]);
+  });
+
+  test('that knows no trigger of jobs gets a webhook for all feeds, and is told of', async () => {
+    const { alter, triggers } = knowing({ triggers: ours }, (refused) => `: triggers: "${refused}" is not known.`);
+    const commander = await newCommander({ alter });
+    expect(await register(commander, { jobs: true })).toMatchObject({ made: true, webhook: { unannounced: ['jobs'] } });
+    expect(await triggers(commander)).toEqual([ours]);
+    expect(await register(commander, { jobs: true })).toMatchObject({ made: false });
   });
 
   test('that knows none of the triggers gets no webhook, and the error is about the first try', async () => {

@@ -39,7 +39,7 @@ async function start(
     client: source.client,
     clock,
     // The source of these tests never ends: it is asked for few pages.
-    settings: { page_size: 10, empty_pages: 3, ...auditSettings },
+    settings: { page_size: 10, ...auditSettings },
   });
   await reader.pullFor(200);
   await reader.backfill();

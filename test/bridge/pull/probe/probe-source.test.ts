@@ -68,8 +68,6 @@ test.each<[string, Partial<HostileQuirks>, string]>([
   ['bounds that are exclusive', { inclusiveAfter: false, inclusiveBefore: false }, 'bounds: exclusive, kept to 1 s'],
   ['rounded stamps', { stamps: 'rounded' }, 'kept to 1 s'],
   ['bounds that are truncated to seconds', { boundsInSeconds: true }, 'kept to 1 s'],
-  ['the oldest first', {}, 'order: the oldest change first'],
-  ['the newest first', { order: 'descending' }, 'order: the newest change first'],
   ['a clock that is 20 s ahead', { dateSkewMs: 20_000 }, "clock: the source's clock is 20 s ahead of ours"],
 ])('%s: found out by a handful of requests, and said', async (_what, quirks, expected) => {
   const { text, failed, asked } = await probeOf(quirks);

@@ -1,9 +1,8 @@
-/** What `bridge check` says of sources that break what a reader relies on. */
+/** What `bridge doctor` says of sources that break what a reader relies on. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { probeSource } from '#bridge/pull/probe/probe-source.ts';
 import type { FeedPage } from '#client/source-client.ts';
-import { AppError } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
 import { testClock } from '../../parts.ts';
@@ -82,67 +81,14 @@ async function linesOf(prepare: (source: ListSource) => void) {
   return { lines, asked: source.asked.length, profile: (await reader.checkpoint()).source_profile };
 }
 
-describe('the order of ties', () => {
-  const tie = (source: ListSource) => {
-    const stamp = source.put('tied-0', 0, 7_200);
-    for (let n = 1; n < 5; n += 1) source.rows.set(`tied-${n}`, { modified: stamp, value: n });
-  };
-
-  test('that differs from answer to answer is noted, with what it costs', async () => {
-    let answers = 0;
-    const { lines } = await linesOf((source) => {
-      tie(source);
-      source.answer = paged(source, 'cursor', (rows) => {
-        answers += 1;
-        const tied = rows.filter(({ id }) => String(id).startsWith('tied'));
-        const turned = answers % 2 === 0 ? tied : tied.toReversed();
-        return [...turned, ...rows.filter((row) => !tied.includes(row))];
-      });
-    });
-    expect(lines.get('order of ties')).toEqual({
-      verdict: 'note',
-      message: expect.stringMatching(/another order .* pages may skip some .* more requests, no further delay/),
-    });
-  });
-
-  test('that stays is ok, and a feed without ties says that it is not known', async () => {
-    const stable = await linesOf((source) => {
-      tie(source);
-      source.answer = paged(source, 'cursor');
-    });
-    expect(stable.lines.get('order of ties')).toMatchObject({
-      verdict: 'ok',
-      message: expect.stringMatching(/^the same in 3 answers/),
-    });
-    const none = await linesOf((source) => {
-      source.answer = paged(source, 'cursor');
-    });
-    expect(none.lines.get('order of ties')).toMatchObject({
-      verdict: 'ok',
-      message: expect.stringMatching(/^not known/),
-    });
-  });
-});
-
 describe('empty pages that have a "next"', () => {
   const hidden = (source: ListSource, from: number, to: number) =>
     paged(source, 'cursor', (rows) => rows.filter(({ value }) => Number(value) < from || Number(value) >= to));
-
-  test('are noted', async () => {
-    const { lines } = await linesOf((source) => {
-      source.answer = hidden(source, 10, 30);
-    });
-    expect(lines.get('empty pages')).toMatchObject({
-      verdict: 'note',
-      message: expect.stringMatching(/^2 of \d+ pages .* Each costs a request/),
-    });
-  });
 
   test('at the beginning of the feed do not look like a feed without records', async () => {
     const { lines } = await linesOf((source) => {
       source.answer = hidden(source, 0, 20);
     });
-    expect(lines.get('empty pages')).toMatchObject({ verdict: 'note' });
     expect(lines.get('bounds')?.message).not.toContain('no record with a time');
     expect(lines.get('paging')).toMatchObject({ message: 'by cursor' });
   });
@@ -162,13 +108,6 @@ describe('empty pages that have a "next"', () => {
       message: expect.stringMatching(/a second is assumed/),
     });
     expect(asked).toBeLessThanOrEqual(50);
-  });
-
-  test('that are not there are reported as such', async () => {
-    const { lines } = await linesOf((source) => {
-      source.answer = paged(source, 'cursor');
-    });
-    expect(lines.get('empty pages')).toMatchObject({ verdict: 'ok' });
   });
 });
 
@@ -217,63 +156,4 @@ describe('a declared order of commits', () => {
     });
     expect(lines.has('declared order')).toBe(false);
   });
-});
-
-describe('a cursor', () => {
-  const gone = () => {
-    throw new AppError('invalid', 'GET /api/feeds/awards was answered with 410.', { recovery: { do: 'halt' } });
-  };
-
-  test('that is refused after a few pages is noted with the words of the source', async () => {
-    const { lines } = await linesOf((source) => {
-      source.answer = (at) =>
-        'next' in at && at.next.startsWith('cursor=c30&') ? gone() : paged(source, 'cursor')(at);
-    });
-    expect(lines.get('lifetime of cursors')).toMatchObject({
-      verdict: 'note',
-      message: expect.stringMatching(/^the page after 3 pages was refused \(.*410/),
-    });
-  });
-
-  test('that is refused when it is old is noted with how many requests it lived', async () => {
-    const { lines } = await linesOf((source) => {
-      source.answer = (at) => {
-        const isOld =
-          'next' in at && source.asked.filter((other) => 'next' in other && other.next === at.next).length > 1;
-        return isOld ? gone() : paged(source, 'cursor')(at);
-      };
-    });
-    expect(lines.get('lifetime of cursors')).toMatchObject({
-      verdict: 'note',
-      message: expect.stringMatching(/^less than \d+ requests: .*410/),
-    });
-  });
-
-  test('that still works is ok, with its age; numbers and offsets have none', async () => {
-    const { lines } = await linesOf((source) => {
-      source.answer = paged(source, 'cursor');
-    });
-    expect(lines.get('lifetime of cursors')).toMatchObject({
-      verdict: 'ok',
-      message: expect.stringMatching(/^at least \d+ s and \d+ other/),
-    });
-    const byNumber = await linesOf((source) => {
-      source.answer = paged(source, 'page');
-    });
-    expect(byNumber.lines.has('lifetime of cursors')).toBe(false);
-  });
-});
-
-test('pages that hold fewer records than they could although more follow are noted', async () => {
-  const shrinking = await linesOf((source) => {
-    source.answer = paged(source, 'page', (rows) => rows.filter(({ value }) => Number(value) % 4 !== 1));
-  });
-  expect(shrinking.lines.get('shrinking pages')).toMatchObject({
-    verdict: 'note',
-    message: expect.stringMatching(/more requests and no more time/),
-  });
-  const whole = await linesOf((source) => {
-    source.answer = paged(source, 'page');
-  });
-  expect(whole.lines.get('shrinking pages')).toMatchObject({ verdict: 'ok' });
 });

@@ -46,14 +46,13 @@ async function* readNews(ask: Ask<Row>, newest: Timestamp | undefined) {
 
 /** A reading with the limits that the settings have by default, of a source that answers at once. */
 function readingOf<Each extends ReadRow>(
-  scan: Omit<RangeToRead<Each>, 'emptyPages' | 'ask' | 'cap'> & {
+  scan: Omit<RangeToRead<Each>, 'ask' | 'cap'> & {
     cap?: PageCap;
     ask: (at: Parameters<RangeToRead<Each>['ask']>[0]) => Promise<Shown<Each>>;
   },
 ): AsyncGenerator<WindowRead<Each>> {
   const { cap = createPageCap() } = scan;
   return readRange({
-    emptyPages: { count: 50, ms: 60_000 },
     ...scan,
     cap,
     ask: async (at) => {

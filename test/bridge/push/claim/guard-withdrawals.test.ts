@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { pauseFlow, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
+import type { FlowSettings } from '#bridge/settings/settings.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { idOf, lotAwardRecord } from '../../parts.ts';
+import { eventRecord, idOf, lotAwardRecord } from '../../parts.ts';
 import { createFakeErp, type FakeErp } from '../fake-erp.ts';
 import { createPusher, event, type Pusher, supplier } from '../pusher.ts';
 
@@ -23,7 +24,7 @@ async function push(): Promise<void> {
   await (await pusher.worker(erp)).push();
 }
 async function delivered(suppliers: number): Promise<void> {
-  pusher = await createPusher(suppliers + 2, { withdrawals: { most: 3, share: 0.5, hours: 1 } });
+  pusher = await createPusher(suppliers + 2, { withdrawals: { most: 3, share: 0.5 } });
   erp = createFakeErp({ batchMax: 2 });
   await won(...range(suppliers));
   await push();
@@ -56,7 +57,7 @@ describe('more withdrawals at once than both bounds', () => {
     // The first 5 of 10 are half, which is within the bound.
     expect(cancels()).toBe(5);
     expect((await pusher.flowRow())?.paused_reason).toContain('1 of 10 delivered documents');
-    expect((await pusher.flowRow())?.paused_reason).toContain('5 were withdrawn within the last 1 h');
+    expect((await pusher.flowRow())?.paused_reason).toContain('5 were withdrawn within the last 24 h');
   });
 
   test('are sent once an operator has agreed, and only those', async () => {
@@ -101,7 +102,7 @@ describe('more withdrawals at once than both bounds', () => {
 });
 
 test('withdrawals of objects whose creation has an unknown outcome are counted, too', async () => {
-  pusher = await createPusher(6, { withdrawals: { most: 3, share: 0.5, hours: 1 } });
+  pusher = await createPusher(6, { withdrawals: { most: 3, share: 0.5 } });
   erp = createFakeErp();
   await won(...range(5));
   erp.onWrite = async (operations, apply) => {
@@ -115,6 +116,45 @@ test('withdrawals of objects whose creation has an unknown outcome are counted, 
   await push();
   expect(erp.living()).toHaveLength(5);
   expect((await pusher.flowRow())?.paused_reason).toContain('5 of 5 delivered documents');
+});
+
+test('the share is that of what was delivered, not of what is being created', async () => {
+  pusher = await createPusher(9, { withdrawals: { most: 2, share: 0.5 } });
+  erp = createFakeErp();
+  await won(...range(5));
+  await push();
+  erp.onWrite = async () => {
+    throw new Error('connection lost');
+  };
+  await won(...range(4, 5));
+  await push();
+  erp.onWrite = async (operations, apply) => operations.map(apply);
+  // Before the look-up of those whose outcome is unknown is due.
+  await lost(...range(3));
+  await push();
+  expect(cancels()).toBe(0);
+  expect((await pusher.flowRow())?.paused_reason).toContain('3 of 5 delivered documents');
+});
+
+test('withdrawals whose outcome is unknown are counted also after their documents have changed again', async () => {
+  const documents: FlowSettings['documents'] = ['sourcing-event', 'award'];
+  pusher = await createPusher(10, { documents, withdrawals: { most: 2, share: 0.1 } });
+  erp = createFakeErp({ kinds: documents, lateEffectMs: 3_600_000 });
+  await won(...range(10));
+  await push();
+  erp.onWrite = async (operations, apply) => {
+    operations.map(apply);
+    throw new Error('connection lost');
+  };
+  await lost(0, 1);
+  await push();
+  erp.onWrite = async (operations, apply) => operations.map(apply);
+  expect(cancels()).toBe(2);
+  // That changes each document of the event. Those of its own kind are looked at first.
+  await pusher.store('sourcing-events', eventRecord(event, range(10).map(supplier), { status: 'DELETED' }));
+  await push();
+  expect(cancels()).toBe(2);
+  expect((await pusher.flowRow())?.paused_reason).toContain('3 of 11 delivered documents');
 });
 
 describe('withdrawals within one bound', () => {
@@ -141,11 +181,11 @@ describe('withdrawals within one bound', () => {
     expect(erp.calls.join(' ').replaceAll('write ', '')).toBe('amend amend amend cancel cancel cancel');
   });
 
-  test('stop counting after the configured hours', async () => {
+  test('stop counting after a day', async () => {
     await delivered(10);
     await lost(...range(5));
     await push();
-    pusher.clock.advance(3_600_001);
+    pusher.clock.advance(24 * 3_600_000 + 1);
     await lost(...range(2, 5));
     await push();
     expect(cancels()).toBe(7);
@@ -208,7 +248,7 @@ describe('withdrawals in a long queue', () => {
 
 test('taking back what was never delivered is no withdrawal', async () => {
   await delivered(1);
-  pusher = await createPusher(12, { withdrawals: { most: 3, share: 0.5, hours: 1 } });
+  pusher = await createPusher(12, { withdrawals: { most: 3, share: 0.5 } });
   await won(...range(10));
   await lost(...range(10));
   await push();

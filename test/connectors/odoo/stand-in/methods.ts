@@ -12,6 +12,7 @@ export interface Call {
   readonly method: string;
   readonly ids: readonly number[];
   readonly args: Readonly<Record<string, unknown>>;
+  readonly context: Readonly<Record<string, unknown>>;
   readonly caller: Caller;
 }
 
@@ -163,6 +164,8 @@ const special: Readonly<Record<string, Readonly<Record<string, Method>>>> = {
       return { value: Object.fromEntries(Object.entries(form).filter(([name]) => asked.includes(name))) };
     },
     button_confirm: (call, deps) => {
+      const alternatives = openAlternatives(call, deps);
+      if (alternatives.length > 0 && !call.context['skip_alternative_check']) return askAbout(alternatives, call);
       for (const order of rowsOf(call, deps)) confirmOrder(order, call, deps);
       return true;
     },
@@ -237,6 +240,29 @@ function single(call: Call, deps: MethodDeps): Row {
   const [row, ...more] = rowsOf(call, deps);
   if (!row || more.length > 0) throw valueError(`Expected singleton: ${call.model}(${call.ids.join(', ')})`);
   return row;
+}
+
+/** Of orders that are to be confirmed: the other open ones of their groups. */
+function openAlternatives(call: Call, deps: MethodDeps): number[] {
+  const groups = new Set<unknown>(rowsOf(call, deps).flatMap(({ purchase_group_id: group }) => (group ? [group] : [])));
+  return deps.rows
+    .all('purchase.order')
+    .filter(({ id, purchase_group_id: group }) => groups.has(group) && !call.ids.includes(id))
+    .filter((order) => ['draft', 'sent', 'to approve'].includes(textOf(order['state'] ?? '')))
+    .map(({ id }) => id);
+}
+
+/** The dialog "What about the alternative Requests for Quotations?": nothing is confirmed. */
+function askAbout(alternatives: readonly number[], { ids }: Call): object {
+  return {
+    name: 'What about the alternative Requests for Quotations?',
+    type: 'ir.actions.act_window',
+    view_mode: 'form',
+    res_model: 'purchase.requisition.alternative.warning',
+    views: [[1, 'form']],
+    target: 'new',
+    context: { default_alternative_po_ids: alternatives, default_po_ids: ids },
+  };
 }
 
 /** Also one that was received. */

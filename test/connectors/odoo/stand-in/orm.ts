@@ -185,14 +185,13 @@ export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
   /** What Odoo computes for a new record from its other fields. */
   function fillIn(model: string, values: Record<string, unknown>): void {
     if (model === 'purchase.order') values['date_planned'] ||= values['date_order'];
+    const product = rows.find('product.product', values['product_id']);
     if (model === 'product.supplierinfo') {
-      const product = rows.find('product.product', values['product_id']);
       values['product_tmpl_id'] ||= product?.['product_tmpl_id'] ?? false;
       values['product_uom_id'] ||= product?.['uom_id'] ?? false;
     }
-    if (model !== 'purchase.order.line') return;
-    const product = rows.find('product.product', values['product_id']);
-    if (!product) return;
+    if (model === 'purchase.requisition.line') values['product_uom_id'] ||= product?.['uom_id'] ?? false;
+    if (model !== 'purchase.order.line' || !product) return;
     const order = rows.find('purchase.order', values['order_id']);
     values['name'] ||= rows.displayName('product.product', product);
     values['product_uom_id'] ||= product['uom_id'];

@@ -1,11 +1,12 @@
 /**
  * What Odoo computes of purchase order lines: their price, from the vendor's price list, and the moves of goods of
- * confirmed orders. Both are traps that a running Odoo 19 showed:
+ * confirmed orders. These are traps that a running Odoo 19 showed:
  *
  * - A price counts as set by hand only while `technical_price_unit` differs from it. `create` makes both the same. So a
  *   change of the vendor, or of a line's quantity or unit, replaces a price that does not come with it.
  * - A change of a confirmed quantity is a move of the difference. It merges with the receipt only at the same price;
  *   else the receipt stays as it is, and a negative difference becomes a transfer to the vendor.
+ * - Of an order on an agreement, the same change replaces price and text by the agreement's, also a price set by hand.
  */
 import type { Row, Rows } from './rows.ts';
 import { textOf } from './text-of.ts';
@@ -46,7 +47,21 @@ export function createPurchases(rows: Rows) {
     return (Math.round(price * 100) / 100 / factorOf(seller['product_uom_id'])) * factorOf(line['product_uom_id']);
   }
 
+  /** On an agreement with the line's product, its price and text hold, also where the price was set by hand. */
+  function ofAgreement(line: Row): Record<string, unknown> | undefined {
+    const agreement = orderOf(line)?.['requisition_id'];
+    const own = rows
+      .all('purchase.requisition.line')
+      .find(({ requisition_id, product_id }) => requisition_id === agreement && product_id === line['product_id']);
+    const product = rows.find('product.product', line['product_id']);
+    if (!agreement || !own || !product) return undefined;
+    const price = (Number(own['price_unit']) / factorOf(own['product_uom_id'])) * factorOf(line['product_uom_id']);
+    return { price_unit: price, name: rows.displayName('product.product', product) };
+  }
+
   function recompute(line: Row, { isUnitChanged = false } = {}): void {
+    const agreed = ofAgreement(line);
+    if (agreed) return update(line, agreed);
     if (!line['product_id'] || line['technical_price_unit'] !== line['price_unit']) return;
     const seller = sellerOf(line);
     if (seller) {

@@ -55,7 +55,7 @@ export async function startStandIn(options: StandInOptions = {}) {
   let requests = 0;
 
   function carryOut(
-    call: Omit<Call, 'caller'>,
+    call: Omit<Call, 'caller' | 'context'>,
     user: number,
     context: Record<string, unknown>,
     began: number,
@@ -85,7 +85,7 @@ export async function startStandIn(options: StandInOptions = {}) {
         return isChanged ? 'could not serialize access due to concurrent update\n' : undefined;
       },
     };
-    const result = rows.transaction(() => run({ ...call, caller }, deps));
+    const result = rows.transaction(() => run({ ...call, context, caller }, deps));
     commits += 1;
     const isRefused = typeof result === 'object' && result !== null && 'ids' in result && result.ids === false;
     if (!isRefused) for (const id of touched) changedIn.set(id, commits);
