@@ -1,9 +1,9 @@
 /**
  * What the doctor finds when it tries what a source must be able to do: how each feed answers its probes, and whether the
- * API key has the scopes that an intake needs. The probes' results are kept in the profile of each feed.
+ * API key has the scopes that an intake needs.
  */
 import { z } from 'zod';
-import { probeSource } from '#bridge/pull/probe/probe-source.ts';
+import { probeSource } from '#bridge/pull/probe-source.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import { type SourceSettings, takesJobs } from '#bridge/settings/settings.ts';
 import { AnswerError } from '#client/read-answer.ts';
@@ -12,16 +12,13 @@ import { errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
 import { type DoctorFinding, fail, ok } from './finding.ts';
 
-/**
- * One line for each probe that failed; one in all when none did, with what makes reading slower or dearer and loses
- * nothing. Rejects when the command is stopped or the database is away.
- */
+/** One line for each probe that failed; one in all when none did. Rejects when the command is stopped. */
 export async function probeFeed(
-  { clientOf, clock, database, signal }: BridgeCommand,
+  { clientOf, signal }: BridgeCommand,
   source: SourceSettings,
   feed: FeedName,
 ): Promise<DoctorFinding[]> {
-  const results = await probeSource({ client: clientOf(source.name), source, feed, clock, database }, signal);
+  const results = await probeSource({ client: clientOf(source.name), source, feed }, signal);
   const failed = results.filter((result) => !result.ok);
   const name = `source ${source.name}: ${feed}`;
   const without = (probe: string) => probe.slice(probe.indexOf(': ') + 2);
@@ -33,10 +30,7 @@ export async function probeFeed(
         'Nothing of this feed is lost, but it is not read, or not all of it, until the source or its settings are corrected.',
       ),
     );
-  const notes = results.filter(({ note }) => note).map(({ message }) => message);
-  const known = results.some((probe) => without(probe.name) === 'paging');
-  const rest = known ? `${results.length} probes are as they should be` : 'it shows no record that could be probed yet';
-  return [ok(name, notes.length > 0 ? `read safely; ${notes.join('; ')}` : rest)];
+  return [ok(name, `${results.length} probes are as they should be`)];
 }
 
 /**

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Liveness, startLiveness } from '#bridge/ledger/leases/liveness.ts';
 import { readFeedStatuses } from '#bridge/mirror/feed-statuses.ts';
-import { probeSource } from '#bridge/pull/probe/probe-source.ts';
+import { probeSource } from '#bridge/pull/probe-source.ts';
 import { createMemoryQuotas } from '#client/memory-quotas.ts';
 import { addMicros, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -42,7 +42,7 @@ async function start(variant: Variant, pageSize: number) {
     clock,
     settings: { page_size: pageSize, poll_seconds: 20 },
   });
-  return { clock, source, reader, lag: () => lagOf(reader, clock), check: () => checkOf(source, reader, clock) };
+  return { clock, source, reader, lag: () => lagOf(reader, clock), check: () => checkOf(source, pageSize) };
 }
 
 async function lagOf({ source }: Awaited<ReturnType<typeof startReader>>, clock: TestClock) {
@@ -53,13 +53,9 @@ async function lagOf({ source }: Awaited<ReturnType<typeof startReader>>, clock:
 }
 
 /** The messages of the checks that failed, and the names of all. */
-async function checkOf(source: PublicSource, reader: Awaited<ReturnType<typeof startReader>>, clock: TestClock) {
+async function checkOf(source: PublicSource, pageSize: number) {
   const before = source.asked.length;
-  const { database } = db;
-  const results = await probeSource(
-    { client: source.client, source: reader.source, feed: 'awards', clock, database },
-    never,
-  );
+  const results = await probeSource({ client: source.client, source: { page_size: pageSize }, feed: 'awards' }, never);
   return {
     failed: results.filter(({ ok }) => !ok).map(({ message }) => message),
     names: results.map(({ name }) => name),

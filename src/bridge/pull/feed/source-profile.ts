@@ -1,5 +1,5 @@
 /**
- * What `bridge doctor`, the pulls and the audits have found out about a feed; it is kept in the feed's checkpoint. Every
+ * What the pulls and the audits have found out about a feed; it is kept in the feed's checkpoint. Every
  * member is optional: reading is safe without any of them, and cheaper with them.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
