@@ -8,7 +8,7 @@ import {
   removeFactorCall,
   setFactorCall,
 } from './account.ts';
-import { comparisonCall, comparisonReportCall, comparisonsCall, repairCall } from './comparisons.ts';
+import { comparisonCall, comparisonsCall, repairCall } from './comparisons.ts';
 import type { ConsoleApiDeps, ConsoleEndpoint } from './console-call.ts';
 import {
   deadLettersCall,
@@ -68,7 +68,6 @@ const readingCalls = [
   feedsCall,
   comparisonsCall,
   comparisonCall,
-  comparisonReportCall,
   flowsCall,
   intakesCall,
   intakeCall,

@@ -11,7 +11,6 @@ export interface ShownRun {
   readonly askedBy: string;
   readonly started: Timestamp;
   readonly ended: Timestamp | null;
-  readonly lastError: string | null;
   /** How many events it is of; null: of everything. */
   readonly events: number | null;
   readonly documents: number;
@@ -26,7 +25,7 @@ export function listRuns(
   { flows, run, limit }: { flows?: readonly string[] | undefined; run?: number; limit: number },
 ): Promise<ShownRun[]> {
   return sql.query<ShownRun>(
-    `select r.id as run, r.flow, r.asked_by as "askedBy", r.started, r.ended, r.last_error as "lastError",
+    `select r.id as run, r.flow, r.asked_by as "askedBy", r.started, r.ended,
        cardinality(r.events) as events, r.documents, r.as_delivered as "asDelivered", r.differing
      from bridge.reconciliations r
      where ($1::text[] is null or r.flow = any($1)) and ($2::bigint is null or r.id = $2)

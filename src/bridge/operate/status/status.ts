@@ -30,7 +30,7 @@ export interface BridgeStatus {
   backfills: BackfillStatus[];
   /** The last audit of each feed. */
   audits: AuditStatus[];
-  /** How the comparisons of what was delivered with what the ERPs hold stand; only of flows that were ever compared. */
+  /** The latest comparisons of what was delivered with what the ERPs hold; only of flows that were ever compared. */
   comparisons: ComparisonStatus[];
   /** What needs a person now. */
   conditions: Condition[];
@@ -108,7 +108,10 @@ export async function readStatus(
     lostCommits,
     intakes: await readIntakeStatuses(sql, settings, now),
     audits: await readAudits(sql, feeds, now),
-    comparisons: await readShownComparisons(sql, settings, now),
+    comparisons: await readComparisons(
+      sql,
+      (settings.flows ?? []).map(({ name }) => name),
+    ),
   };
   const shown = new Set(settings.sources.map(({ name }) => name));
   const webhookFaults = (await readWebhookFaults(sql)).filter(({ source }) => shown.has(source));
@@ -151,12 +154,6 @@ export async function readProgress(
   const feeds = await readFeedStatuses(sql, settings, now);
   const lostCommits = (await readOpenLoss(sql)) ?? null;
   return { feeds, flows: await readFlows(sql, settings, { feeds, lostCommits }, now), lostCommits };
-}
-
-/** Of flows that are compared by schedule, or were compared once. */
-async function readShownComparisons(sql: Sql, settings: ShownSettings, now: Timestamp): Promise<ComparisonStatus[]> {
-  const all = await readComparisons(sql, settings.flows ?? [], now);
-  return all.filter(({ everyHours, ended, open }) => everyHours > 0 || ended !== null || open !== null);
 }
 
 const neverPushed = {

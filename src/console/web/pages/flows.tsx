@@ -120,8 +120,7 @@ export function Comparisons({ flow }: { flow?: string }) {
       <Failure error={error} />
       {answer?.runs.length === 0 ? (
         <Empty>
-          None yet. A command begins one: <code>bridge reconcile{flow ? ` ${flow}` : ''}</code>; or a schedule does, by
-          the setting <code>reconcile.every_hours</code> of a flow.
+          None yet. A command begins one: <code>bridge reconcile{flow ? ` ${flow}` : ''}</code>.
         </Empty>
       ) : (
         <Table

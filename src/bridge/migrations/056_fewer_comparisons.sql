@@ -1,0 +1,6 @@
+-- breaking: a process of the version before reads what is dropped here
+-- A comparison is begun by a person, and shows its findings: nothing is signed, resumed or compared by schedule.
+alter table bridge.reconciliations
+  drop column totals,
+  drop column last_error,
+  drop column failed;
