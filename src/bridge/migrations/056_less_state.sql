@@ -4,3 +4,6 @@ alter table bridge.reconciliations
   drop column totals,
   drop column last_error,
   drop column failed;
+
+-- The doctor asks a service about its webhooks.
+drop table bridge.webhook_looks;
