@@ -35,7 +35,6 @@ import { documentsCall } from './list-documents-call.ts';
 import { eventsCall, exportAwardsCall, suppliersCall } from './list-subjects-call.ts';
 import { planCall } from './plan-documents.ts';
 import { actionsCall } from './read-actions.ts';
-import { chartsCall } from './read-charts.ts';
 import { doctorCall } from './read-doctor.ts';
 import { documentCall, versionCall } from './read-document.ts';
 import { overviewCall } from './read-overview.ts';
@@ -55,7 +54,6 @@ import {
 const readingCalls = [
   viewerCall,
   overviewCall,
-  chartsCall,
   searchCall,
   documentsCall,
   documentCall,
