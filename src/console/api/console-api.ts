@@ -32,7 +32,7 @@ import {
   resumeIntakeCall,
 } from './intakes.ts';
 import { documentsCall } from './list-documents-call.ts';
-import { eventsCall, exportAwardsCall, suppliersCall } from './list-subjects-call.ts';
+import { eventsCall, exportAwardsCall } from './list-events-call.ts';
 import { planCall } from './plan-documents.ts';
 import { actionsCall } from './read-actions.ts';
 import { doctorCall } from './read-doctor.ts';
@@ -60,7 +60,6 @@ const readingCalls = [
   versionCall,
   eventsCall,
   exportAwardsCall,
-  suppliersCall,
   deadLettersCall,
   notificationsCall,
   feedsCall,
