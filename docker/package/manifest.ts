@@ -21,7 +21,7 @@ export const libraryEntries = {
 } as const;
 
 /** The packages that the built pages of the console hold parts of. */
-export const bundledPackages = ['preact', '@preact/signals', 'preact-iso', 'uplot'] as const;
+export const bundledPackages = ['preact', '@preact/signals', 'preact-iso'] as const;
 
 /** The packages that an installation gets only when somebody asks for them, in alphabetical order. */
 export const optionalNames: readonly string[] = Object.values(optionalPackages).toSorted();

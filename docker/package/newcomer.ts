@@ -55,15 +55,7 @@ try {
     libraryPackages.join() === 'sourcing-bridge-library,zod',
     `the library must need zod alone: ${String(libraryPackages)}`,
   );
-  for (const left of [
-    'typescript',
-    'vitest',
-    '@aws-sdk',
-    'ssh2-sftp-client',
-    'ssh2',
-    'swagger-ui-dist',
-    '@modelcontextprotocol',
-  ])
+  for (const left of ['typescript', 'vitest', '@aws-sdk', 'ssh2-sftp-client', 'ssh2', 'swagger-ui-dist'])
     expect(!existsSync(join(place, 'node_modules', left)), `${left} must not come with the package`);
 
   const help = npx('--help');
@@ -78,10 +70,8 @@ try {
     'migrate',
     'simulate',
     'openapi',
-    'mcp',
   ])
     expect(new RegExp(`^ {2}${verb}\\b`, 'm').test(help), `the help must name ${verb}`);
-  expect(refusal('mcp').includes(commandFor('@modelcontextprotocol/server')), 'without its package mcp must name it');
   npx('connector', 'new', 'acme');
   const tests = run(npm, ['test'], { cwd: join(place, 'acme') });
   const passed = Number(/^. pass (\d+)$/m.exec(tests)?.[1]);
@@ -177,7 +167,7 @@ async function lackOptional(): Promise<void> {
   writeFileSync(join(place, 'sftp.yaml'), JSON.stringify({ bridge: { flows: [flow] } }));
   const found = refusal('bridge', 'doctor', '--config', 'sftp.yaml', '--data', 'data');
   expect(found.includes(commandFor('ssh2-sftp-client')), `the doctor must name the package of SFTP:\n${found}`);
-  console.log('what is not installed is named, with the command that installs it: mcp, /docs, SFTP');
+  console.log('what is not installed is named, with the command that installs it: /docs, SFTP');
 }
 
 function commandFor(name: string): string {

@@ -160,7 +160,6 @@ export default defineConfig({
         ['Repair', 'docs/repair'],
         ['The console', 'docs/console'],
         ['Who did what', 'docs/audit-log'],
-        ['An assistant', 'docs/assistant'],
         ['Traces', 'docs/traces'],
         ['Install', 'docs/install'],
         ['One machine: systemd', 'docs/one-machine'],

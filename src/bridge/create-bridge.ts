@@ -25,7 +25,6 @@ import { createSourceClients } from './mirror/source/source-clients.ts';
 import { startAlerts } from './operate/alerts/start-alerts.ts';
 import { pruneReconciliations } from './operate/reconcile/reconciliation-store.ts';
 import { shownCertificates } from './operate/status/conditions.ts';
-import { createSampling } from './operate/status/samples.ts';
 import { registerStatusMetrics } from './operate/status/status-metrics.ts';
 import { webhookUrlOf } from './operate/webhooks/webhook-deps.ts';
 import { openCheckpoints } from './pull/feed/checkpoint-store.ts';
@@ -179,8 +178,6 @@ async function openBridge(
   const receive = hasRole('receive') ? await startReceive({ ...deps, readiness }, opened, graceMs) : undefined;
   if (receive) parts.push(receive);
 
-  // A receiver need not know any flow, and none of its feeds has to be read.
-  const sample = hasRole('pull') || hasRole('push') ? createSampling({ ...deps, acquireLease }) : undefined;
   const keepActions = createActionUpkeep({ database, program: 'bridge', clock, days: deps.actionDays });
   const sweep = createSweep({
     signals,
@@ -190,7 +187,6 @@ async function openBridge(
     also: async () => {
       await lossWatch.look();
       for (const part of parts) await part.housekeeping?.();
-      await sample?.();
       await keepActions();
     },
   });

@@ -5,7 +5,6 @@
 
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { bridgeRoles } from '#bridge/settings/bridge-deps.ts';
-import { viewerRoles } from '#console/access/viewer.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { type ApiName, apiNames } from '#service/openapi/api-names.ts';
@@ -18,7 +17,6 @@ import type { AuditLogOptions } from './commands/audit-log.ts';
 import type { BridgeOptions } from './commands/bridge.ts';
 import type { DemoOptions } from './commands/demo.ts';
 import type { InitOptions } from './commands/init.ts';
-import type { McpOptions } from './commands/mcp.ts';
 import type { MigratedProgram } from './commands/migrate.ts';
 import type { ErasePersonOptions } from './commands/person-data.ts';
 import type { ServiceOptions } from './commands/service.ts';
@@ -211,15 +209,6 @@ export function createProgram(): Command {
   addBridgeSubcommand(secrets, 'rotate', 'seal them under the new master key', async (options) =>
     (await import('./commands/secrets-rotate.ts')).runSecretsRotate(options),
   );
-  program
-    .command('mcp')
-    .description('let an assistant look at the bridge, by the Model Context Protocol over standard input and output')
-    .addOption(configOption())
-    .addOption(dataOption())
-    .addOption(new Option('--role <role>', 'what the assistant may see and do').choices(viewerRoles).default('viewer'))
-    .option('--flows <flow...>', 'the flows that it sees and operates (default: all)')
-    .option('--allow-changes', 'let it replay, pause and resume; needs --role operator')
-    .action(run(async (options: McpOptions) => (await import('./commands/mcp.ts')).runMcp(options)));
   program
     .command('simulate')
     .description(

@@ -7,7 +7,6 @@ import { operatorOf, viewerOf } from './access/viewer.ts';
 import type { ConsoleCaller, ConsoleDeps } from './api/console-call.ts';
 import { createConsoleCalls } from './api/create-console-calls.ts';
 import { createLiveStream } from './api/live.ts';
-import { mountAssistant } from './assistant/mount-assistant.ts';
 import { answerStatus } from './mount-status.ts';
 import { mountWebFiles } from './web-files.ts';
 
@@ -16,8 +15,7 @@ const bodyBytesMax = 256 * 1024;
 /** Mounts everything; the access check is mounted before it. Call the function that it returns before the server closes. */
 export function mountConsole({ express }: Pick<Application, 'express'>, deps: ConsoleDeps): () => void {
   const { settings, clock } = deps;
-  const calls = createConsoleCalls(deps);
-  const { status, endpoints, answer } = calls;
+  const { status, endpoints, answer } = createConsoleCalls(deps);
   const live = createLiveStream({ status, clock, isCurrent: deps.isCurrent });
   express.get('/api/live', (request, response) => {
     response.locals.route = '/api/live';
@@ -29,7 +27,6 @@ export function mountConsole({ express }: Pick<Application, 'express'>, deps: Co
     around: ({ caller }, run) => answer(caller, () => run(caller)),
     bodyBytesMax,
   });
-  mountAssistant(express, deps, calls);
   mountWebFiles(express);
   return () => live.close();
 }

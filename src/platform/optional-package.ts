@@ -6,7 +6,6 @@ import { AppError, errorText, hasErrorCode } from './errors.ts';
 
 /** What needs which package. */
 export const optionalPackages = {
-  assistant: '@modelcontextprotocol/server',
   s3: '@aws-sdk/client-s3',
   sftp: 'ssh2-sftp-client',
   docsPage: 'swagger-ui-dist',

@@ -50,22 +50,6 @@ export function withoutSecretSettings(
   return shown(settings, [jsonSchemaOf(schema)].flatMap(choicesOf), '');
 }
 
-/** The texts of all settings that the schema marks as secrets. */
-export function markedSecretsIn(settings: unknown, schema: z.ZodType): string[] {
-  const found = (value: unknown, schemas: readonly JsonSchema[]): string[] => {
-    if (schemas.some(({ writeOnly }) => writeOnly === true)) return textsIn(value);
-    if (Array.isArray(value)) return value.flatMap((item) => found(item, itemsOf(schemas)));
-    if (typeof value !== 'object' || value === null) return [];
-    return Object.entries(value).flatMap(([key, member]) => found(member, membersOf(schemas, key)));
-  };
-  return found(settings, [jsonSchemaOf(schema)].flatMap(choicesOf));
-}
-
-function textsIn(value: unknown): string[] {
-  if (typeof value === 'string') return [value];
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
-}
-
 function jsonSchemaOf(schema: z.ZodType): JsonSchema {
   return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as JsonSchema;
 }

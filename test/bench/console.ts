@@ -38,8 +38,6 @@ const asked: readonly (readonly [what: string, path: string])[] = [
   ['documents by amount', '/api/documents?min=5000&max=5100'],
   ['events', '/api/events'],
   ['events by name', '/api/events?q=flanges+777'],
-  ['suppliers', '/api/suppliers'],
-  ['suppliers by number', '/api/suppliers?q=V-100777'],
   ['dead letters in groups', '/api/dead-letters'],
   ['overview', '/api/overview'],
   ['search: an event', '/api/search?q=RFQ-777&limit=8'],

@@ -273,10 +273,6 @@ test('every script of npm that they name exists', () => {
 async function runOne(words: readonly string[], world: World, env: Readonly<Record<string, string>>) {
   if (isDaemon(words)) return runDaemon(words, world);
   const args = [...words, ...optionsFor(words, world)];
-  if (words[0] === 'mcp') {
-    const started = startCommandLine(args);
-    return { code: await started.ended, stdout: started.stdout(), stderr: started.stderr() };
-  }
   if (words[0] !== 'migrate' && words[0] !== 'demo') return runHere(args, env);
   await using db = await disposableDatabase();
   return await runHere(args, { ...freePorts, DATABASE_URL: db.url });

@@ -332,7 +332,7 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     const [found] = documents.filter(({ flow }) => flow === 'sap');
     const place = new URLSearchParams({ flow: 'sap', kind: 'award', key: found?.key ?? '' }).toString();
     const paths = [
-      ...'viewer overview documents events events/export suppliers dead-letters flows feeds notifications intakes doctor settings actions charts search?q=chairs search?q=4500017302'.split(
+      ...'viewer overview documents events events/export dead-letters flows feeds notifications intakes doctor settings actions search?q=chairs search?q=4500017302'.split(
         ' ',
       ),
       `document?${place}`,

@@ -13,8 +13,6 @@ export function pictures(page: Page) {
     if (!takesPictures) return;
     await page.setViewportSize(options.phone ? phone : { width: 1280, height: 780 });
     if (options.dark) await page.emulateMedia({ colorScheme: 'dark' });
-    // Charts are drawn anew for another size.
-    await page.waitForTimeout(400);
     await writeFile(join(images, `${name}.png`), await page.screenshot());
     await page.setViewportSize(desktop);
     await page.emulateMedia({ colorScheme: 'light' });

@@ -1,13 +1,10 @@
 /**
  * Prices wherever the bridge has words and numbers of others, as integers, in words, in titles and in the audit log: the
- * role without prices gets none of them, by no call of the console and no tool of an assistant.
+ * role without prices gets none of them, by no call of the console.
  */
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, expect, test } from 'vitest';
 import { consoleApi } from '#console/api/console-api.ts';
-import { assistantTools } from '#console/assistant/assistant-tools.ts';
 import { recordAction } from '#platform/audit-log.ts';
-import { closeAtEnd } from '../harness/close-at-end.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { type ConsoleServer, operator, startConsole } from './console-server.ts';
 import { eventId, seedConsole, supplierId } from './seed-console.ts';
@@ -97,31 +94,6 @@ test('no call of the console shows a price, in whatever words', async () => {
   ]);
   server.viewer = { ...operator, role: 'viewer-without-prices' };
   expect(await callsWithPrices()).toEqual([]);
-});
-
-test('no tool of an assistant shows a price, in whatever words', async () => {
-  const shown = async () => {
-    const transport = new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`));
-    const client = new Client({ name: 'test', version: '1.0.0' });
-    await client.connect(transport);
-    closeAtEnd(() => client.close());
-    const inputs: Record<string, Record<string, unknown>> = {
-      find: { text: 'RFQ' },
-      history: document,
-      show: document,
-    };
-    const found: string[] = [];
-    for (const { name, changes } of assistantTools.filter((tool) => tool.name !== 'plan')) {
-      if (changes) continue;
-      const { content } = await client.callTool({ name, arguments: inputs[name] ?? {} });
-      if (price.test(JSON.stringify(content))) found.push(name);
-    }
-    return found;
-  };
-  server.viewer = { ...operator, role: 'viewer' };
-  expect(await shown()).toEqual(['find', 'history', 'show', 'status', 'lag', 'doctor', 'dead_letters']);
-  server.viewer = { ...operator, role: 'viewer-without-prices' };
-  expect(await shown()).toEqual([]);
 });
 
 test('the role still sees names, references, states, times and quantities', async () => {

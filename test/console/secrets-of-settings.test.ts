@@ -1,18 +1,15 @@
 /**
- * A canary at each place of the settings where a secret may stand: no call of the console and no tool of an assistant
- * shows one to a viewer. The schemas say where; a mark that is added there without a canary fails.
+ * A canary at each place of the settings where a secret may stand: no call of the console shows one to a
+ * viewer. The schemas say where; a mark that is added there without a canary fails.
  */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { loadConnector } from '#bridge/connectors/load-connector.ts';
 import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { consoleApi } from '#console/api/console-api.ts';
-import { assistantTools } from '#console/assistant/assistant-tools.ts';
 import { withoutSecretSettings } from '#platform/secret-settings.ts';
-import { closeAtEnd } from '../harness/close-at-end.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { type ConsoleServer, startConsole } from './console-server.ts';
 import { eventId, seedConsole, supplierId } from './seed-console.ts';
@@ -145,29 +142,6 @@ test('the settings still show what is no secret', async () => {
     auth: '(hidden)',
     documents: { award: { create: { method: 'POST', path: '/orders?…' } } },
   });
-});
-
-test('no tool of an assistant shows a secret', async () => {
-  const transport = new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`), {
-    requestInit: { headers: { 'x-console-request': '1' } },
-  });
-  const client = new Client({ name: 'test', version: '1.0.0' });
-  await client.connect(transport);
-  closeAtEnd(() => client.close());
-  const document = { flow: 'sap', kind: 'award', key: `${eventId(0)}/${supplierId(0)}` };
-  const inputs: Record<string, Record<string, unknown>> = {
-    find: { text: 'RFQ' },
-    history: document,
-    show: document,
-    plan: { flow: 'sap' },
-    replay: document,
-    pause: { flow: 'sap', reason: 'test' },
-    resume: { flow: 'sap' },
-  };
-  for (const { name } of assistantTools) {
-    const { content } = await client.callTool({ name, arguments: inputs[name] ?? {} });
-    expect({ name, shown: shownCanaries(JSON.stringify(content)) }).toEqual({ name, shown: [] });
-  }
 });
 
 test('every secret of the schema of the bridge has a canary here', () => {

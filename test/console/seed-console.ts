@@ -1,12 +1,11 @@
 /**
  * A small company's sourcing in a database, as the bridge would have left it: events, suppliers, awards in every state,
- * attempts, versions, notifications, samples. For the tests of the console and for its screenshots. The rows are written
+ * attempts, versions, notifications. For the tests of the console and for its screenshots. The rows are written
  * directly, because a state such as "refused a week ago" would need a week.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { documentHash } from '#bridge/mirror/assemble/make-documents.ts';
 import { noteSubjects } from '#bridge/mirror/subjects.ts';
-import { writeSample } from '#bridge/operate/status/samples.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings/settings.ts';
 import type { AwardDocument } from '#connector/documents.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
@@ -168,7 +167,6 @@ export async function seedConsole(database: Database, nowMs: number): Promise<vo
     `insert into bridge.refusals (source, reason, first, last, count) values ('main', 'wrong-signature', $1, $2, 3)`,
     [at(90), at(30)],
   );
-  await seedSamples(database, nowMs);
   await seedIntake(database, nowMs, hostileName);
 }
 
@@ -334,31 +332,4 @@ function sumOf(costs: readonly string[]): string {
 function decimalOf(cents: bigint): string {
   const text = cents.toString().padStart(3, '0');
   return `${text.slice(0, -2)}.${text.slice(-2)}`;
-}
-
-/** An hour of samples, minute by minute, with a morning that begins and a fault in its middle. */
-async function seedSamples(database: Database, nowMs: number): Promise<void> {
-  const lastMs = Math.floor(nowMs / minuteMs) * minuteMs - minuteMs;
-  for (let minute = 58; minute >= 0; minute -= 1) {
-    const fault = minute < 38 && minute > 30;
-    const changes = Math.round(6 + 5 * Math.sin(minute / 5) + (minute % 7));
-    await database.transaction(async (tx) => {
-      await tx.query(`update bridge.checkpoints set changes = changes + $1 where feed = 'awards'`, [changes]);
-      const lag = (seconds: number) => ({ seconds, why: '', inStep: true });
-      await writeSample(tx, lastMs - minute * minuteMs, {
-        feeds: [{ lag: lag(3 + (minute % 4)) }],
-        flows: [
-          {
-            flow: 'sap',
-            lag: lag(fault ? 90 - (minute - 30) * 9 : 4 + (minute % 5)),
-            deadLetters: minute > 34 ? 2 : 6,
-          },
-        ],
-      });
-    });
-  }
-  await database.query(
-    `update bridge.samples set count = case when extract(minute from at)::int between 20 and 28 then 2 else 5 + extract(minute from at)::int % 6 end
-     where subject = 'flow'`,
-  );
 }

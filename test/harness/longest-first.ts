@@ -70,7 +70,6 @@ export const longest = [
   'test/cli/database-roles.test.ts',
   'test/console/console-actions.test.ts',
   'test/service/desk/lifecycle.test.ts',
-  'test/cli/mcp.test.ts',
   'test/faults/roles.test.ts',
   'test/connectors/file/reading.test.ts',
   'test/console/access/console-access.test.ts',

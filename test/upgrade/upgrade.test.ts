@@ -75,7 +75,7 @@ test.runIf(process.env['RELEASE_STATE'])(
   120_000,
 );
 
-/** Dropped since; and of the samples one a minute is kept. */
+/** Dropped since. */
 const notKept = [
   'alert_messages',
   'alert_notices',

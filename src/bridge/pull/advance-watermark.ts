@@ -50,7 +50,7 @@ export async function advanceWatermark(
   if (to === undefined || (watermark !== null && to <= watermark))
     return { isOpen: true, firstSeen, stalledBy: waitsFor(to, latenessMs) };
   if (news.isComplete) {
-    await transaction((tx) => moveWatermark(tx, feed, { watermark: to, changed: 0 }));
+    await transaction((tx) => moveWatermark(tx, feed, to));
     return { isOpen: to < newest, firstSeen, stalledBy: null };
   }
   const stalledBy = await readUpTo(pull, to);

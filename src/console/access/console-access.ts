@@ -20,7 +20,6 @@ import type { Registry } from '#platform/metrics.ts';
 import { commandLine } from '#platform/own-package.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { ownPaths } from '../api/own-paths.ts';
-import { assistantPath } from '../assistant/assistant-path.ts';
 import { createCookies } from './cookies.ts';
 import { linkPath, useLoginLink } from './login-links.ts';
 import { loginStyle, loginStylePath, renderLoginPage, renderNotice } from './login-page.ts';
@@ -334,8 +333,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       response.locals.viewer = viewer;
       if (found) response.locals.session = found.session;
       noteAddress(viewer, addressOf(request));
-      const isOwn = request.path === assistantPath || request.path.startsWith(ownPaths);
-      if (!isReading(request) && viewer.role !== 'operator' && !isOwn) {
+      if (!isReading(request) && viewer.role !== 'operator' && !request.path.startsWith(ownPaths)) {
         await record.overstepped({ name: viewer.name, from: addressOf(request) }, `${request.method} ${request.path}`);
         operatorOf(response);
       }

@@ -32,10 +32,9 @@ import {
   resumeIntakeCall,
 } from './intakes.ts';
 import { documentsCall } from './list-documents-call.ts';
-import { eventsCall, exportAwardsCall, suppliersCall } from './list-subjects-call.ts';
+import { eventsCall, exportAwardsCall } from './list-events-call.ts';
 import { planCall } from './plan-documents.ts';
 import { actionsCall } from './read-actions.ts';
-import { chartsCall } from './read-charts.ts';
 import { doctorCall } from './read-doctor.ts';
 import { documentCall, versionCall } from './read-document.ts';
 import { overviewCall } from './read-overview.ts';
@@ -55,14 +54,12 @@ import {
 const readingCalls = [
   viewerCall,
   overviewCall,
-  chartsCall,
   searchCall,
   documentsCall,
   documentCall,
   versionCall,
   eventsCall,
   exportAwardsCall,
-  suppliersCall,
   deadLettersCall,
   notificationsCall,
   feedsCall,

@@ -73,8 +73,6 @@ export interface ConsoleApiDeps extends Omit<ConsoleDeps, 'isCurrent'> {
 export interface ConsoleCaller extends Viewer {
   /** An account of the console, or a user of this machine. */
   readonly kind: 'user' | 'cli';
-  /** Set where an assistant asks on behalf of the person. */
-  readonly through?: 'assistant';
   readonly from: string | null;
   /** Where a session of the console lets the person in. */
   readonly session?: OwnSession;

@@ -1,7 +1,4 @@
-/**
- * The calls of the console, and what surrounds each of them: the audit log, and the prices that a viewer may not see. The
- * browser makes them by HTTP, an assistant by its tools.
- */
+/** The calls of the console, and what surrounds each of them: the audit log, and the prices that a viewer may not see. */
 import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
 import { type BridgeStatus, readStatus } from '#bridge/operate/status/status.ts';
 import { type ActionOutcome, type ActionSubject, recordAction } from '#platform/audit-log.ts';
@@ -20,8 +17,6 @@ export interface ConsoleCalls {
   readonly status: () => Promise<BridgeStatus>;
   /** Runs the handler of an endpoint. When it fails, what it had noted for the caller is noted as failed, too. */
   readonly answer: (caller: ConsoleCaller, run: () => Promise<Answer>) => Promise<Answer>;
-  /** Notes what the caller was not allowed to begin. */
-  readonly refused: (caller: ConsoleCaller, subject: ActionSubject) => Promise<void>;
 }
 
 export function createConsoleCalls(deps: Omit<ConsoleDeps, 'isCurrent'>): ConsoleCalls {
@@ -51,17 +46,15 @@ export function createConsoleCalls(deps: Omit<ConsoleDeps, 'isCurrent'>): Consol
         if (caller.noted.length > 0) status.forget();
       }
     },
-    refused: (caller, subject) => record(deps, caller, subject, 'refused'),
   };
 }
 
 function record(
   { database, clock }: Pick<ConsoleDeps, 'database' | 'clock'>,
-  { kind, name, from, through }: ConsoleCaller,
+  { kind, name, from }: ConsoleCaller,
   subject: ActionSubject,
   outcome: ActionOutcome,
 ): Promise<void> {
-  const details = { ...subject.details, ...(through && { through }) };
   const who = { kind, name } as const;
-  return recordAction(database, 'bridge', { who, from, ...subject, details, when: timestampNow(clock), outcome });
+  return recordAction(database, 'bridge', { who, from, ...subject, when: timestampNow(clock), outcome });
 }

@@ -1,5 +1,5 @@
 /** Flows: their state, pause and resume, and a mapping tried on real documents before it is put in force. */
-import { parse } from 'yaml';
+import { parse, stringify } from 'yaml';
 import { z } from 'zod';
 import { mappingSettings } from '#bridge/documents/mapping-settings.ts';
 import { pauseFlow, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
@@ -22,14 +22,12 @@ async function readFlows(deps: ConsoleApiDeps, viewer: Viewer) {
     conditions,
     settings: deps.settings.flows
       .filter(({ name }) => maySeeFlow(viewer, name))
-      .map(({ name, source, connector, documents, only, test_events: testEvents, mapping }) => ({
+      .map(({ name, connector, documents, mapping }) => ({
         name,
-        source,
         connector,
         documents,
-        only,
-        testEvents,
-        mapping,
+        /** As YAML; empty where nothing is mapped. */
+        mapping: Object.keys(mapping).length === 0 ? '' : stringify(mapping),
       })),
   };
 }

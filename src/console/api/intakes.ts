@@ -44,11 +44,11 @@ async function readIntake(deps: ConsoleApiDeps, viewer: Viewer, name: string) {
     deps.settings,
   );
   if (!intake) throw unknownIntake(name);
-  const { owns, contacts, prefix, poll_seconds: pollSeconds, archive } = settings;
+  const { owns, contacts } = settings;
   return {
     intake,
     conditions,
-    settings: { owns, contacts, prefix, pollSeconds, archive },
+    settings: { owns, contacts },
     deadLetters: await readIntakeDeadLetters(deps.database, { intake: name, limit: deadLettersShown }),
   };
 }

@@ -22,7 +22,6 @@ async function readOverview(deps: ConsoleApiDeps, viewer: Viewer) {
   const latest = await listDocuments(database, { flows, state: 'delivered' }, { now, limit: latestRows });
   const refused = await listDocuments(database, { flows, state: 'dead letter' }, { now, limit: latestRows });
   return {
-    now,
     status,
     sources: settings.sources
       .filter(({ name }) => sourcesFor(viewer, settings).includes(name))
@@ -32,7 +31,7 @@ async function readOverview(deps: ConsoleApiDeps, viewer: Viewer) {
       settings.flows.filter(({ name }) => maySeeFlow(viewer, name)).map(({ name, connector }) => [name, connector]),
     ),
     latest: await withUrls(deps, latest.documents),
-    refused: refused.documents,
+    refused: await withUrls(deps, refused.documents),
     story: deps.story && viewer.flows === 'all' ? { ...deps.story.state() } : null,
   };
 }

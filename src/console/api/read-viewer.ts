@@ -6,10 +6,10 @@ export interface ViewerAnswer extends Viewer {
   readonly seesPrices: boolean;
   readonly flowNames: readonly string[];
   readonly sourceNames: readonly string[];
-  readonly offers: { readonly doctor: boolean; readonly story: boolean; readonly intakes: boolean };
+  readonly hasIntakes: boolean;
 }
 
-export const viewerCall = ({ settings, doctor, story }: ConsoleApiDeps) =>
+export const viewerCall = ({ settings }: ConsoleApiDeps) =>
   readCall('/api/viewer', noQuery, async ({ viewer }): Promise<ViewerAnswer> => {
     const { name, role, flows } = viewer;
     const flowNames = settings.flows.map((flow) => flow.name).filter((flow) => flows === 'all' || flows.includes(flow));
@@ -20,10 +20,6 @@ export const viewerCall = ({ settings, doctor, story }: ConsoleApiDeps) =>
       seesPrices: maySeePrices(viewer),
       flowNames,
       sourceNames: sourcesFor(viewer, settings),
-      offers: {
-        doctor: doctor !== undefined,
-        story: story !== undefined && flows === 'all',
-        intakes: flows === 'all' && settings.intakes.length > 0,
-      },
+      hasIntakes: flows === 'all' && settings.intakes.length > 0,
     };
   });

@@ -20,7 +20,6 @@ import { PageHead } from './parts/basics.tsx';
 import { SearchBox } from './parts/search-box.tsx';
 import { logOut, sessionEnded } from './state/api.ts';
 import { liveState, paused, startLive } from './state/live.ts';
-import { zone } from './state/times.ts';
 import { loadViewer, viewer } from './state/viewer.ts';
 
 const groups: readonly (readonly [title: string, pages: readonly (readonly [path: string, name: string])[]])[] = [
@@ -135,29 +134,15 @@ function Header() {
 
 /** What is the reader's own: on a phone it stands in the menu. */
 function Own() {
+  if (!viewer.value) return null;
   return (
     <>
-      <button
-        type="button"
-        class="plain zone"
-        title="Show times in the zone of this browser, or in UTC"
-        aria-pressed={zone.value === 'utc'}
-        onClick={() => {
-          zone.value = zone.value === 'utc' ? 'local' : 'utc';
-        }}
-      >
-        {zone.value === 'utc' ? 'UTC' : 'Local time'}
+      <a class="who" href="/account" title={`Your account. Role: ${viewer.value.role}`}>
+        {viewer.value.name}
+      </a>
+      <button type="button" class="plain" onClick={() => void logOut()}>
+        Log out
       </button>
-      {viewer.value ? (
-        <>
-          <a class="who" href="/account" title={`Your account. Role: ${viewer.value.role}`}>
-            {viewer.value.name}
-          </a>
-          <button type="button" class="plain" onClick={() => void logOut()}>
-            Log out
-          </button>
-        </>
-      ) : null}
     </>
   );
 }

@@ -90,11 +90,6 @@ async function ownedRows(sql: Sql, { source, flows, intakes }: SourceNames): Pro
   ];
   return [
     {
-      table: 'bridge.samples',
-      owned: `subject = 'flow' and name = any($1)`,
-      params: [flows],
-    },
-    {
       table: 'bridge.alerts',
       owned: 'subject = any($1) or starts_with(subject, $2)',
       params: [subjects, `feed ${source}/`],

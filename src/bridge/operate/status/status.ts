@@ -100,10 +100,11 @@ export async function readStatus(
   sql: Sql,
   { settings, now, ...certificates }: { settings: ShownSettings; now: Timestamp } & ShownCertificates,
 ): Promise<BridgeStatus> {
-  const { feeds, flows, lostCommits } = await readProgress(sql, { settings, now });
+  const feeds = await readFeedStatuses(sql, settings, now);
+  const lostCommits = (await readOpenLoss(sql)) ?? null;
   const looked = {
     feeds,
-    flows,
+    flows: await readFlows(sql, settings, { feeds, lostCommits }, now),
     lostCommits,
     intakes: await readIntakeStatuses(sql, settings, now),
     audits: await readAudits(sql, feeds, now),
@@ -142,16 +143,6 @@ export async function readStatus(
        where f.kinds <> '{}' order by d."deadSince" desc limit ${shownMost}`,
     ),
   };
-}
-
-/** Reads the part of the status that says how far everything has come. Rejects when the database is not available. */
-export async function readProgress(
-  sql: Sql,
-  { settings, now }: { settings: ShownSettings; now: Timestamp },
-): Promise<Pick<BridgeStatus, 'feeds' | 'flows' | 'lostCommits'>> {
-  const feeds = await readFeedStatuses(sql, settings, now);
-  const lostCommits = (await readOpenLoss(sql)) ?? null;
-  return { feeds, flows: await readFlows(sql, settings, { feeds, lostCommits }, now), lostCommits };
 }
 
 const neverPushed = {

@@ -161,32 +161,15 @@ export async function markAnswered(tx: Sql, { source, feed }: FeedId, answer: An
   );
 }
 
-/**
- * Advances the watermark, in the transaction that stored everything up to it; it never goes back here. Counts the changed
- * versions, too.
- */
-export async function moveWatermark(
-  tx: Sql,
-  { source, feed }: FeedId,
-  { watermark, changed }: { watermark: Timestamp; changed: number },
-): Promise<void> {
-  await tx.query(watermarkMove, [source, feed, watermark, changed]);
+/** Advances the watermark, in the transaction that stored everything up to it; it never goes back here. */
+export async function moveWatermark(tx: Sql, { source, feed }: FeedId, watermark: Timestamp): Promise<void> {
+  await tx.query(watermarkMove, [source, feed, watermark]);
 }
 
 // Prepared: to plan it takes longer than to run it.
 const watermarkMove = prepared(
-  `update bridge.checkpoints set watermark = greatest(watermark, $3), changes = changes + $4
-   where source = $1 and feed = $2`,
+  'update bridge.checkpoints set watermark = greatest(watermark, $3) where source = $1 and feed = $2',
 );
-
-/** Counts changed versions for the charts, in the transaction that stores them. */
-export async function countChanges(tx: Sql, { source, feed }: FeedId, changed: number): Promise<void> {
-  await tx.query('update bridge.checkpoints set changes = changes + $3 where source = $1 and feed = $2', [
-    source,
-    feed,
-    changed,
-  ]);
-}
 
 export interface FinishedPull extends AnsweredNotifications {
   readonly next: Timestamp;

@@ -13,7 +13,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
-import { countChanges, type FeedId, moveWatermark } from './checkpoint-store.ts';
+import { type FeedId, moveWatermark } from './checkpoint-store.ts';
 import type { PulledPage } from './feed-reader.ts';
 
 export interface PageToStore {
@@ -71,8 +71,7 @@ export function createPageStore(deps: {
     const related = await storeIncludes(tx, { source: feed.source, pull, now, includes, observed });
     const { stamps, changed, changedWithoutTime } = stored;
     const completeTo = page.completeTo?.(stamps);
-    if (completeTo !== undefined) await moveWatermark(tx, feed, { watermark: completeTo, changed });
-    else if (changed > 0) await countChanges(tx, feed, changed);
+    if (completeTo !== undefined) await moveWatermark(tx, feed, completeTo);
     await page.afterRecords?.(tx, { changed, changedWithoutTime });
     return { ...stored, related };
   }

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { encode } from 'uqr';
 import type { NewFactor } from '#console/access/second-factor.ts';
 import type { AccountAnswer } from '#console/api/account.ts';
-import { ActionButton, CopyButton, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
+import { ActionButton, CopyButton, Failure, Field, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
 import { Filters } from '../parts/filter-bar.tsx';
 import { Table } from '../parts/table.tsx';
 import { logOut, postCall } from '../state/api.ts';
@@ -62,30 +62,8 @@ export function AccountPage() {
   );
 }
 
-function Field({
-  label,
-  value,
-  set,
-  autocomplete,
-  type = 'password',
-}: {
-  label: string;
-  value: string;
-  set: (text: string) => void;
-  autocomplete: string;
-  type?: 'password' | 'text';
-}) {
-  return (
-    <label class="field">
-      <span>{label}</span>
-      <input
-        {...({ type } as object)}
-        autocomplete={autocomplete}
-        value={value}
-        onInput={({ currentTarget }) => set(currentTarget.value)}
-      />
-    </label>
-  );
+function CurrentPassword(field: { value: string; set: (text: string) => void }) {
+  return <Field label="Current password" type="password" autocomplete="current-password" {...field} />;
 }
 
 function PasswordForm() {
@@ -100,8 +78,8 @@ function PasswordForm() {
       <h2>Password</h2>
       <p class="quiet">12 characters or more. All your sessions end, and you log in with the new one.</p>
       <Filters>
-        <Field label="Current password" value={current} set={setCurrent} autocomplete="current-password" />
-        <Field label="New password" value={next} set={setNext} autocomplete="new-password" />
+        <CurrentPassword value={current} set={setCurrent} />
+        <Field label="New password" type="password" value={next} set={setNext} autocomplete="new-password" />
         <ActionButton kind="primary" action={change} disabled={current === '' || next.length < 12}>
           Change it
         </ActionButton>
@@ -135,8 +113,8 @@ function SecondFactor({ hasFactor }: { hasFactor: boolean }) {
         <>
           {made ? <Enrolment made={made} /> : null}
           <Filters>
-            <Field label="Current password" value={current} set={setCurrent} autocomplete="current-password" />
-            <Field label="Code of the app" type="text" value={code} set={setCode} autocomplete="one-time-code" />
+            <CurrentPassword value={current} set={setCurrent} />
+            <Field label="Code of the app" value={code} set={setCode} autocomplete="one-time-code" />
             {made ? (
               <ActionButton kind="primary" action={() => send('set-factor', { secret: made.secret })}>
                 Ask for codes from now on

@@ -16,6 +16,7 @@ import {
 } from '../parts/basics.tsx';
 import { kindNames, titleOf } from '../parts/document-row.tsx';
 import { documentPath, flowPath } from '../parts/paths.ts';
+import { Table } from '../parts/table.tsx';
 import { postCall } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
@@ -150,34 +151,24 @@ function DocumentCard({ document }: { document: Document }) {
       </p>
       {whole.map(({ reason }) => (reason === null ? null : <p key={reason}>{reason}</p>))}
       {fields.length > 0 ? (
-        <div class="scroll" tabindex={0} role="region" aria-label={`Values of ${titleOf(document)}`}>
-          <table class="values">
-            <thead>
-              <tr>
-                <th scope="col">Field</th>
-                <th scope="col">Delivered</th>
-                <th scope="col">In the ERP</th>
-              </tr>
-            </thead>
-            <tbody>
-              {fields.map((finding) => (
-                <tr key={finding.field}>
-                  <td data-name="Field">
-                    <code>{finding.field}</code>
-                  </td>
-                  <td data-name="Delivered">
-                    <Value text={finding.deliveredValue} />
-                  </td>
-                  <td data-name="In the ERP">
-                    <strong>
-                      <Value text={finding.erpValue} />
-                    </strong>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label={`Values of ${titleOf(document)}`}
+          rows={fields}
+          keyOf={({ field }) => field ?? ''}
+          columns={[
+            { name: 'Field', cell: ({ field }) => <code>{field}</code> },
+            { name: 'Delivered', kind: 'wide', cell: ({ deliveredValue }) => <Value text={deliveredValue} /> },
+            {
+              name: 'In the ERP',
+              kind: 'wide',
+              cell: ({ erpValue }) => (
+                <strong>
+                  <Value text={erpValue} />
+                </strong>
+              ),
+            },
+          ]}
+        />
       ) : null}
     </section>
   );

@@ -10,6 +10,7 @@ import {
   Empty,
   Facts,
   Failure,
+  Field,
   Ids,
   PageHead,
   Reference,
@@ -200,14 +201,7 @@ function Note({
       ) : null}
       {asks ? (
         <Dialog title="Note" close={close}>
-          <label class="field">
-            <span>Who looks after it</span>
-            <input
-              maxLength={100}
-              value={lookedAfterBy}
-              onInput={({ currentTarget }) => setLookedAfterBy(currentTarget.value)}
-            />
-          </label>
+          <Field label="Who looks after it" maxlength={100} value={lookedAfterBy} set={setLookedAfterBy} />
           <label class="field">
             <span>What was decided</span>
             <textarea

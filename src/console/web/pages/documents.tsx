@@ -1,14 +1,12 @@
 /** The list of documents, by name, amount, state, flow and time; of one supplier, where a link names it. */
 import type { DocumentsAnswer } from '#console/api/list-documents-call.ts';
-import type { SuppliersAnswer } from '#console/api/list-subjects-call.ts';
-import { Empty, Facts, Ids, PageHead } from '../parts/basics.tsx';
+import { Empty, PageHead } from '../parts/basics.tsx';
 import { documentColumns, keyOfRow, kindNames } from '../parts/document-row.tsx';
 import { ChoiceFilter, ClearFilters, DayFilter, Filters, TextFilter } from '../parts/filter-bar.tsx';
 import { PagesOf } from '../parts/pages-of.tsx';
 import { Table } from '../parts/table.tsx';
 import { useFilters } from '../parts/use-filters.ts';
 import { stateWords } from '../parts/words.ts';
-import { useAnswer } from '../state/use-answer.ts';
 import { viewer } from '../state/viewer.ts';
 
 const states = ['delivered', 'waiting', 'dead letter', 'held', 'cancelled', 'nothing'];
@@ -20,7 +18,7 @@ export function DocumentsPage() {
   return (
     <>
       <PageHead title="Documents" />
-      {supplier === undefined ? null : <SupplierFacts id={supplier} />}
+      {supplier === undefined ? null : <p class="note">Only those of one supplier.</p>}
       <Filters>
         <TextFilter filters={filters} name="q" label="Name or ERP number" />
         <ChoiceFilter
@@ -45,24 +43,6 @@ export function DocumentsPage() {
       </Filters>
       <DocumentList parameters={filters.values} />
     </>
-  );
-}
-
-function SupplierFacts({ id }: { id: string }) {
-  const { answer } = useAnswer<SuppliersAnswer>('/api/suppliers', { id });
-  const supplier = answer?.suppliers[0];
-  if (!supplier) return null;
-  return (
-    <div class="difference-head">
-      <Facts
-        facts={{
-          Supplier: <strong>{supplier.name || supplier.reference}</strong>,
-          Number: supplier.reference,
-          Source: supplier.source,
-        }}
-      />
-      <Ids ids={{ supplier: supplier.id, source: supplier.source }} />
-    </div>
   );
 }
 

@@ -1,5 +1,5 @@
 /** One event: what was awarded, and every document that was made of it. */
-import type { EventsAnswer } from '#console/api/list-subjects-call.ts';
+import type { EventsAnswer } from '#console/api/list-events-call.ts';
 import { Facts, Ids, PageHead, Time, Waiting } from '../parts/basics.tsx';
 import { useAnswer } from '../state/use-answer.ts';
 import { DocumentList } from './documents.tsx';

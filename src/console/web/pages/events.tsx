@@ -1,9 +1,9 @@
 /** The events, with what was awarded in each: to whom, for how much, and where it is in the ERPs. */
-import type { EventsAnswer, ExportAnswer } from '#console/api/list-subjects-call.ts';
+import type { EventsAnswer, ExportAnswer } from '#console/api/list-events-call.ts';
 import { ActionButton, Empty, PageHead, Reference, StateMark, Time } from '../parts/basics.tsx';
 import { ChoiceFilter, ClearFilters, DayFilter, Filters, TextFilter } from '../parts/filter-bar.tsx';
 import { PagesOf } from '../parts/pages-of.tsx';
-import { documentPath, documentsPath, eventPath, supplierPath } from '../parts/paths.ts';
+import { documentPath, eventPath, supplierPath } from '../parts/paths.ts';
 import { RowLink, Table } from '../parts/table.tsx';
 import { useFilters } from '../parts/use-filters.ts';
 import { get } from '../state/api.ts';
@@ -68,7 +68,7 @@ async function exportAwards(filter: Readonly<Record<string, string>>): Promise<v
 }
 
 function EventCard({ event }: { event: ShownEvent }) {
-  const { source, id, name, reference, status, isTest, documents } = event;
+  const { source, id, name, reference, status, isTest } = event;
   return (
     <section class="card group">
       <div class="section-head">
@@ -80,7 +80,6 @@ function EventCard({ event }: { event: ShownEvent }) {
       </div>
       <Awards event={event} />
       <p class="under">
-        {documents > 0 ? <a href={documentsPath({ event: id })}>All its documents</a> : null}{' '}
         <AtService event={event} />
       </p>
     </section>

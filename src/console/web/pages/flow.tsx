@@ -3,27 +3,14 @@ import { useState } from 'preact/hooks';
 import type { FlowsAnswer, MappingTrial } from '#console/api/flows.ts';
 import type { PlanAnswer } from '#console/api/plan-documents.ts';
 import { durationOf } from '#console/duration.ts';
-import {
-  ActionButton,
-  CopyButton,
-  Dialog,
-  DialogEnd,
-  Empty,
-  Facts,
-  Failure,
-  Mark,
-  PageHead,
-  Time,
-  Waiting,
-} from '../parts/basics.tsx';
+import { ActionButton, CopyButton, Empty, Facts, Failure, Mark, PageHead, Time, Waiting } from '../parts/basics.tsx';
 import { DifferenceLines } from '../parts/differences.tsx';
 import { kindNames } from '../parts/document-row.tsx';
-import { FlowMark } from '../parts/flow-mark.tsx';
+import { PartMark } from '../parts/part-mark.tsx';
 import { documentPath, documentsPath, refusedPath } from '../parts/paths.ts';
-import { PauseDialog } from '../parts/pause-dialog.tsx';
 import { PlanResult } from '../parts/plan-result.tsx';
+import { Steering } from '../parts/steering.tsx';
 import { postCall } from '../state/api.ts';
-import { stringify } from '../state/plain-yaml.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate } from '../state/viewer.ts';
 import { DocumentList } from './documents.tsx';
@@ -41,7 +28,7 @@ export function FlowPage({ flow: name }: { flow: string }) {
   return (
     <>
       <PageHead title={flow.flow}>
-        <FlowMark flow={flow} conditions={answer.conditions} />
+        <PartMark subject={`flow ${name}`} part={flow} conditions={answer.conditions} />
       </PageHead>
       <Failure error={error} />
       <Facts
@@ -63,7 +50,7 @@ export function FlowPage({ flow: name }: { flow: string }) {
           </>
         )}
       </p>
-      {mayOperate() ? <Steering flow={flow} reload={reload} /> : null}
+      {mayOperate() ? <FlowSteering flow={flow} reload={reload} /> : null}
       {mayOperate() && settings ? <Mapping settings={settings} /> : null}
       <h2>Comparisons with the ERP</h2>
       <Comparisons flow={flow.flow} />
@@ -73,90 +60,42 @@ export function FlowPage({ flow: name }: { flow: string }) {
   );
 }
 
-function Steering({ flow, reload }: { flow: Flow; reload: () => void }) {
-  const [asks, setAsks] = useState<'pause' | 'withdrawals'>();
-  const [plan, setPlan] = useState<PlanAnswer>();
-  const close = () => setAsks(undefined);
-  const resume = async (agreeToWithdrawals: boolean) => {
-    await postCall('/api/flows/resume', { flow: flow.flow, agreeToWithdrawals });
-    close();
-    reload();
+function FlowSteering({ flow: { flow, pausedReason, pausedKind }, reload }: { flow: Flow; reload: () => void }) {
+  const plan = (asked: object) => postCall<PlanAnswer>('/api/plan', { flow, ...asked });
+  const withdrawals = async () => {
+    const planned = await plan({ limit: 200 });
+    const changes = planned.changes.filter(({ action }) => action === 'cancel');
+    return <PlanResult plan={{ ...planned, changes }} flow={flow} />;
   };
   return (
-    <div class="actions">
-      {flow.pausedReason === null ? (
-        <button type="button" class="secondary" onClick={() => setAsks('pause')}>
-          Pause
-        </button>
-      ) : flow.pausedKind === 'withdrawals' ? (
-        <button type="button" class="primary" onClick={() => setAsks('withdrawals')}>
-          Look at the withdrawals
-        </button>
-      ) : (
-        <ActionButton kind="primary" action={() => resume(false)}>
-          Resume
-        </ActionButton>
-      )}
-      <ActionButton action={async () => setPlan(await postCall<PlanAnswer>('/api/plan', { flow: flow.flow }))}>
-        What would be written now?
-      </ActionButton>
-      {plan ? <PlanResult plan={plan} flow={flow.flow} /> : null}
-      {asks === 'pause' ? (
-        <PauseDialog
-          name={flow.flow}
-          what="Calls in flight are finished. Nothing more is sent until somebody resumes the flow; nothing is lost."
-          close={close}
-          pause={async (reason) => {
-            await postCall('/api/flows/pause', { flow: flow.flow, reason });
-            close();
-            reload();
-          }}
-        />
-      ) : null}
-      {asks === 'withdrawals' ? <Withdrawals flow={flow} close={close} resume={resume} /> : null}
-    </div>
-  );
-}
-
-/** What would be withdrawn, before somebody agrees to it. */
-function Withdrawals({
-  flow,
-  close,
-  resume,
-}: {
-  flow: Flow;
-  close: () => void;
-  resume: (agree: boolean) => Promise<void>;
-}) {
-  const [plan, setPlan] = useState<PlanAnswer>();
-  const cancellations = plan?.changes.filter(({ action }) => action === 'cancel') ?? [];
-  return (
-    <Dialog title="Withdrawals to agree to" close={close}>
-      <p>{flow.pausedReason}</p>
-      {plan ? (
-        <PlanResult plan={{ ...plan, changes: cancellations }} flow={flow.flow} />
-      ) : (
-        <ActionButton
-          action={async () => setPlan(await postCall<PlanAnswer>('/api/plan', { flow: flow.flow, limit: 200 }))}
-        >
-          Show what would be cancelled
-        </ActionButton>
-      )}
-      <DialogEnd close={close}>
-        <ActionButton action={() => resume(false)}>Resume without agreeing</ActionButton>
-        <ActionButton kind="danger" disabled={plan === undefined} action={() => resume(true)}>
-          Agree and resume
-        </ActionButton>
-      </DialogEnd>
-    </Dialog>
+    <Steering
+      name={flow}
+      pausedReason={pausedReason}
+      pauseMeans="Calls in flight are finished. Nothing more is sent until somebody resumes the flow; nothing is lost."
+      agreement={
+        pausedKind === 'withdrawals'
+          ? {
+              button: 'Look at the withdrawals',
+              title: 'Withdrawals to agree to',
+              ask: 'Show what would be cancelled',
+              show: withdrawals,
+            }
+          : undefined
+      }
+      question="What would be written now?"
+      plan={async () => <PlanResult plan={await plan({})} flow={flow} />}
+      pause={(reason) => postCall('/api/flows/pause', { flow, reason })}
+      resume={(agreeToWithdrawals) => postCall('/api/flows/resume', { flow, agreeToWithdrawals })}
+      reload={reload}
+    />
   );
 }
 
 function Mapping({ settings }: { settings: Settings }) {
-  const [text, setText] = useState(stringify(settings.mapping));
+  const [text, setText] = useState(settings.mapping);
   const [trial, setTrial] = useState<MappingTrial>();
   return (
-    <details class="mapping" open={Object.keys(settings.mapping).length > 0}>
+    <details class="mapping" open={settings.mapping !== ''}>
       <summary>
         <h2>Mapping</h2>
       </summary>

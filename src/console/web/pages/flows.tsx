@@ -4,8 +4,7 @@ import type { FlowsAnswer } from '#console/api/flows.ts';
 import type { IntakesAnswer } from '#console/api/intakes.ts';
 import { durationOf } from '#console/duration.ts';
 import { Empty, Failure, Mark, PageHead, Time, Waiting } from '../parts/basics.tsx';
-import { FlowMark } from '../parts/flow-mark.tsx';
-import { IntakeMark } from '../parts/intake-mark.tsx';
+import { PartMark } from '../parts/part-mark.tsx';
 import { comparisonPath, documentsPath, flowPath, intakePath, refusedPath } from '../parts/paths.ts';
 import { RowLink, Table } from '../parts/table.tsx';
 import { numberText } from '../state/numbers.ts';
@@ -44,7 +43,7 @@ export function FlowsPage() {
               name: 'State',
               cell: (flow) => (
                 <span class="state-cell">
-                  <FlowMark flow={flow} conditions={conditions} />
+                  <PartMark subject={`flow ${flow.flow}`} part={flow} conditions={conditions} />
                   <span class="under">{flow.lag.inStep ? '' : flow.lag.why}</span>
                 </span>
               ),
@@ -67,7 +66,7 @@ export function FlowsPage() {
           ]}
         />
       )}
-      {viewer.value?.offers.intakes === true ? <Intakes /> : null}
+      {viewer.value?.hasIntakes === true ? <Intakes /> : null}
       <h2>Comparisons with the ERPs</h2>
       <Comparisons />
     </>
@@ -97,7 +96,7 @@ function Intakes() {
             name: 'State',
             cell: (intake) => (
               <span class="state-cell">
-                <IntakeMark intake={intake} conditions={answer?.conditions ?? []} />
+                <PartMark subject={`intake ${intake.intake}`} part={intake} conditions={answer?.conditions ?? []} />
                 <span class="under">{intake.pausedReason ?? (intake.lag.inStep ? '' : intake.lag.why)}</span>
               </span>
             ),

@@ -8,14 +8,15 @@ import {
   Empty,
   Facts,
   Failure,
+  Field,
   Mark,
   PageHead,
   Time,
   Waiting,
 } from '../parts/basics.tsx';
 import { needsLook } from '../parts/conditions.ts';
-import { IntakeMark } from '../parts/intake-mark.tsx';
-import { PauseDialog } from '../parts/pause-dialog.tsx';
+import { PartMark } from '../parts/part-mark.tsx';
+import { Steering } from '../parts/steering.tsx';
 import { Table } from '../parts/table.tsx';
 import { postCall } from '../state/api.ts';
 import { numberText } from '../state/numbers.ts';
@@ -37,7 +38,7 @@ export function IntakePage({ intake: name }: { intake: string }) {
   return (
     <>
       <PageHead title={intake.intake}>
-        <IntakeMark intake={intake} conditions={conditions} />
+        <PartMark subject={`intake ${name}`} part={intake} conditions={conditions} />
       </PageHead>
       <Failure error={error} />
       <Facts
@@ -50,7 +51,7 @@ export function IntakePage({ intake: name }: { intake: string }) {
           Next: <Time at={intake.nextRead} />,
         }}
       />
-      <p class={needsLook(conditions, `intake ${intake.intake}`) ? 'failure' : 'quiet'}>
+      <p class={needsLook(conditions, `intake ${name}`) ? 'failure' : 'quiet'}>
         {intake.pausedReason === null ? (
           !intake.lag.inStep && intake.lag.why
         ) : (
@@ -59,7 +60,7 @@ export function IntakePage({ intake: name }: { intake: string }) {
           </>
         )}
       </p>
-      {mayOperate() ? <Steering intake={intake} reload={reload} /> : null}
+      {mayOperate() ? <IntakeSteering intake={intake} reload={reload} /> : null}
       <Backlog intake={intake} />
       {intake.stream === 'requisition' ? <Requisitions intake={intake.intake} /> : null}
       <DeadLetters answer={answer} reload={reload} />
@@ -67,40 +68,38 @@ export function IntakePage({ intake: name }: { intake: string }) {
   );
 }
 
-function Steering({ intake, reload }: { intake: Intake; reload: () => void }) {
-  const [asks, setAsks] = useState<'pause' | 'archives'>();
-  const [plan, setPlan] = useState<IntakePlanAnswer>();
-  const name = intake.intake;
-  const close = () => setAsks(undefined);
-  const resume = async (agreeToArchive: boolean) => {
-    await postCall('/api/intakes/resume', { intake: name, agreeToArchive });
-    close();
-    reload();
-  };
+/** `withdrawals` are requisitions that the ERP has deleted; `archives` are suppliers, who are shown before. */
+function IntakeSteering({ intake, reload }: { intake: Intake; reload: () => void }) {
+  const { intake: name, pausedReason, pausedKind } = intake;
+  const plan = async (asked: object) => (
+    <Plan plan={await postCall<IntakePlanAnswer>('/api/intakes/plan', { intake: name, ...asked })} />
+  );
+  const resumeBy =
+    pausedKind === 'withdrawals'
+      ? ({ button: 'They were deleted in the ERP: agree and resume', kind: 'danger', agree: true } as const)
+      : { button: pausedKind === 'first-run' ? 'Agree and resume' : 'Resume' };
   return (
-    <div class="actions">
-      {intake.pausedReason === null ? (
-        <button type="button" class="secondary" onClick={() => setAsks('pause')}>
-          Pause
-        </button>
-      ) : intake.pausedKind === 'archives' ? (
-        <button type="button" class="primary" onClick={() => setAsks('archives')}>
-          Look at the archivings
-        </button>
-      ) : intake.pausedKind === 'withdrawals' ? (
-        <ActionButton kind="danger" action={() => resume(true)}>
-          They were deleted in the ERP: agree and resume
-        </ActionButton>
-      ) : (
-        <ActionButton kind="primary" action={() => resume(false)}>
-          {intake.pausedKind === 'first-run' ? 'Agree and resume' : 'Resume'}
-        </ActionButton>
-      )}
-      <ActionButton
-        action={async () => setPlan(await postCall<IntakePlanAnswer>('/api/intakes/plan', { intake: name }))}
-      >
-        What would be sent now?
-      </ActionButton>
+    <Steering
+      name={name}
+      pausedReason={pausedReason}
+      pauseMeans="The ERP is still read, and open submissions are looked after. Nothing more is submitted until somebody resumes the intake."
+      agreement={
+        pausedKind === 'archives'
+          ? {
+              button: 'Look at the archivings',
+              title: 'Archivings to agree to',
+              ask: 'Show which would be archived',
+              show: () => plan({ archives: true, limit: 500 }),
+            }
+          : undefined
+      }
+      resumeBy={resumeBy}
+      question="What would be sent now?"
+      plan={() => plan({})}
+      pause={(reason) => postCall('/api/intakes/pause', { intake: name, reason })}
+      resume={(agreeToArchive) => postCall('/api/intakes/resume', { intake: name, agreeToArchive })}
+      reload={reload}
+    >
       <ActionButton
         action={async () => {
           await postCall('/api/intakes/read', { intake: name });
@@ -109,21 +108,7 @@ function Steering({ intake, reload }: { intake: Intake; reload: () => void }) {
       >
         Read the ERP now
       </ActionButton>
-      {plan ? <Plan plan={plan} /> : null}
-      {asks === 'pause' ? (
-        <PauseDialog
-          name={name}
-          what="The ERP is still read, and open submissions are looked after. Nothing more is submitted until somebody resumes the intake."
-          close={close}
-          pause={async (reason) => {
-            await postCall('/api/intakes/pause', { intake: name, reason });
-            close();
-            reload();
-          }}
-        />
-      ) : null}
-      {asks === 'archives' ? <Archives intake={intake} close={close} resume={resume} /> : null}
-    </div>
+    </Steering>
   );
 }
 
@@ -165,38 +150,6 @@ function Plan({ plan: { changes, events } }: { plan: IntakePlanAnswer }) {
         ))}
       </ul>
     </div>
-  );
-}
-
-/** Which suppliers would be archived, before somebody agrees to it. */
-function Archives({
-  intake,
-  close,
-  resume,
-}: {
-  intake: Intake;
-  close: () => void;
-  resume: (agree: boolean) => Promise<void>;
-}) {
-  const [plan, setPlan] = useState<IntakePlanAnswer>();
-  const asked = { intake: intake.intake, archives: true, limit: 500 };
-  return (
-    <Dialog title="Archivings to agree to" close={close}>
-      <p>{intake.pausedReason}</p>
-      {plan ? (
-        <Plan plan={plan} />
-      ) : (
-        <ActionButton action={async () => setPlan(await postCall<IntakePlanAnswer>('/api/intakes/plan', asked))}>
-          Show which would be archived
-        </ActionButton>
-      )}
-      <DialogEnd close={close}>
-        <ActionButton action={() => resume(false)}>Resume without agreeing</ActionButton>
-        <ActionButton kind="danger" disabled={plan === undefined} action={() => resume(true)}>
-          Agree and resume
-        </ActionButton>
-      </DialogEnd>
-    </Dialog>
   );
 }
 
@@ -364,10 +317,11 @@ function LinkDialog({
   return (
     <Dialog title={isEvent ? `What became of ${erpKey}?` : `Which supplier is ${name ?? erpKey}?`} close={close}>
       <p>{lastError}</p>
-      <label class="field">
-        <span>{isEvent ? 'Id of the event at the service' : 'External id of the supplier at the service'}</span>
-        <input value={key} onInput={({ currentTarget }) => setKey(currentTarget.value)} />
-      </label>
+      <Field
+        label={isEvent ? 'Id of the event at the service' : 'External id of the supplier at the service'}
+        value={key}
+        set={setKey}
+      />
       <DialogEnd close={close}>
         <ActionButton action={() => link({})}>{isEvent ? 'It was not made: make it' : 'It is a new one'}</ActionButton>
         <ActionButton kind="primary" disabled={key.trim() === ''} action={() => link({ key })}>

@@ -1,18 +1,14 @@
 /** Is all well? The way through, with the state of each part, and what happened last. */
-import { useState } from 'preact/hooks';
-import type { ChartsAnswer } from '#console/api/read-charts.ts';
 import type { OverviewAnswer } from '#console/api/read-overview.ts';
-import { ActionButton, Empty, Failure, Loading, PageHead, Reference, Tabs, Time } from '../parts/basics.tsx';
-import { Chart } from '../parts/chart.tsx';
+import { ActionButton, Empty, Failure, Loading, PageHead } from '../parts/basics.tsx';
 import { conditionPath } from '../parts/conditions.ts';
-import { keyOfRow, kindNames, titleOf } from '../parts/document-row.tsx';
-import { documentPath, documentsPath } from '../parts/paths.ts';
+import { documentColumns, keyOfRow } from '../parts/document-row.tsx';
+import { documentsPath } from '../parts/paths.ts';
+import { Table } from '../parts/table.tsx';
 import { WayThrough } from '../parts/way-through.tsx';
-import { sentenceOf } from '../parts/words.ts';
 import { postCall } from '../state/api.ts';
-import { moneyText } from '../state/numbers.ts';
 import { useAnswer } from '../state/use-answer.ts';
-import { mayOperate } from '../state/viewer.ts';
+import { mayOperate, viewer } from '../state/viewer.ts';
 
 const conditionsShown = 30;
 
@@ -36,55 +32,27 @@ function Shown({ answer, reload }: { answer: OverviewAnswer; reload: () => void 
       <Verdict answer={answer} />
       {story && (isEmpty || story.playing) ? <Story story={story} reload={reload} /> : null}
       <WayThrough answer={answer} />
-      <Charts />
-      <div class="columns">
-        <section>
-          <h2>Delivered last</h2>
-          {latest.length === 0 ? (
-            <Empty>Nothing was delivered yet.</Empty>
-          ) : (
-            <ul class="happened">
-              {latest.map((row) => (
-                <li key={keyOfRow(row)}>
-                  <a href={documentPath(row)}>{titleOf(row)}</a>
-                  <span class="under">
-                    {[
-                      kindNames[row.kind],
-                      row.kind === 'supplier' ? row.supplierExternalId : row.supplierName,
-                      row.amount ? moneyText(row.amount, row.currency) : '',
-                    ]
-                      .filter(Boolean)
-                      .join(' · ')}
-                  </span>
-                  <Reference reference={row.reference} url={row.url} />
-                  <Time at={row.delivered} ago />
-                </li>
-              ))}
-            </ul>
-          )}
-        </section>
-        <section>
-          <h2>{refused.length === 0 ? 'Refused' : <a href="/refused">Refused</a>}</h2>
-          {refused.length === 0 ? (
-            <Empty>None: the ERPs have refused nothing.</Empty>
-          ) : (
-            <ul class="happened">
-              {refused.map((row) => (
-                <li key={keyOfRow(row)}>
-                  <a href={documentPath(row)}>{titleOf(row)}</a>
-                  <span class="under">{[kindNames[row.kind], row.supplierName].filter(Boolean).join(' · ')}</span>
-                  <span class="bad-text clip" title={row.why ?? ''}>
-                    {sentenceOf(row.why ?? '')}
-                  </span>
-                  <Time at={row.since} ago />
-                </li>
-              ))}
-            </ul>
-          )}
-        </section>
-      </div>
+      {refused.length === 0 ? null : (
+        <>
+          <h2>
+            <a href="/refused">Refused</a>
+          </h2>
+          <Documents label="Refused" rows={refused} />
+        </>
+      )}
+      <h2>Delivered last</h2>
+      {latest.length === 0 ? (
+        <Empty>Nothing was delivered yet.</Empty>
+      ) : (
+        <Documents label="Delivered last" rows={latest} />
+      )}
     </>
   );
+}
+
+function Documents({ label, rows }: { label: string; rows: OverviewAnswer['latest'] }) {
+  const columns = documentColumns({ amounts: viewer.value?.seesPrices !== false });
+  return <Table label={label} rows={rows} keyOf={keyOfRow} columns={columns} />;
 }
 
 /** One sentence: all is well, or what is not. */
@@ -165,78 +133,4 @@ function Story({ story, reload }: { story: NonNullable<OverviewAnswer['story']>;
       ) : null}
     </section>
   );
-}
-
-const ranges = ['hour', 'day', 'week'] as const;
-
-function Charts() {
-  const [range, setRange] = useState<(typeof ranges)[number]>('hour');
-  const { answer, error } = useAnswer<ChartsAnswer>('/api/charts', { range });
-  return (
-    <section class="charts-box">
-      <div class="section-head">
-        <h2>What happened</h2>
-        <Tabs label="Range of the charts" names={ranges} chosen={range} choose={setRange} />
-      </div>
-      <Failure error={error} />
-      {answer ? (
-        <div class="charts">
-          <Chart
-            title="Changes"
-            unit=""
-            samples={answer}
-            of={(at) => answer.feeds.find((point) => point.at === at)?.changes ?? null}
-            kind="bars"
-            total="sum"
-          />
-          <Chart
-            title="Deliveries"
-            unit=""
-            samples={answer}
-            of={(at) => sumAt(answer.flows, at, ({ deliveries }) => deliveries)}
-            kind="bars"
-            total="sum"
-          />
-          <Chart
-            title="Lag"
-            unit=" s"
-            samples={answer}
-            of={(at) => longestLag([{ points: answer.feeds }, ...answer.flows], at)}
-            kind="line"
-            total="last"
-          />
-          <Chart
-            title="Refused"
-            unit=""
-            samples={answer}
-            of={(at) => sumAt(answer.flows, at, ({ deadLetters }) => deadLetters)}
-            kind="line"
-            total="last"
-            tone="bad"
-          />
-        </div>
-      ) : null}
-    </section>
-  );
-}
-
-function sumAt<Point extends { at: string }>(
-  series: readonly { points: readonly Point[] }[],
-  at: string,
-  valueOf: (point: Point) => number | null,
-): number | null {
-  const values = series
-    .flatMap(({ points }) => points.filter((point) => point.at === at).map(valueOf))
-    .filter((value) => value !== null);
-  return values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0);
-}
-
-function longestLag(
-  series: readonly { points: readonly { at: string; lagSeconds: number | null }[] }[],
-  at: string,
-): number | null {
-  const values = series.flatMap(({ points }) =>
-    points.flatMap((point) => (point.at === at && point.lagSeconds !== null ? [point.lagSeconds] : [])),
-  );
-  return values.length === 0 ? null : Math.max(...values);
 }

@@ -1,7 +1,7 @@
 /** The requisitions of an intake: which event each is in, and its life from the ERP to the purchase orders that name it. */
 import { useState } from 'preact/hooks';
 import type { RequisitionAnswer, RequisitionsAnswer } from '#console/api/intakes.ts';
-import { Dialog, DialogEnd, Empty, Failure, Loading, Mark, Time } from '../parts/basics.tsx';
+import { Dialog, DialogEnd, Empty, Failure, Field, Loading, Mark, Time } from '../parts/basics.tsx';
 import { Table } from '../parts/table.tsx';
 import { useAnswer } from '../state/use-answer.ts';
 
@@ -16,12 +16,9 @@ export function Requisitions({ intake }: { intake: string }) {
     <section>
       <div class="section-head">
         <h2>Requisitions</h2>
-        <label class="field">
-          <span>Number or name</span>
-          <input type="search" value={text} onInput={({ currentTarget }) => setText(currentTarget.value)} />
-        </label>
+        <Field label="Number or name" type="search" value={text} set={setText} />
       </div>
-      {error === undefined ? null : <Failure error={error} />}
+      <Failure error={error} />
       {answer === undefined ? (
         <Loading />
       ) : answer.requisitions.length === 0 ? (
@@ -91,7 +88,7 @@ function Life({ intake, requisition, close }: { intake: string; requisition: Req
   const { answer, error } = useAnswer<RequisitionAnswer>('/api/intake/requisition', { intake, key: erpKey });
   return (
     <Dialog title={`${erpKey}: ${name ?? ''}`} close={close}>
-      {error === undefined ? null : <Failure error={error} />}
+      <Failure error={error} />
       {answer === undefined ? (
         <Loading />
       ) : (

@@ -7,15 +7,15 @@ import {
   DialogEnd,
   Empty,
   Failure,
+  Field,
   Mark,
   PageHead,
   Term,
   Time,
   Waiting,
 } from '../parts/basics.tsx';
-import { needsLook } from '../parts/conditions.ts';
 import { Table } from '../parts/table.tsx';
-import { feedLagText } from '../parts/way-through.tsx';
+import { FeedMark } from '../parts/way-through.tsx';
 import { Webhooks } from '../parts/webhooks.tsx';
 import { postCall } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
@@ -65,9 +65,7 @@ export function SourcesPage() {
             name: 'State',
             cell: ({ source, feed, lag, warning }) => (
               <span class="state-cell">
-                <Mark tone={needsLook(conditions, `feed ${source}/${feed}`) ? 'bad' : lag.inStep ? 'good' : 'busy'}>
-                  {feedLagText(lag)}
-                </Mark>
+                <FeedMark subject={`feed ${source}/${feed}`} lag={lag} conditions={conditions} />
                 {lag.inStep ? null : <span class="under">{lag.why}</span>}
                 {warning === null ? null : <span class="under">{warning}</span>}
               </span>
@@ -199,14 +197,8 @@ function RereadDialog({
       <p class="quiet">
         What was read before stays, and only what differs is delivered. Times are those of this browser.
       </p>
-      <label class="field">
-        <span>From</span>
-        <input type="datetime-local" value={from} onInput={({ currentTarget }) => setFrom(currentTarget.value)} />
-      </label>
-      <label class="field">
-        <span>To (empty: now)</span>
-        <input type="datetime-local" value={to} onInput={({ currentTarget }) => setTo(currentTarget.value)} />
-      </label>
+      <Field label="From" type="datetime-local" value={from} set={setFrom} />
+      <Field label="To (empty: now)" type="datetime-local" value={to} set={setTo} />
       <DialogEnd close={close}>
         <ActionButton
           kind="primary"

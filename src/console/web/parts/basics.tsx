@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import { agoText, timeText, zone } from '../state/times.ts';
+import { agoText, timeText } from '../state/times.ts';
 import { sentenceOf, shortReference, stateWords, terms } from './words.ts';
 
 const nowMs = signal(Date.now());
@@ -16,7 +16,7 @@ export function Time({ at, ago = false }: { at: string | null | undefined; ago?:
   const full = `${at} (UTC), ${agoText(at, nowMs.value)}`;
   return (
     <time dateTime={at} title={full}>
-      {ago ? agoText(at, nowMs.value) : timeText(at, zone.value)}
+      {ago ? agoText(at, nowMs.value) : timeText(at)}
     </time>
   );
 }
@@ -237,6 +237,28 @@ export function DialogEnd({ close, children }: { close: () => void; children?: C
       </button>
       {children}
     </div>
+  );
+}
+
+/** A field with its label; `input` has what HTML calls it: `type`, `autocomplete`, `maxlength`. */
+export function Field({
+  label,
+  value,
+  set,
+  ...input
+}: {
+  label: string;
+  value: string;
+  set: (text: string) => void;
+  type?: string;
+  autocomplete?: string;
+  maxlength?: number;
+}) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input {...(input as object)} value={value} onInput={({ currentTarget }) => set(currentTarget.value)} />
+    </label>
   );
 }
 

@@ -1,157 +1,127 @@
-/** The way through and the way back as a picture: each part with its state, and as a link to its page. */
+/** The way from each source to the ERPs, and back, as a picture: each part with its state, and as a link to its page. */
+import type { ComponentChildren } from 'preact';
 import type { OverviewAnswer } from '#console/api/read-overview.ts';
 import { durationOf } from '#console/duration.ts';
 import { numberText } from '../state/numbers.ts';
-import { Empty, Mark, type Tone } from './basics.tsx';
+import { Empty, Mark } from './basics.tsx';
 import { needsLook } from './conditions.ts';
-import { IntakeMark } from './intake-mark.tsx';
+import { PartMark } from './part-mark.tsx';
 import { flowPath, intakePath } from './paths.ts';
 
 type Status = OverviewAnswer['status'];
 
-function toneOf({ conditions }: Status, subject: string, { inStep }: { inStep: boolean }): Tone {
-  if (needsLook(conditions, subject)) return 'bad';
-  return inStep ? 'good' : 'busy';
-}
-
-const toneWords: Readonly<Record<Tone, string>> = {
-  good: 'up to date',
-  busy: 'working',
-  bad: 'needs a look',
-  still: 'still',
-};
-
-/** The way through, source by source: its feeds, the flows that they feed, and the ERPs. */
 export function WayThrough({ answer: { status, sources, connectors, intakes } }: { answer: OverviewAnswer }) {
   if (sources.length === 0) return <Empty>No source is configured (bridge.sources).</Empty>;
+  const { conditions } = status;
+  const ofSource = (name: string) => (part: { source: string }) => part.source === name;
   return (
     <section aria-label="The way through">
       {sources.map(({ name, host }) => (
         <div class="way" key={name}>
-          <div class="stage">
-            <h2>Source</h2>
+          <Stage title="Source">
             <div class="node">
               <strong>{name}</strong>
               <span class="under">{host}</span>
             </div>
-          </div>
-          <div class="stage">
-            <h2>
-              <a href="/sources">Feeds</a>
-            </h2>
-            {status.feeds
-              .filter(({ source }) => source === name)
-              .map((feed) => {
-                const tone = toneOf(status, `feed ${name}/${feed.feed}`, feed.lag);
-                return (
-                  <a class={`node ${tone}`} href="/sources" key={feed.feed} title={feed.lag.why}>
-                    <strong>{feed.feed}</strong>
-                    <Mark tone={tone}>{tone === 'bad' ? toneWords.bad : feedLagText(feed.lag)}</Mark>
-                    {feed.waiting > 0 ? <span class="under">{feed.waiting} notifications</span> : null}
-                  </a>
-                );
-              })}
-          </div>
-          <div class="stage">
-            <h2>
-              <a href="/flows">Flows</a>
-            </h2>
-            {status.flows
-              .filter(({ source }) => source === name)
-              .map((flow) => {
-                const tone = toneOf(status, `flow ${flow.flow}`, flow.lag);
-                return (
-                  <a class={`node ${tone}`} href={flowPath(flow.flow)} key={flow.flow} title={flow.lag.why}>
-                    <strong>{flow.flow}</strong>
-                    <Mark tone={tone}>{flow.pausedReason === null ? toneWords[tone] : 'paused'}</Mark>
-                    <span class="under">
-                      {[
-                        flow.due > 0 ? `${flow.due} waiting` : '',
-                        flow.deadLetters > 0 ? `${flow.deadLetters} refused` : '',
-                      ]
-                        .filter(Boolean)
-                        .join(', ') || 'nothing waits'}
-                    </span>
-                  </a>
-                );
-              })}
-          </div>
-          <div class="stage">
-            <h2>ERPs</h2>
-            {status.flows
-              .filter(({ source }) => source === name)
-              .map((flow) => {
-                const tone: Tone = flow.circuitUntil !== null || flow.pausedKind === 'auth' ? 'bad' : 'good';
-                return (
-                  <div class={`node ${tone}`} key={flow.flow}>
-                    <strong>{connectors[flow.flow] ?? 'not configured here'}</strong>
-                    <Mark tone={tone}>{tone === 'bad' ? 'refuses' : 'takes documents'}</Mark>
-                  </div>
-                );
-              })}
-          </div>
+          </Stage>
+          <Stage title={<a href="/sources">Feeds</a>}>
+            {status.feeds.filter(ofSource(name)).map(({ feed, lag, waiting }) => (
+              <Node
+                key={feed}
+                path="/sources"
+                name={feed}
+                why={lag.why}
+                mark={<FeedMark subject={`feed ${name}/${feed}`} lag={lag} conditions={conditions} />}
+                under={waiting > 0 ? [`${waiting} notifications`] : []}
+              />
+            ))}
+          </Stage>
+          <Stage title={<a href="/flows">Flows to the ERPs</a>}>
+            {status.flows.filter(ofSource(name)).map((flow) => (
+              <Node
+                key={flow.flow}
+                path={flowPath(flow.flow)}
+                name={flow.flow}
+                why={flow.lag.why}
+                mark={<PartMark subject={`flow ${flow.flow}`} part={flow} conditions={conditions} />}
+                under={[
+                  connectors[flow.flow] ?? 'not configured here',
+                  waitingText('waiting', flow.due),
+                  waitingText('refused', flow.deadLetters),
+                ]}
+              />
+            ))}
+          </Stage>
+          {intakes.some(ofSource(name)) ? (
+            <Stage title={<a href="/flows">Intakes from the ERPs</a>}>
+              {intakes.filter(ofSource(name)).map((intake) => (
+                <Node
+                  key={intake.intake}
+                  path={intakePath(intake.intake)}
+                  name={intake.intake}
+                  why={intake.lag.why}
+                  mark={<PartMark subject={`intake ${intake.intake}`} part={intake} conditions={conditions} />}
+                  under={[
+                    intake.connector,
+                    intake.readFailures > 0 ? 'cannot be read' : '',
+                    waitingText('to send', intake.backlog.suppliers),
+                    waitingText('refused', intake.deadLetters),
+                  ]}
+                />
+              ))}
+            </Stage>
+          ) : null}
         </div>
       ))}
-      {sources
-        .filter(({ name }) => intakes.some(({ source }) => source === name))
-        .map(({ name }) => (
-          <WayBack key={name} source={name} intakes={intakes.filter(({ source }) => source === name)} status={status} />
-        ))}
     </section>
   );
 }
 
-/** The way back: suppliers from the ERPs to a source. */
-function WayBack({ source, intakes, status }: { source: string; intakes: OverviewAnswer['intakes']; status: Status }) {
+function Stage({ title, children }: { title: ComponentChildren; children: ComponentChildren }) {
   return (
-    <div class="way back">
-      <div class="stage">
-        <h2>ERPs, suppliers</h2>
-        {intakes.map(({ intake, connector, readFailures, lastRead }) => (
-          <div class={`node ${readFailures > 0 ? 'bad' : ''}`} key={intake}>
-            <strong>{connector}</strong>
-            <Mark tone={readFailures > 0 ? 'bad' : lastRead === null ? 'still' : 'good'}>
-              {readFailures > 0 ? 'cannot be read' : lastRead === null ? 'not read yet' : 'is read'}
-            </Mark>
-          </div>
-        ))}
-      </div>
-      <div class="stage">
-        <h2>
-          <a href="/flows">Intakes</a>
-        </h2>
-        {intakes.map((each) => (
-          <a
-            class={`node ${needsLook(status.conditions, `intake ${each.intake}`) ? 'bad' : ''}`}
-            href={intakePath(each.intake)}
-            key={each.intake}
-            title={each.lag.why}
-          >
-            <strong>{each.intake}</strong>
-            <IntakeMark intake={each} conditions={status.conditions} />
-            <span class="under">
-              {[
-                each.backlog.suppliers > 0 ? `${numberText(each.backlog.suppliers)} to send` : '',
-                each.deadLetters > 0 ? `${numberText(each.deadLetters)} refused` : '',
-              ]
-                .filter(Boolean)
-                .join(', ') || 'nothing waits'}
-            </span>
-          </a>
-        ))}
-      </div>
-      <div class="stage">
-        <h2>Source</h2>
-        <div class="node">
-          <strong>{source}</strong>
-        </div>
-      </div>
+    <div class="stage">
+      <h2>{title}</h2>
+      {children}
     </div>
   );
 }
 
+function Node({
+  path,
+  name,
+  why,
+  mark,
+  under,
+}: {
+  path: string;
+  name: string;
+  why: string;
+  mark: ComponentChildren;
+  under: readonly string[];
+}) {
+  return (
+    <a class="node" href={path} title={why}>
+      <strong>{name}</strong>
+      {mark}
+      <span class="under">{under.filter(Boolean).join(' · ')}</span>
+    </a>
+  );
+}
+
+function waitingText(what: string, count: number): string {
+  return count > 0 ? `${numberText(count)} ${what}` : '';
+}
+
 /** That a feed in step was read a while ago is no lag: it says so itself. */
-export function feedLagText({ inStep, seconds, why }: Status['feeds'][number]['lag']): string {
-  if (inStep) return why;
-  return seconds === null ? 'not known' : `${durationOf(seconds)} behind`;
+export function FeedMark({
+  subject,
+  lag: { inStep, seconds, why },
+  conditions,
+}: {
+  subject: string;
+  lag: Status['feeds'][number]['lag'];
+  conditions: Status['conditions'];
+}) {
+  const behind = seconds === null ? 'not known' : `${durationOf(seconds)} behind`;
+  return <Mark tone={needsLook(conditions, subject) ? 'bad' : inStep ? 'good' : 'busy'}>{inStep ? why : behind}</Mark>;
 }

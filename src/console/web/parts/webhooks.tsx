@@ -4,7 +4,7 @@ import type { NotificationsAnswer, WebhooksAnswer, WebhookTestAnswer } from '#co
 import { postCall } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate, viewer } from '../state/viewer.ts';
-import { ActionButton, Dialog, DialogEnd, Empty, Failure, Ids, Loading, Mark, Time } from './basics.tsx';
+import { ActionButton, Dialog, DialogEnd, Empty, Failure, Field, Ids, Loading, Mark, Time } from './basics.tsx';
 import { PagesOf } from './pages-of.tsx';
 import { Table } from './table.tsx';
 
@@ -203,10 +203,7 @@ function RegisterDialog({
       <p class="quiet">
         The service will announce changes to this URL. Its signing key is stored here, and shown to nobody.
       </p>
-      <label class="field">
-        <span>URL by which the service reaches this bridge</span>
-        <input type="url" value={url} onInput={({ currentTarget }) => setUrl(currentTarget.value)} />
-      </label>
+      <Field label="URL by which the service reaches this bridge" type="url" value={url} set={setUrl} />
       <DialogEnd close={close}>
         <ActionButton
           kind="primary"

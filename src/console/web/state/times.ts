@@ -1,43 +1,11 @@
-/** Times as the reader wants them: in the zone of the browser, or in UTC. */
-import { effect, signal } from '@preact/signals';
+/** Times as people read them, in the zone of their browser. */
 
-export const zone = signal<'local' | 'utc'>(readZone());
-
-effect(() => {
-  try {
-    localStorage.setItem('zone', zone.value);
-  } catch {
-    // A browser that keeps nothing forgets it with the page.
-  }
-});
-
-function readZone(): 'local' | 'utc' {
-  try {
-    return localStorage.getItem('zone') === 'utc' ? 'utc' : 'local';
-  } catch {
-    return 'local';
-  }
-}
-
-const formats = new Map<string, Intl.DateTimeFormat>();
-
-function formatOf(timeZone: string | undefined): Intl.DateTimeFormat {
-  const known = formats.get(timeZone ?? '');
-  if (known) return known;
-  const made = new Intl.DateTimeFormat('sv-SE', {
-    dateStyle: 'short',
-    timeStyle: 'medium',
-    ...(timeZone === undefined ? {} : { timeZone }),
-  });
-  formats.set(timeZone ?? '', made);
-  return made;
-}
+const format = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'medium' });
 
 /** `2030-01-02 03:04:05`. */
-export function timeText(timestamp: string, inZone: 'local' | 'utc' = zone.value): string {
+export function timeText(timestamp: string): string {
   const date = new Date(timestamp);
-  if (Number.isNaN(date.getTime())) return timestamp;
-  return formatOf(inZone === 'utc' ? 'UTC' : undefined).format(date);
+  return Number.isNaN(date.getTime()) ? timestamp : format.format(date);
 }
 
 /** `5 s ago`, `in 3 min`. */

@@ -37,8 +37,7 @@ async function fill({ db: { database }, clock }: Pusher, source: string, n: numb
     { source, trigger: 'T', feed: 'awards', body: Buffer.from('{}'), receivedMs: clock.nowMs() },
   ]);
   await database.query(
-    `insert into bridge.samples (at, subject, name) values ('${now}', 'flow', '${source === 'main' ? 'erp' : 'other-flow'}');
-     insert into bridge.alerts (channel, kind, subject, id, since, summary, action)
+    `insert into bridge.alerts (channel, kind, subject, id, since, summary, action)
        values ('email', 'k', 'feed ${source}/awards', '${idOf(n)}', '${now}', 's', 'a');
      insert into bridge.intakes (name, source, stream, connector, next_read) values ('in-${source}', '${source}', 's', 'c', '${now}');
      insert into bridge.intake_records (intake, erp_key, source, content_hash, body, first_seen, seen)

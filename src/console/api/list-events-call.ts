@@ -1,7 +1,7 @@
-/** The lists of events, with what was awarded in each, and of suppliers; and the export of the awards. */
+/** The list of events, with what was awarded in each; and the export of the awards. */
 import { z } from 'zod';
 import { type AwardedEvent, listAwards } from '#bridge/operate/history/list-awards.ts';
-import { findEventPage, findSupplierPage, type ListedEvent } from '#bridge/operate/history/list-subjects.ts';
+import { findEventPage, type ListedEvent } from '#bridge/operate/history/list-events.ts';
 import { eventLink } from '#bridge/settings/event-link.ts';
 import { timestampInQuery } from '#contract/scalars.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -20,32 +20,22 @@ import {
 } from './console-call.ts';
 import { withUrls } from './read-overview.ts';
 
-const id = z.string().max(200).optional();
-const sourceName = z.string().max(100).optional();
 const eventFilter = z.strictObject({
   q: searchText,
-  id,
+  id: z.string().max(200).optional(),
   status: z.string().max(50).optional(),
-  source: sourceName,
+  source: z.string().max(100).optional(),
   from: timestampInQuery.optional(),
   to: timestampInQuery.optional(),
 });
 const eventQuery = eventFilter.extend({
   after: pagePlace(z.object({ modified: z.string(), source: z.string(), id: z.string() })),
 });
-const supplierQuery = z.strictObject({
-  q: searchText,
-  id,
-  source: sourceName,
-  after: pagePlace(z.object({ name: z.string(), source: z.string(), id: z.string() })),
-});
-
 /** A spreadsheet opens so many at once; more would hold the reader's connection for minutes. */
 const exportRowsMax = 10_000;
 
 export type EventsAnswer = Awaited<ReturnType<typeof readEvents>>;
 export type ExportAnswer = Awaited<ReturnType<typeof exportAwards>>;
-export type SuppliersAnswer = Awaited<ReturnType<typeof readSuppliers>>;
 
 async function readEvents(
   deps: ConsoleApiDeps,
@@ -57,7 +47,7 @@ async function readEvents(
   const flows = flowsFor(viewer, undefined);
   const { events, hasMore } = await findEventPage(
     database,
-    { sources, flows, text: q, ...filter },
+    { sources, text: q, ...filter },
     { limit: pageRows, after },
   );
   const last = events.at(-1);
@@ -125,24 +115,7 @@ function exportedRows(event: EventsAnswer['events'][number]) {
   );
 }
 
-async function readSuppliers(
-  { database, settings }: ConsoleApiDeps,
-  viewer: Viewer,
-  { q, id: asked, source, after }: z.output<typeof supplierQuery>,
-) {
-  const sources = sourcesFor(viewer, settings).filter((name) => source === undefined || name === source);
-  const { suppliers, hasMore } = await findSupplierPage(
-    database,
-    { sources, flows: flowsFor(viewer, undefined), text: q, id: asked },
-    { limit: pageRows, after },
-  );
-  const last = suppliers.at(-1);
-  return { suppliers, next: nextOf(last && { name: last.name, source: last.source, id: last.id }, hasMore) };
-}
-
 export const eventsCall = (deps: ConsoleApiDeps) =>
   readCall('/api/events', eventQuery, ({ viewer, query }) => readEvents(deps, viewer, query));
 export const exportAwardsCall = (deps: ConsoleApiDeps) =>
   readCall('/api/events/export', eventFilter, ({ viewer, query }) => exportAwards(deps, viewer, query));
-export const suppliersCall = (deps: ConsoleApiDeps) =>
-  readCall('/api/suppliers', supplierQuery, ({ viewer, query }) => readSuppliers(deps, viewer, query));
