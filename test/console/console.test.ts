@@ -367,7 +367,6 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
       'document/replay',
       'document/note',
       'dead-letters/replay',
-      'dead-letters/stop',
       'plan',
       'story',
       'feeds/backfill',

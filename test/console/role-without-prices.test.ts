@@ -27,7 +27,6 @@ beforeAll(async () => {
   await database.query('update bridge.checkpoints set last_error = $1, failures = 3', [words]);
   await database.query('update bridge.intake_records set last_error = $1 where dead_since is not null', [words]);
   await database.query('update bridge.flows set paused_reason = $1, paused_at = now()', [words]);
-  await database.query('insert into bridge.replays (title, asked_by, asked) values ($1, $2, now())', [words, 'Ada']);
   const [run] = await database.query<{ id: number }>(
     `insert into bridge.reconciliations (flow, asked_by, started, ended, documents, as_delivered, differing)
      values ('sap', 'Ada', now(), now(), 1, 0, 1) returning id`,

@@ -7,3 +7,7 @@ alter table bridge.reconciliations
 
 -- The doctor asks a service about its webhooks.
 drop table bridge.webhook_looks;
+
+-- A replay of dead letters makes all of them due at once.
+drop table bridge.replay_documents;
+drop table bridge.replays;

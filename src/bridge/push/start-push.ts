@@ -4,9 +4,7 @@ import type { OpenFlow } from '#bridge/connectors/open-flows.ts';
 import { createAttemptPruning } from '#bridge/ledger/attempts/prune-attempts.ts';
 import { bringForwardDocuments } from '#bridge/ledger/flows/bring-forward.ts';
 import { flowsConfiguredElsewhere, flowsWithDue } from '#bridge/ledger/flows/flow-state.ts';
-import { advanceReplays, pruneReplays } from '#bridge/ledger/flows/replay-set.ts';
 import { resumeOnSettingsChange } from '#bridge/ledger/flows/resume-on-settings-change.ts';
-import { createFlowWatch } from '#bridge/ledger/flows/watch-flows.ts';
 import type { AcquireLease } from '#bridge/ledger/leases/lease.ts';
 import { catchUp } from '#bridge/ledger/lost-commits/catch-up.ts';
 import type { LossWatch } from '#bridge/ledger/lost-commits/watch-loss.ts';
@@ -14,13 +12,10 @@ import type { SourceClients } from '#bridge/mirror/source/source-clients.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '#bridge/settings/bridge-deps.ts';
 import { createProcessIdentity } from '#bridge/settings/process-identity.ts';
 import type { FlowSettings } from '#bridge/settings/settings.ts';
-import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
 import { createFileLoader } from './batch/file-loader.ts';
 import { createFlowPush } from './push-flow.ts';
-
-const dayMs = 24 * 60 * 60 * 1000;
 
 /**
  * Starts the workers; they end with `deps.signals`. The flows must have been registered before. Rejects when the
@@ -63,7 +58,6 @@ export async function startPush(
     flow,
     callLimitMs: connector.capabilities.timeoutMs + abortGraceMs,
   }));
-  const watchFlows = createFlowWatch({ database, log, flows: settings });
   const warnOfSettings = warnOfOtherSettings(deps, settings);
   const prune = createAttemptPruning({ database, clock, days: deps.settings.history_days });
   return {
@@ -84,7 +78,6 @@ export async function startPush(
       },
     ],
     housekeeping: async () => {
-      await watchFlows();
       const brought = await bringForwardDocuments(database, timestampNow(clock));
       if (brought > 0)
         log.warn(
@@ -92,11 +85,7 @@ export async function startPush(
           'documents were due later than any wait lasts, by a clock that was ahead: they are due now',
         );
       await warnOfSettings();
-      const replayed = await advanceReplays(database, timestampNow(clock));
-      if (replayed.length > 0) await signals.signal(lanes.push, replayed);
       await prune();
-      const kept = timestampFromMs(clock.nowMs() - deps.settings.history_days * dayMs);
-      await pruneReplays(database, kept);
     },
   };
 }

@@ -10,13 +10,7 @@ import {
 } from './account.ts';
 import { comparisonCall, comparisonsCall, repairCall } from './comparisons.ts';
 import type { ConsoleApiDeps, ConsoleEndpoint } from './console-call.ts';
-import {
-  deadLettersCall,
-  noteDocumentCall,
-  replayDeadLettersCall,
-  replayDocumentCall,
-  stopReplayCall,
-} from './dead-letters.ts';
+import { deadLettersCall, noteDocumentCall, replayDeadLettersCall, replayDocumentCall } from './dead-letters.ts';
 import { auditCall, backfillCall, cancelBackfillCall, feedsCall } from './feeds.ts';
 import { flowsCall, pauseCall, resumeCall, tryMappingCall } from './flows.ts';
 import {
@@ -80,7 +74,6 @@ const otherCalls = [
   replayDocumentCall,
   noteDocumentCall,
   replayDeadLettersCall,
-  stopReplayCall,
   planCall,
   webhooksCall,
   registerWebhookCall,

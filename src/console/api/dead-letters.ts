@@ -1,8 +1,7 @@
-/** Dead letters in groups, and the replays of one, of a group, or of all that match. */
+/** Dead letters in groups, and the replay of one, of a group, or of all that match. */
 import { z } from 'zod';
 import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
-import { readRefusalGroups } from '#bridge/ledger/flows/dead-letter-reasons.ts';
-import { advanceReplays, readReplays, startReplay, stopReplay } from '#bridge/ledger/flows/replay-set.ts';
+import { readRefusalGroups, replayDeadLetters } from '#bridge/ledger/flows/dead-letter-reasons.ts';
 import { writeNote } from '#bridge/operate/history/document-notes.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -18,7 +17,6 @@ import {
   requireFlow,
 } from './console-call.ts';
 
-const replaysShown = 5;
 const groupsQuery = z.strictObject({ flow: oneOrMore(flowName), kind: oneOrMore(documentKind) });
 const replayBody = z.strictObject({
   flows: z.array(flowName).min(1).max(100).optional(),
@@ -29,38 +27,23 @@ const replayBody = z.strictObject({
   title: z.string().trim().min(1).max(500),
 });
 
-export type DeadLettersAnswer = {
-  groups: Awaited<ReturnType<typeof readRefusalGroups>>;
-  replays: Awaited<ReturnType<typeof readReplays>>;
-};
-export type ReplayStarted = Awaited<ReturnType<typeof startReplay>>;
+export type DeadLettersAnswer = { groups: Awaited<ReturnType<typeof readRefusalGroups>> };
 
 export const deadLettersCall = ({ database }: ConsoleApiDeps) =>
-  readCall('/api/dead-letters', groupsQuery, async ({ viewer, query }): Promise<DeadLettersAnswer> => {
-    const flows = flowsFor(viewer, query.flow);
-    return {
-      groups: await readRefusalGroups(database, { flows, kinds: query.kind }),
-      replays: await readReplays(database, { limit: replaysShown, flows: flowsFor(viewer, undefined) }),
-    };
-  });
+  readCall(
+    '/api/dead-letters',
+    groupsQuery,
+    async ({ viewer, query }): Promise<DeadLettersAnswer> => ({
+      groups: await readRefusalGroups(database, { flows: flowsFor(viewer, query.flow), kinds: query.kind }),
+    }),
+  );
 
 export const replayDeadLettersCall = ({ database, clock, note }: ConsoleApiDeps) =>
   actionCall('/api/dead-letters/replay', replayBody, async ({ viewer, body }) => {
     const { flows, kinds, reason, expected, title } = body;
     const filter = { flows: flowsFor(viewer, flows), kinds, reason };
     await note(viewer, { what: 'documents.replay', object: null, details: { title, count: expected, ...filter } });
-    const now = timestampNow(clock);
-    const started = await startReplay(database, filter, { title, askedBy: viewer.name, expected }, now);
-    await advanceReplays(database, now);
-    return started;
-  });
-
-export const stopReplayCall = ({ database, clock, note }: ConsoleApiDeps) =>
-  actionCall('/api/dead-letters/stop', z.strictObject({ id: z.int().min(1) }), async ({ viewer, body: { id } }) => {
-    const [replay] = await readReplays(database, { limit: 1, id, flows: flowsFor(viewer, undefined) });
-    if (!replay) throw new AppError('not-found', `There is no replay ${id} that you may stop.`);
-    await note(viewer, { what: 'documents.stop-replay', object: `replay ${id}`, details: { title: replay.title } });
-    await stopReplay(database, id, timestampNow(clock));
+    await replayDeadLetters(database, filter, expected, timestampNow(clock));
   });
 
 /** One document, dead letter or not. */

@@ -4,7 +4,9 @@
  */
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
+import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import { AppError } from '#platform/errors.ts';
 
 /**
  * SQL on the row `d`: `order 4711 is closed` and `order 4712 is closed` are the same words; so are texts that hold
@@ -18,8 +20,6 @@ export interface DeadLetterFilter {
   readonly kinds?: readonly DocumentKind[] | undefined;
   /** The reason of a group. */
   readonly reason?: string | undefined;
-  /** One document. */
-  readonly key?: string | undefined;
 }
 
 export interface RefusalGroup {
@@ -36,8 +36,8 @@ export interface RefusalGroup {
 }
 
 /** The condition on `d` of the dead letters that match, with its parameters from `$<skip + 1>` on. */
-export function deadLetterCondition(
-  { flows, kinds, reason, key }: DeadLetterFilter,
+function deadLetterCondition(
+  { flows, kinds, reason }: DeadLetterFilter,
   skip = 0,
 ): { condition: string; params: unknown[] } {
   const params: unknown[] = [];
@@ -47,7 +47,6 @@ export function deadLetterCondition(
     ...(flows ? [`d.flow = any(${param(flows)})`] : []),
     ...(kinds ? [`d.kind = any(${param(kinds)})`] : []),
     ...(reason === undefined ? [] : [`${sameWords} = ${param(reason)}`]),
-    ...(key === undefined ? [] : [`d.key = ${param(key)}`]),
   ];
   return { condition: conditions.join(' and '), params };
 }
@@ -66,4 +65,34 @@ export function readRefusalGroups(sql: Sql, filter: DeadLetterFilter): Promise<R
      where ${condition} group by d.flow, d.kind, reason order by count desc, last desc limit ${groupsMost}`,
     params,
   );
+}
+
+/**
+ * Makes the dead letters due that match. Throws AppError `conflict` where another number matches than the operator has agreed
+ * to: nothing is done then.
+ */
+export async function replayDeadLetters(
+  database: Database,
+  filter: DeadLetterFilter,
+  expected: number,
+  now: Timestamp,
+): Promise<void> {
+  const { condition, params } = deadLetterCondition(filter, 1);
+  await database.transaction(async (tx) => {
+    const [replayed] = await tx.query<{ count: number }>(
+      `with replayed as (
+         update bridge.flow_documents d
+         set wanted = d.wanted + 1, due = least(d.due, $1), waiting_since = coalesce(d.waiting_since, $1), attempts = 0,
+           dead_since = null
+         from bridge.flows f where f.name = d.flow and d.kind = any(f.kinds) and ${condition} returning 1)
+       select count(*)::int as count from replayed`,
+      [now, ...params],
+    );
+    const count = replayed?.count ?? 0;
+    if (count !== expected)
+      throw new AppError(
+        'conflict',
+        `${count} dead letters match now, and not the ${expected} that were shown. Look again, and repeat it if it is right.`,
+      );
+  });
 }

@@ -1,6 +1,6 @@
 /** Refused documents (dead letters), grouped by what the ERP said; sent again one by one, as a group, or all. */
 import { useState } from 'preact/hooks';
-import type { DeadLettersAnswer, ReplayStarted } from '#console/api/dead-letters.ts';
+import type { DeadLettersAnswer } from '#console/api/dead-letters.ts';
 import type { DocumentsAnswer } from '#console/api/list-documents-call.ts';
 import {
   ActionButton,
@@ -24,7 +24,6 @@ import { useAnswer } from '../state/use-answer.ts';
 import { mayOperate, viewer } from '../state/viewer.ts';
 
 type Group = DeadLettersAnswer['groups'][number];
-type Replay = DeadLettersAnswer['replays'][number];
 
 /** What is about to be replayed: shown in the dialog, and sent with the number that was agreed to. */
 interface Choice {
@@ -58,7 +57,6 @@ export function RefusedPage() {
       </Filters>
       <Failure error={error} />
       {answer === undefined && error === undefined ? <Loading /> : null}
-      {answer ? <Replays replays={answer.replays} reload={reload} /> : null}
       {answer && total === 0 ? (
         <Empty>None: every document is delivered, or will be tried again by itself.</Empty>
       ) : null}
@@ -174,13 +172,13 @@ function ReplayDialog({ choice, close, done }: { choice: Choice; close: () => vo
       <p>{title}</p>
       <p class="quiet">
         Exactly these {count} are sent, also when others begin to match. Each is made anew from what the source says
-        now; the ERP is asked what it holds before anything is written, so no object is made twice. You can stop it.
+        now; the ERP is asked what it holds before anything is written, so no object is made twice.
       </p>
       <DialogEnd close={close}>
         <ActionButton
           kind="primary"
           action={async () => {
-            await postCall<ReplayStarted>('/api/dead-letters/replay', { ...filter, expected: count, title });
+            await postCall('/api/dead-letters/replay', { ...filter, expected: count, title });
             done();
           }}
         >
@@ -188,46 +186,5 @@ function ReplayDialog({ choice, close, done }: { choice: Choice; close: () => vo
         </ActionButton>
       </DialogEnd>
     </Dialog>
-  );
-}
-
-function Replays({ replays, reload }: { replays: readonly Replay[]; reload: () => void }) {
-  if (replays.length === 0) return null;
-  return (
-    <section class="replays" aria-label="Sent again">
-      <h2>Sent again</h2>
-      {replays.map((replay) => {
-        const { id, title, total, delivered, refused, waiting, handedOver, askedBy, asked, stopped, finished } = replay;
-        const through = delivered + refused;
-        const isOpen = stopped === null && (finished === null || waiting > 0);
-        return (
-          <div key={id} class="replay">
-            <div class="replay-text">
-              <span class="clip" title={title}>
-                {title}
-              </span>
-              <span class="under">
-                {askedBy}, <Time at={asked} />
-                {stopped ? `, stopped after ${handedOver}` : ''}
-              </span>
-            </div>
-            <progress max={total} value={through} aria-label={`Progress of ${title}`} />
-            <span class="replay-numbers">
-              {through} of {total} through{refused > 0 ? `, ${refused} refused again` : ''}
-            </span>
-            {isOpen && finished === null && mayOperate() ? (
-              <ActionButton
-                action={async () => {
-                  await postCall('/api/dead-letters/stop', { id });
-                  reload();
-                }}
-              >
-                Stop
-              </ActionButton>
-            ) : null}
-          </div>
-        );
-      })}
-    </section>
   );
 }

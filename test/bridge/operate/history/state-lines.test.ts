@@ -1,13 +1,11 @@
 /** The lines that the log has for outcomes and for changes of state. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { pauseFlow, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
-import { createFlowWatch } from '#bridge/ledger/flows/watch-flows.ts';
 import { createFeedWatch } from '#bridge/pull/watch-feeds.ts';
 import { createRefusals } from '#bridge/receive/refusals.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
-import { flowOf, settingsOf, testClock } from '../../parts.ts';
+import { settingsOf, testClock } from '../../parts.ts';
 import { createFakeErp } from '../../push/fake-erp.ts';
 import { createPusher, event, keyOf, supplier } from '../../push/pusher.ts';
 
@@ -100,22 +98,6 @@ describe('a change of state', () => {
   });
   beforeEach(() => db.database.query('truncate bridge.flows, bridge.checkpoints cascade').then(() => undefined));
   const clock = testClock();
-
-  test('by an operator in another process is logged once: paused, resumed', async () => {
-    await db.database.query(`insert into bridge.flows (name, source, kinds) values ('erp', 'main', '{award}')`);
-    const { log, lines } = listen();
-    const watch = createFlowWatch({ database: db.database, log, flows: [flowOf()] });
-    await watch();
-    await pauseFlow(db.database, 'erp', 'month end', timestampNow(clock));
-    await watch();
-    await watch();
-    await resumeFlow(db.database, 'erp', { agreeToWithdrawals: false }, timestampNow(clock));
-    await watch();
-    expect(lines).toMatchObject([
-      { level: 'warn', msg: 'flow paused: month end', flow: 'erp', state: 'paused', pause: 'operator' },
-      { level: 'info', msg: 'flow resumed', flow: 'erp', state: 'running' },
-    ]);
-  });
 
   test('of a feed is logged once: behind, in step again', async () => {
     const { database } = db;
