@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { createSourceClients } from '#bridge/mirror/source/source-clients.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
+import { createRefusals } from '#bridge/receive/refusals.ts';
 import { insertIntent, storeKey } from '#bridge/receive/webhook-store.ts';
 import type { FlowSettings, SourceSettings } from '#bridge/settings/settings.ts';
 import type { BridgeCommand } from '#cli/bridge-command.ts';
@@ -13,14 +14,14 @@ import { findServer } from '#cli/doctor/database-findings.ts';
 import { findConnector, findMapping } from '#cli/doctor/flow-findings.ts';
 import { findDisk } from '#cli/doctor/machine-findings.ts';
 import { findJobs } from '#cli/doctor/probe-findings.ts';
-import { checkSource } from '#cli/doctor/source-findings.ts';
+import { checkSource, findRefusals } from '#cli/doctor/source-findings.ts';
 import { findWebhooks } from '#cli/doctor/webhook-findings.ts';
 import type { Installation } from '#cli/installation.ts';
 import type { Webhook } from '#client/webhook-calls.ts';
 import { systemClock, timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
-import { eventRecord, idOf, lotAwardRecord, settingsOf } from '../bridge/parts.ts';
+import { eventRecord, idOf, lotAwardRecord, settingsOf, testClock } from '../bridge/parts.ts';
 import { testSecrets } from '../bridge/receive/receiver.ts';
 import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
@@ -117,6 +118,38 @@ test('the source’s address leads to a login page', async () => {
   expect(await checkSource(command, command.source)).toMatchObject([
     { level: 'fail', message: expect.stringContaining('a page for people'), todo: expect.stringContaining('base_url') },
   ]);
+});
+
+test('refused notifications are counted by their reason, and are no fault: anybody can send them', async () => {
+  const { source, ...command } = await commandOf();
+  const { database } = command;
+  const clock = testClock();
+  const refusals = createRefusals({ log: silentLogger, clock, sources: new Map([[source.name, undefined]]) });
+  const find = () => findRefusals({ ...command, clock }, source);
+  expect(await find()).toBeUndefined();
+  for (let n = 0; n < 9; n += 1) {
+    clock.advance(60_000);
+    refusals.refused(source.name, 'wrong-signature');
+    refusals.refused('no such source', 'wrong-signature');
+    if (n % 3 === 0) await refusals.save(database);
+  }
+  refusals.refused(source.name, 'no-signature');
+  await refusals.save(database);
+  expect(await find()).toMatchObject({
+    level: 'ok',
+    message:
+      '9 with a signature of another key, 1 without a signature; since 2030-01-01T00:01:00Z, the last at ' +
+      '2030-01-01T00:09:00Z; they did nothing',
+  });
+  // A day later they are history; a new one begins to count anew.
+  clock.advance(25 * 3_600_000);
+  expect(await find()).toBeUndefined();
+  refusals.refused(source.name, 'no-token');
+  refusals.refused(source.name, 'wrong-signature');
+  await refusals.save(database);
+  expect((await find())?.message).toMatch(
+    /^1 without a bearer token, 1 with a signature of another key; since 2030-01-02/,
+  );
 });
 
 test('a mapping that cannot make the newest documents', async () => {

@@ -163,6 +163,10 @@ export async function seedConsole(database: Database, nowMs: number): Promise<vo
   await database.query(
     `update bridge.checkpoints set answered = (select max(id) from bridge.inbox) where feed = 'awards'`,
   );
+  await database.query(
+    `insert into bridge.refusals (source, reason, first, last, count) values ('main', 'wrong-signature', $1, $2, 3)`,
+    [at(90), at(30)],
+  );
   await seedIntake(database, nowMs, hostileName);
 }
 

@@ -11,6 +11,3 @@ drop table bridge.webhook_looks;
 -- A replay of dead letters makes all of them due at once.
 drop table bridge.replay_documents;
 drop table bridge.replays;
-
--- Anybody can send what is refused: the log and the metric count it.
-drop table bridge.refusals;

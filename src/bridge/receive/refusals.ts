@@ -1,9 +1,12 @@
 /**
- * Tells the log of notifications that were refused, and why. Anybody can send what is refused: what is wrong with a webhook
- * says only its service (`find-fault.ts`).
+ * Counts the notifications that were refused, by source and reason. Anybody can send what is refused: a person sees the
+ * counts as counts, and what is wrong with a webhook says only its service (`find-fault.ts`). The counts are stored from
+ * time to time, for the doctor and other processes; a kill loses those of the last seconds.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 
@@ -25,13 +28,23 @@ export class Refused extends AppError {
 const firstLogged = 10;
 
 interface Row {
-  readonly since: Timestamp;
+  readonly since: string;
+  count: number;
+}
+
+interface Counted {
+  readonly source: string;
+  readonly reason: RefusalReason;
+  readonly first: Timestamp;
+  last: Timestamp;
   count: number;
 }
 
 export interface Refusals {
   refused(source: string, reason: RefusalReason): void;
   accepted(source: string): void;
+  /** Adds what was counted since the last call to the stored counts. Rejects as the database does, and keeps it then. */
+  save(database: Database): Promise<void>;
 }
 
 /** Only configured sources are counted, so a client cannot make it grow. */
@@ -42,9 +55,22 @@ export function createRefusals(deps: {
 }): Refusals {
   const { log, clock, sources } = deps;
   const inARow = new Map<string, Row>();
+  let counted = new Map<string, Counted>();
+
+  function count(source: string, reason: RefusalReason): void {
+    const now = timestampNow(clock);
+    const key = `${source} ${reason}`;
+    const entry = counted.get(key);
+    if (entry) {
+      entry.last = now;
+      entry.count += 1;
+    } else counted.set(key, { source, reason, first: now, last: now, count: 1 });
+  }
+
   return {
     refused(source, reason) {
       if (!sources.has(source)) return;
+      count(source, reason);
       const row = inARow.get(source) ?? { since: timestampNow(clock), count: 0 };
       row.count += 1;
       inARow.set(source, row);
@@ -64,5 +90,58 @@ export function createRefusals(deps: {
           'a notification was accepted again',
         );
     },
+    async save(database) {
+      if (counted.size === 0) return;
+      const saved = counted;
+      counted = new Map();
+      try {
+        await addRefusals(database, [...saved.values()]);
+      } catch (error) {
+        for (const [key, entry] of saved) {
+          const later = counted.get(key);
+          counted.set(key, later ? { ...entry, last: later.last, count: entry.count + later.count } : entry);
+        }
+        throw error;
+      }
+    },
   };
+}
+
+/** A row that nothing was added to for so long begins anew. */
+const keptHours = 24;
+
+async function addRefusals(sql: Sql, counts: readonly Counted[]): Promise<void> {
+  await sql.query(
+    `insert into bridge.refusals as r (source, reason, first, last, count)
+     select source, reason, first, last, count
+     from unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::bigint[])
+       as c (source, reason, first, last, count)
+     on conflict (source, reason) do update set last = greatest(r.last, excluded.last),
+       first = case when r.last < excluded.first - interval '${keptHours} hours' then excluded.first else r.first end,
+       count = case when r.last < excluded.first - interval '${keptHours} hours' then 0 else r.count end + excluded.count`,
+    [
+      counts.map(({ source }) => source),
+      counts.map(({ reason }) => reason),
+      counts.map(({ first }) => first),
+      counts.map(({ last }) => last),
+      counts.map((entry) => entry.count),
+    ],
+  );
+}
+
+/** The notifications of a source that were refused for one reason, within the last day. */
+export interface StoredRefusals {
+  readonly reason: RefusalReason;
+  readonly first: Timestamp;
+  readonly last: Timestamp;
+  readonly count: number;
+}
+
+/** Returns them with the most frequent reason first. */
+export function readRefusals(sql: Sql, source: string, now: Timestamp): Promise<StoredRefusals[]> {
+  return sql.query<StoredRefusals>(
+    `select reason, first, last, count::float8 as count from bridge.refusals
+     where source = $1 and last > $2::timestamptz - interval '${keptHours} hours' order by count desc, reason`,
+    [source, now],
+  );
 }

@@ -16,8 +16,6 @@ import { pruneInbox } from './store-notifications.ts';
 import { createWebhookEndpoint, type ReceivedSource } from './webhook-endpoint.ts';
 import { pruneWebhooks } from './webhook-store.ts';
 
-/** A notification has about a thousand bytes. */
-const bodyBytesMax = 262_144;
 const pruneEveryMs = 60 * 60 * 1000;
 /** A notification whose time differs from now by more does nothing. A service repeats one for three days at most. */
 const freshnessMs = 4 * 24 * 60 * 60 * 1000;
@@ -68,12 +66,14 @@ export async function startReceive(
     unverified: createUnverifiedBytes(unverifiedBytesMax),
   };
   const refusals = createRefusals({ log, clock, sources });
+  // The last seconds' counts are not worth a failed stop.
+  opened.defer(() => refusals.save(database).catch(() => undefined));
   const { route, drain } = createWebhookEndpoint({
     database,
     clock,
     log,
     registry,
-    bodyBytesMax,
+    bodyBytesMax: settings.body_bytes_max,
     bodies,
     backlogMax,
     signingKeys,
@@ -106,6 +106,7 @@ export async function startReceive(
     lanes: [],
     housekeeping: async () => {
       await signingKeys.refresh();
+      await refusals.save(database);
       if (clock.nowMs() < nextPruningMs) return;
       if (!(await pruneInbox(database, timestampNow(clock), settings.inbox_days))) return;
       nextPruningMs = clock.nowMs() + pruneEveryMs;

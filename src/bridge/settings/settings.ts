@@ -6,6 +6,7 @@ import { dialects } from '#client/dialect.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import { tokenParameters } from '#contract/webhook.ts';
+import { unverifiedBytesMax } from '#platform/http/unverified-bytes.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { secretMark } from '#platform/secret-settings.ts';
 import { alertSettings } from './alert-settings.ts';
@@ -282,6 +283,12 @@ export const bridgeSettings = z
       })
       .prefault({})
       .describe('How people log in to the console'),
+    body_bytes_max: z
+      .int()
+      .min(1)
+      .max(unverifiedBytesMax)
+      .default(262_144)
+      .describe('Upper bound of the length of a notification, in bytes'),
     lease_seconds: z
       .number()
       .min(1)

@@ -18,7 +18,7 @@ import { findConnector, findIntakeConnector, findMapping } from '../doctor/flow-
 import { findDisk, findEndpoint, findVersions } from '../doctor/machine-findings.ts';
 import { findIntakeSource, findJobs, probeFeed } from '../doctor/probe-findings.ts';
 import { findQueue } from '../doctor/queue-findings.ts';
-import { checkSource, findNotifications } from '../doctor/source-findings.ts';
+import { checkSource, findNotifications, findRefusals } from '../doctor/source-findings.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { findWork } from '../doctor/work-findings.ts';
 import { findWrites } from '../doctor/write-findings.ts';
@@ -136,6 +136,10 @@ export async function examine(
       return jobs ? [jobs] : [];
     });
     await add(`source ${source.name}: notifications`, async () => [await findNotifications(command, source)]);
+    await add(`source ${source.name}: refusals`, async () => {
+      const refusals = await findRefusals(command, source);
+      return refusals ? [refusals] : [];
+    });
   }
   for (const flow of settings.flows) {
     await add(`flow ${flow.name}`, () => findConnector(command, flow));

@@ -1,10 +1,13 @@
 /** What the doctor finds about a source: whether it answers, how far its clock is off, and whether it notifies. */
+import { type RefusalReason, readRefusals } from '#bridge/receive/refusals.ts';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { durationOf } from '#console/duration.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
+import { shortTime } from '../output.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 /** Above the resolution of the `Date` header, which is a second. */
@@ -55,6 +58,33 @@ function findClock(name: string, sourceMs: number | undefined, askedMs: number, 
         'No data is lost, but lags are wrong by this difference. Correct the clock that is wrong (NTP).',
       )
     : ok(`${name}: clock`, text);
+}
+
+const whyRefused: Record<RefusalReason, string> = {
+  'no-signature': 'without a signature',
+  'no-key': 'while no signing key was known',
+  'wrong-signature': 'with a signature of another key',
+  'no-token': 'without a bearer token',
+  'wrong-token': 'with a wrong bearer token',
+};
+
+/**
+ * Notifications that were refused within the last day, by reason; undefined when there were none. Anybody can send such
+ * ones, so they are no fault: the line of the webhook says what the service sees.
+ */
+export async function findRefusals(
+  { database, clock }: BridgeCommand,
+  source: SourceSettings,
+): Promise<DoctorFinding | undefined> {
+  const refusals = await readRefusals(database, source.name, timestampNow(clock));
+  if (refusals.length === 0) return undefined;
+  const since = refusals.reduce((first, refusal) => (refusal.first < first ? refusal.first : first), '9999');
+  const last = refusals.reduce((newest, refusal) => (refusal.last > newest ? refusal.last : newest), '');
+  const counts = refusals.map(({ count, reason }) => `${count} ${whyRefused[reason]}`).join(', ');
+  return ok(
+    `source ${source.name}: refused notifications`,
+    `${counts}; since ${shortTime(since)}, the last at ${shortTime(last)}; they did nothing`,
+  );
 }
 
 /** When the last notification of the source came. A source that never notifies is read on schedule only. */

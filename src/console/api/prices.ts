@@ -19,7 +19,7 @@ const shownMembers = new Set(
   method missing modified most name newest next nextEvent nextPull nextRead nextSend nextTry notification
   notifications now number object offers oldestSubmission oldestWaiting orderBroken ordered outcome owns parent
   pausedAt pausedKind points pollSeconds prefix program published pull quantity question range read readFailures
-  received record reference reference_id refused repairable requestId requisition requisitions
+  received record reference reference_id refusals refused repairable requestId requisition requisitions
   retrying role round rounds rows run runs scenario seconds secret seen seesPrices sent service sessions settings share since
   source sourceNames sources sourcing_request sourcingEvent stalled stalledSince started starts state status step
   stepSeconds stillSeconds stopped stream stuck subject subjects submission submissions submitted supplier

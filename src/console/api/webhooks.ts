@@ -1,4 +1,4 @@
-/** Webhooks: what came in, and what it led to; register, test, rotate. */
+/** Webhooks: what came in, what was refused and why, what it led to; register, test, rotate. */
 import { z } from 'zod';
 import { listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
 import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
@@ -6,8 +6,10 @@ import { rotateWebhooks } from '#bridge/operate/webhooks/rotate-webhooks.ts';
 import { testWebhooks } from '#bridge/operate/webhooks/test-webhook.ts';
 import { type WebhookDeps, webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
 import { readNotifications } from '#bridge/receive/read-notifications.ts';
+import { readRefusals } from '#bridge/receive/refusals.ts';
 import { takesJobs } from '#bridge/settings/settings.ts';
 import { httpsUrl } from '#contract/scalars.ts';
+import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Viewer } from '../access/viewer.ts';
 import { shareRead } from '../shared-read.ts';
@@ -26,17 +28,21 @@ export type WebhooksAnswer = Awaited<ReturnType<typeof listBridgeWebhooks>>;
 export type WebhookTestAnswer = { tested: Awaited<ReturnType<typeof testWebhooks>> };
 
 async function notifications(
-  { database, settings }: ConsoleApiDeps,
+  { database, clock, settings }: ConsoleApiDeps,
   viewer: Viewer,
   asked: z.output<typeof notificationsQuery>,
 ) {
   const sources = sourcesFor(viewer, settings).filter((name) => asked.source === undefined || name === asked.source);
   const found = await readNotifications(database, { sources, before: asked.before, limit: pageRows + 1 });
+  const refusals = await Promise.all(
+    sources.map(async (name) => ({ source: name, refusals: await readRefusals(database, name, timestampNow(clock)) })),
+  );
   const shown = found.slice(0, pageRows);
   return {
     sources: sources.map((name) => ({ name, url: webhookUrlOf(settings, name) })),
     notifications: shown,
     next: found.length > pageRows ? (shown.at(-1)?.id ?? null) : null,
+    refusals: refusals.flatMap(({ source: name, refusals: rows }) => rows.map((row) => ({ source: name, ...row }))),
   };
 }
 

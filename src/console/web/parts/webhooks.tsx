@@ -1,4 +1,4 @@
-/** Webhooks: what came in; register, test, rotate. */
+/** Webhooks: what came in, genuine or refused and why; register, test, rotate. */
 import { useState } from 'preact/hooks';
 import type { NotificationsAnswer, WebhooksAnswer, WebhookTestAnswer } from '#console/api/webhooks.ts';
 import { postCall } from '../state/api.ts';
@@ -10,6 +10,14 @@ import { Table } from './table.tsx';
 
 type Notification = NotificationsAnswer['notifications'][number];
 
+const reasons: Readonly<Record<string, string>> = {
+  'no-signature': 'It had no signature: not from a service of this kind.',
+  'no-key': 'No signing key is known for its source: register the webhook.',
+  'wrong-signature': 'The signature does not fit any key: the key is another one on one side, or it is a forgery.',
+  'no-token': 'It had no bearer token, and the source requires one.',
+  'wrong-token': 'Its bearer token is not valid.',
+};
+
 export function Webhooks() {
   const { answer, error } = useAnswer<NotificationsAnswer>('/api/notifications');
   return (
@@ -18,6 +26,23 @@ export function Webhooks() {
       {viewer.value?.flows === 'all'
         ? answer?.sources.map((source) => <Registered key={source.name} {...source} />)
         : null}
+      {answer && answer.refusals.length > 0 ? (
+        <>
+          <h2>Notifications that were refused within the last day</h2>
+          <Table
+            label="Refused notifications"
+            rows={answer.refusals}
+            keyOf={({ source, reason }) => `${source} ${reason}`}
+            columns={[
+              { name: 'Source', cell: ({ source }) => source },
+              { name: 'Why', kind: 'wide', cell: ({ reason }) => reasons[reason] ?? reason },
+              { name: 'Count', kind: 'number', cell: ({ count }) => count },
+              { name: 'First', kind: 'time', cell: ({ first }) => <Time at={first} /> },
+              { name: 'Last', kind: 'time', cell: ({ last }) => <Time at={last} /> },
+            ]}
+          />
+        </>
+      ) : null}
       <h2>Notifications</h2>
       <PagesOf<NotificationsAnswer, Notification>
         path="/api/notifications"

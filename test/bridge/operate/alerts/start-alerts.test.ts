@@ -50,7 +50,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   await db.database.query(
-    `truncate bridge.alerts, bridge.flows, bridge.checkpoints, bridge.inbox,
+    `truncate bridge.alerts, bridge.flows, bridge.checkpoints, bridge.refusals, bridge.inbox,
        bridge.leases cascade`,
   );
   got = [];

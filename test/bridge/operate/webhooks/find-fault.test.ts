@@ -3,6 +3,8 @@ import { beforeEach, expect, test } from 'vitest';
 import { faultOfListed } from '#bridge/operate/webhooks/find-fault.ts';
 import { listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
 import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
+import { readRefusals } from '#bridge/receive/refusals.ts';
+import { systemClock, timestampNow } from '#platform/clock.ts';
 import { signingKeyContext } from '#service/webhooks/webhook-row.ts';
 import { request } from '../../../harness/request.ts';
 import { createTestDatabase } from '../../../harness/test-database.ts';
@@ -18,7 +20,7 @@ const name = 'sourcing-bridge';
 let organisation: TestOrganisation;
 let commander: Commander;
 beforeEach(async () => {
-  await database.query('truncate bridge.webhooks, bridge.inbox');
+  await database.query('truncate bridge.webhooks, bridge.inbox, bridge.refusals');
   organisation = await service.organisation();
   commander = createCommander(service, organisation, db);
 });
@@ -56,7 +58,8 @@ test('a key that differs is told of by the service’s own log, and not by what 
   const forged = await startReceiver({ database, plain: true });
   const forgery = { body: {}, headers: { 'X-Signature': `hmac-sha256=${'0'.repeat(64)}` } };
   await Promise.all(Array.from({ length: 20 }, () => request('POST', forged.url, forgery)));
-  expect(await forged.count('unauthorized')).toBe(20);
+  await forged.refusals.save(database);
+  expect(await readRefusals(database, 'main', timestampNow(systemClock))).toMatchObject([{ count: 20 }]);
   expect(await faultNow()).toBeNull();
 
   // The service signs with another key from now on.
