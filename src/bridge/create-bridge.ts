@@ -26,6 +26,7 @@ import { startAlerts } from './operate/alerts/start-alerts.ts';
 import { pruneReconciliations } from './operate/reconcile/reconciliation-store.ts';
 import { shownCertificates } from './operate/status/conditions.ts';
 import { registerStatusMetrics } from './operate/status/status-metrics.ts';
+import { startWebhookLooks } from './operate/webhooks/start-webhook-looks.ts';
 import { webhookUrlOf } from './operate/webhooks/webhook-deps.ts';
 import { openCheckpoints } from './pull/feed/checkpoint-store.ts';
 import { startPull } from './pull/start-pull.ts';
@@ -153,7 +154,7 @@ async function openBridge(
   );
   page.finish();
   const parts: WorkingPart[] = [];
-  if (hasRole('pull')) parts.push(startPull(deps, acquireLease, clients));
+  if (hasRole('pull')) parts.push(startPull(deps, acquireLease, clients), startWebhookLooks(deps, clients.clientOf));
   if (hasRole('push')) {
     parts.push(await startPush(deps, acquireLease, clients.clientOf, flows, lossWatch));
     parts.push({

@@ -9,7 +9,7 @@ import { feedInStep, flowInStep, noStatus } from '../bridge/operate/status/statu
 function of(change: Partial<FlowStatus>) {
   const status = { ...noStatus, feeds: [feedInStep], flows: [{ ...flowInStep, ...change }] };
   const conditions = findConditions(
-    { ...status, unreadJobs: [], unsent: [], failingLogins: [], refusedConfigurations: [] },
+    { ...status, webhookFaults: [], unreadJobs: [], unsent: [], failingLogins: [], refusedConfigurations: [] },
     { now: '2030-01-01T00:00:00.000000Z', behindMinutes: 30 },
   );
   return findWork({ ...status, conditions }).filter(({ name }) => name.startsWith('flow'));

@@ -66,7 +66,7 @@ export interface WorkingPart {
 
 /**
  * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` names of flows,
- * those of `suppliers` and `jobs` names of sources, those of `intake` names of intakes, and `alerts` has
+ * those of `suppliers`, `jobs` and `webhooks` names of sources, those of `intake` names of intakes, and `alerts` has
  * one key.
  */
 export const lanes = {
@@ -77,4 +77,5 @@ export const lanes = {
   jobs: 'jobs',
   alerts: 'alerts',
   intake: 'intake',
+  webhooks: 'webhooks',
 } as const;

@@ -1,5 +1,6 @@
 /** What the doctor finds about a source's webhook at its service. */
-import { faultOfListed, type WebhookFault } from '#bridge/operate/webhooks/find-fault.ts';
+import { ofWebhook } from '#bridge/operate/status/conditions.ts';
+import { faultOfListed } from '#bridge/operate/webhooks/find-fault.ts';
 import { type ListedWebhook, listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
 import { announcedTopics } from '#bridge/operate/webhooks/webhook-api.ts';
 import { webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
@@ -32,7 +33,10 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
   }
   const own = webhooks.filter(({ key }) => key === 'current');
   const fault = await faultOfListed({ client, source }, webhooks, webhookUrlOf(settings, source.name));
-  if (fault) return ofFault(name, source, fault);
+  if (fault) {
+    const { level, summary, action } = ofWebhook({ source: source.name, ...fault });
+    return { name, level, message: summary, todo: action };
+  }
   const [registered] = own;
   const stranger = webhooks.find(
     ({ url, service, key }) =>
@@ -67,24 +71,5 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
     name,
     `this bridge has registered none: the feeds are read every ${source.poll_seconds} s only`,
     `Register one: ${register}.`,
-  );
-}
-
-function ofFault(name: string, source: SourceSettings, { uuid, url, kind, why, status }: WebhookFault): DoctorFinding {
-  const meanwhile = 'Until then the feeds are read on schedule; nothing is lost.';
-  if (kind === 'failing')
-    return fail(
-      name,
-      `the deliveries of ${uuid} to ${url} fail: ${why ?? 'no reason known'}`,
-      status === 401
-        ? `The signing key (or the bearer token) differs on the two sides: bridge webhooks rotate --source ${source.name}; or set signing_keys to the key of ${uuid}. ${meanwhile}`
-        : `Fix what the message names: bridge webhooks test --source ${source.name} tries it. ${meanwhile}`,
-    );
-  const what = kind === 'gone' ? 'is gone from the service' : 'is switched off by the service';
-  const last = why === null ? '' : `; its last delivery: ${why}`;
-  return fail(
-    name,
-    `the webhook ${uuid} to ${url} ${what}${last}`,
-    `Make the endpoint reachable, then: bridge webhooks register --source ${source.name}. ${meanwhile}`,
   );
 }

@@ -19,8 +19,8 @@ const kindsOfProgress: readonly ConditionKind[] = [
   'intake-behind',
 ];
 
-/** The webhook endpoint's certificate has a finding of its own. */
-const kindsElsewhere: readonly ConditionKind[] = ['certificate'];
+/** The webhook endpoint's certificate has a finding of its own, and of webhooks the doctor asks the service itself. */
+const kindsElsewhere: readonly ConditionKind[] = ['certificate', 'webhook-off', 'webhook-failing'];
 
 export function findWork(status: BridgeStatus): DoctorFinding[] {
   const conditions = status.conditions.filter(({ kind }) => !kindsElsewhere.includes(kind));

@@ -10,6 +10,7 @@ import type { UnreadJobs } from '#bridge/mirror/jobs-to-read.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { ServerCertificate } from '#platform/http/server-certificate.ts';
 import { type ComparisonStatus } from '../reconcile/reconcile-status.ts';
+import { type SourceFault } from '../webhooks/webhook-looks.ts';
 import { countText, type IntakeStatus } from './intake-status.ts';
 import { type AuditStatus, type FlowStatus } from './part-statuses.ts';
 
@@ -19,6 +20,8 @@ export const conditionMeanings = {
   'feed-stalled': 'the watermark of a feed stands still: new records are read, late ones may not be found',
   'feed-unfiltered': 'the read for records without a time fails; it is tried again by itself',
   'audit-failing': 'an audit has failed five times in a row',
+  'webhook-off': 'the service has switched the webhook off, or no longer has it',
+  'webhook-failing': 'the last three deliveries failed, says the service',
   'jobs-unread':
     'jobs could not be read three times, as the API key may not; or, for a day, the service does not know one',
   'flow-paused': 'an operator, a refused login, a wrong setting or too many withdrawals paused a flow',
@@ -60,7 +63,13 @@ export interface Condition {
 }
 
 /** These usually pass by themselves: people are told when they have lasted. */
-export const passingKinds: readonly ConditionKind[] = ['feed-behind', 'erp-behind', 'intake-behind', 'alerts-not-sent'];
+export const passingKinds: readonly ConditionKind[] = [
+  'feed-behind',
+  'webhook-failing',
+  'erp-behind',
+  'intake-behind',
+  'alerts-not-sent',
+];
 
 /** What is looked at of the certificates of this process: the webhook endpoint's, if it shows one, and the console's. */
 export function shownCertificates(
@@ -77,6 +86,8 @@ export interface Observed extends ShownCertificates {
   readonly intakes: readonly IntakeStatus[];
   readonly audits: readonly AuditStatus[];
   readonly comparisons: readonly ComparisonStatus[];
+  /** What the services say of their webhooks to this bridge; at most one fault a source. */
+  readonly webhookFaults: readonly SourceFault[];
   readonly unreadJobs: readonly UnreadJobs[];
   readonly unsent: readonly UnsentAlerts[];
   /** For whom logins at the console fail again and again. */
@@ -117,6 +128,7 @@ export function findConditions(
     ...found.audits
       .filter(isAuditFailing)
       .map((audit) => (audit.kind === 'untimed' ? ofUntimed(audit) : ofAudit(audit))),
+    ...found.webhookFaults.map(ofWebhook),
     ...found.unreadJobs.map(ofUnreadJobs),
     ...found.flows.flatMap((flow) => ofFlow(flow, lateBefore)),
     ...found.comparisons.flatMap(ofComparison),
@@ -184,6 +196,35 @@ function ofAudit({ source, feed, position, to, failures, lastError }: AuditStatu
     level: 'fail',
     summary: `The audit of ${source}/${feed} ${read}, not to ${toMinute(to)}; it failed ${failures} times: ${short(lastError)}`,
     action: 'Records that appear late are found only up to there. It goes on by itself; tell the source’s operator.',
+  };
+}
+
+/** A fault of a source's webhook, by the service's own word. The doctor asks the service itself. */
+export function ofWebhook({ source, uuid, url, kind, why, status, since }: SourceFault): Condition {
+  const base = { subject: `source ${source}`, since } as const;
+  const register = `bridge webhooks register --source ${source}`;
+  const meanwhile = 'Until then the feeds are read on schedule; nothing is lost.';
+  if (kind === 'failing')
+    return {
+      ...base,
+      kind: 'webhook-failing',
+      level: 'fail',
+      summary: `The deliveries of ${source}’s webhook to ${url} fail since ${toMinute(since)}: ${short(why)}`,
+      action:
+        status === 401
+          ? `The signing key (or the bearer token) differs on the two sides: bridge webhooks rotate --source ${source}; or set signing_keys to the key of ${uuid}. ${meanwhile}`
+          : `Fix what the message names: bridge webhooks test --source ${source} tries it. ${meanwhile}`,
+    };
+  const what =
+    kind === 'gone'
+      ? 'is gone from the service: it was deleted there'
+      : `is switched off by the service${why === null ? '' : `; its last delivery: ${short(why)}`}`;
+  return {
+    ...base,
+    kind: 'webhook-off',
+    level: 'fail',
+    summary: `The webhook ${uuid} of ${source} to ${url} ${what}`,
+    action: `${kind === 'gone' ? 'Register it again' : 'Make the endpoint reachable, then'}: ${register}. ${meanwhile}`,
   };
 }
 

@@ -14,6 +14,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { readUnsent } from '../alerts/alert-store.ts';
 import { type ComparisonStatus, readComparisons } from '../reconcile/reconcile-status.ts';
+import { readWebhookFaults } from '../webhooks/webhook-looks.ts';
 import { type Condition, findConditions, type ShownCertificates } from './conditions.ts';
 import { readFailingLogins } from './failing-logins.ts';
 import { type FlowLoss, lagOfFlow } from './flow-lag.ts';
@@ -114,6 +115,7 @@ export async function readStatus(
     ),
   };
   const shown = new Set(settings.sources.map(({ name }) => name));
+  const webhookFaults = (await readWebhookFaults(sql)).filter(({ source }) => shown.has(source));
   const { behind_minutes: behindMinutes } = settings.alerts ?? alertSettings.parse({});
   const unreadJobs = (await readUnreadJobs(sql, now)).filter(({ source }) => shown.has(source));
   const unsent = await readUnsent(sql);
@@ -122,7 +124,7 @@ export async function readStatus(
   return {
     ...looked,
     conditions: findConditions(
-      { ...looked, unreadJobs, unsent, failingLogins, refusedConfigurations, ...certificates },
+      { ...looked, webhookFaults, unreadJobs, unsent, failingLogins, refusedConfigurations, ...certificates },
       { now, behindMinutes },
     ),
     backfills: await readBackfills(sql, now),

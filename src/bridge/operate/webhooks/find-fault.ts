@@ -2,30 +2,24 @@
  * What is wrong with a source's webhooks by the service's own word: its list of webhooks, and its log of deliveries. What
  * comes to the webhook endpoint proves nothing of that, because anybody can send it.
  */
-import type { Timestamp } from '#contract/timestamp.ts';
-import type { ListedWebhook } from './list-webhooks.ts';
+import { type ListedWebhook, listBridgeWebhooks } from './list-webhooks.ts';
 import { readDeliveries, type ShownAttempt } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
-
-export interface WebhookFault {
-  readonly uuid: string;
-  readonly url: string;
-  /** `off`: switched off by the service; `gone`: the service has it no more; `failing`: its deliveries fail. */
-  readonly kind: 'off' | 'gone' | 'failing';
-  /** The service's words on its newest delivery, and what the receiver answered; null: not known. */
-  readonly why: string | null;
-  readonly status: number | null;
-  /** Since when, as far as the log of deliveries shows it. */
-  readonly since: Timestamp | null;
-}
+import type { WebhookFault } from './webhook-looks.ts';
 
 /** A receiver that is started anew may miss one or two. */
 const failuresMany = 3;
 
 /**
- * Returns the worst fault of the listed webhooks that this bridge has registered, or null. With `signing_keys` in the settings
+ * Returns the worst fault of the webhooks that this bridge has registered, or null. With `signing_keys` in the settings
  * also of those that were made by hand, which go to `url`. Throws AppError as the client does.
  */
+export async function findWebhookFault(deps: WebhookDeps, url: string): Promise<WebhookFault | null> {
+  const { webhooks } = await listBridgeWebhooks(deps);
+  return faultOfListed(deps, webhooks, url);
+}
+
+/** As `findWebhookFault`, of webhooks that were listed already. */
 export async function faultOfListed(
   { client, source }: Pick<WebhookDeps, 'client' | 'source'>,
   webhooks: readonly ListedWebhook[],

@@ -9,6 +9,7 @@ import { AppError } from '#platform/errors.ts';
 import { hostInUrl } from '#platform/http/url-host.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import type { Topic } from './webhook-api.ts';
+import { forgetLook } from './webhook-looks.ts';
 
 export interface WebhookDeps {
   /** The client of the source; its API key needs the scope webhooks. */
@@ -33,7 +34,11 @@ export function withWebhookLock<T>({ database, source }: WebhookDeps, work: () =
     'conflict',
     `Another command is changing the webhooks of the source "${source.name}". Run this one again when it has ended.`,
   );
-  return withLock(database, { name: `webhooks ${source.name}`, waitMs: lockWaitMs, held }, work);
+  return withLock(database, { name: `webhooks ${source.name}`, waitMs: lockWaitMs, held }, async () => {
+    const result = await work();
+    await forgetLook(database, source.name);
+    return result;
+  });
 }
 
 /** Returns what the source's webhook announces. */

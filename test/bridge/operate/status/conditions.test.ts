@@ -5,6 +5,7 @@ import { type ComparisonStatus } from '#bridge/operate/reconcile/reconcile-statu
 import { findConditions, type Observed } from '#bridge/operate/status/conditions.ts';
 import { type IntakeStatus } from '#bridge/operate/status/intake-status.ts';
 import { type AuditStatus, type FlowStatus } from '#bridge/operate/status/part-statuses.ts';
+import type { SourceFault } from '#bridge/operate/webhooks/webhook-looks.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { testCertificates } from '../../../harness/test-certificates.ts';
 import { feedInStep, flowInStep, intakeInStep } from './statuses.ts';
@@ -29,6 +30,7 @@ function of(found: Given, { at = now, behindMinutes = 30 } = {}) {
     intakes: [{ ...intakeInStep, ...intake }],
     audits: [],
     comparisons: [],
+    webhookFaults: [],
     unreadJobs: [],
     unsent: [],
     failingLogins: [],
@@ -233,6 +235,33 @@ test.each([
   expect(of({ unreadJobs: [unread] })).toMatchObject([
     { kind: 'jobs-unread', subject: 'source main', level, summary: expect.stringContaining(words) },
   ]);
+});
+
+describe('a webhook by the word of its service', () => {
+  const uuid = '31d0b9dd-6b9a-40c4-9ee9-14a9f92eb857';
+  const fault = { source: 'main', uuid, url: 'https://b.example/webhooks/main', since: minutesAgo(5) };
+  const found = (more: Pick<SourceFault, 'kind' | 'why' | 'status'>) => of({ webhookFaults: [{ ...fault, ...more }] });
+
+  test('that is refused with 401: the key is to be replaced', () => {
+    expect(found({ kind: 'failing', why: 'answered 401', status: 401 })).toMatchObject([
+      { kind: 'webhook-failing', subject: 'source main', action: expect.stringContaining('rotate --source main') },
+    ]);
+  });
+
+  test('that fails otherwise: nothing is said of keys', () => {
+    const [failing] = found({ kind: 'failing', why: 'the certificate of b.example has expired', status: null });
+    expect(failing?.summary).toMatch(/UTC: the certificate of b.example has expired$/);
+    expect(failing?.action).not.toContain('rotate');
+  });
+
+  test('that is switched off, with the words of its last delivery', () => {
+    expect(found({ kind: 'off', why: 'answered 410', status: 410 })).toMatchObject([
+      {
+        kind: 'webhook-off',
+        summary: expect.stringMatching(/switched off by the service; its last delivery: answered 410$/),
+      },
+    ]);
+  });
 });
 
 describe('the certificate', () => {
