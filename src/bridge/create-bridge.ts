@@ -3,8 +3,6 @@
  * carry suppliers from the ERPs to the services. Each of the four parts finds in SQL what is due; signals of the queue
  * only make it faster. A process runs one of the parts or all of them, and several processes may run the same part.
  */
-
-import { timestampFromMs } from '#contract/timestamp.ts';
 import { createActionUpkeep } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createApplication } from '#platform/http/application.ts';
@@ -23,7 +21,7 @@ import { createLossWatch } from './ledger/lost-commits/watch-loss.ts';
 import { migrateBridge } from './migrate-bridge.ts';
 import { createSourceClients } from './mirror/source/source-clients.ts';
 import { startAlerts } from './operate/alerts/start-alerts.ts';
-import { pruneReconciliations } from './operate/reconcile/reconciliation-store.ts';
+import { startReconcile } from './operate/reconcile/start-reconcile.ts';
 import { shownCertificates } from './operate/status/conditions.ts';
 import { registerStatusMetrics } from './operate/status/status-metrics.ts';
 import { startWebhookLooks } from './operate/webhooks/start-webhook-looks.ts';
@@ -123,8 +121,6 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   return { hasRole, acquireLease, liveness, clients: createSourceClients(deps), flows, intakes, lossWatch };
 }
 
-const dayMs = 24 * 60 * 60 * 1000;
-
 /** Puts everything that it opens on the stack, which closes it in reverse order. */
 async function openBridge(
   deps: BridgeDeps,
@@ -156,12 +152,7 @@ async function openBridge(
   const parts: WorkingPart[] = [];
   if (hasRole('pull')) parts.push(startPull(deps, acquireLease, clients), startWebhookLooks(deps, clients.clientOf));
   if (hasRole('push')) {
-    parts.push(await startPush(deps, acquireLease, clients.clientOf, flows, lossWatch));
-    parts.push({
-      lanes: [],
-      housekeeping: () =>
-        pruneReconciliations(database, timestampFromMs(clock.nowMs() - settings.history_days * dayMs)),
-    });
+    parts.push(await startPush(deps, acquireLease, clients.clientOf, flows, lossWatch), startReconcile(deps));
   }
   // A process that only receives may have a configuration of sources alone: it would miss what the others know.
   if ((hasRole('pull') || hasRole('push')) && channelsOf(settings.alerts).length > 0) {

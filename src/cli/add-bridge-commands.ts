@@ -226,6 +226,7 @@ function addFlowCommands(bridge: Command): void {
     runReconcile,
   )
     .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
+    .option('--out <folder>', 'write the signed report there: JSON, signature, a page to print, and the public key')
     .addOption(limit(100))
     .option('--repair', 'then write what differs again, after a question')
     .option('--yes', 'do not ask');

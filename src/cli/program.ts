@@ -22,6 +22,7 @@ import type { ErasePersonOptions } from './commands/person-data.ts';
 import type { ServiceOptions } from './commands/service.ts';
 import type { SimulateOptions } from './commands/simulate.ts';
 import type { StartOptions } from './commands/start.ts';
+import type { VerifyReportOptions } from './commands/verify-report.ts';
 
 const profile = () =>
   new Option('--profile <name>', 'how the service speaks: spec, as documented here, or public, as public pages say')
@@ -155,6 +156,13 @@ export function createProgram(): Command {
         (await import('./commands/certificate.ts')).runCertificate(options),
       ),
     );
+  program
+    .command('verify-report <file>')
+    .description('check a report that bridge reconcile --out has written, with its signature <file>.sig')
+    .option('--key <file>', 'the public key that must have signed it, in PEM')
+    .action(async (file: string, options: VerifyReportOptions) => {
+      process.exitCode = await (await import('./commands/verify-report.ts')).runVerifyReport(file, options);
+    });
   addBridgeSubcommand(
     program,
     'backup <folder>',

@@ -1,6 +1,9 @@
 /** `bridge reconcile` on a database with a flow into PostgreSQL tables, which somebody edits by hand. */
-import { writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
 import { type FeedSource, startFeedSource } from '../bridge/feed-source.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
@@ -71,6 +74,37 @@ test('finds what somebody has changed and deleted, exits with 1, and puts it rig
   expect(await erp.database.query('select key, total_cost::text from sourcing.award order by key')).toEqual(
     suppliers.map((_, n) => ({ key: keyOf(n), total_cost: `1${n}.5` })),
   );
+});
+
+test('its report is written, and is verified where there is no bridge, with the right key only', async () => {
+  const out = join(folder, 'out');
+  const { stdout } = await bridge('reconcile', 'erp', '--out', out);
+  const file = /Written: (.+\.json),/.exec(stdout)?.[1] ?? '';
+  // 10.5 + 11.5 + 12.5, all as they were delivered.
+  expect(await readFile(file.replace('.json', '.html'), 'utf8')).toContain('<td>3</td><td>34.5</td><td>EUR</td>');
+
+  const offline = (...args: string[]) => runHere(['verify-report', ...args], {});
+  const key = join(out, 'report-key.pem');
+  expect(await offline(file, '--key', key)).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('held 3 of 3 delivered documents'),
+  });
+  const run = promisify(execFile);
+  const openssl = ['pkeyutl', '-verify', '-pubin', '-inkey', key, '-rawin', '-in', file, '-sigfile', `${file}.sig`];
+  expect((await run('openssl', openssl)).stdout).toContain('Signature Verified Successfully');
+
+  expect(await offline(file)).toMatchObject({ code: 2, stderr: expect.stringContaining('--key <file>') });
+  expect(await offline(join(out, 'none.json'), '--key', key)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('none.json'),
+  });
+  const { publicKey } = generateKeyPairSync('ed25519');
+  const other = join(out, 'other.pem');
+  await writeFile(other, publicKey.export({ format: 'pem', type: 'spki' }));
+  const notValid = { code: 1, stdout: expect.stringContaining('NOT VALID') };
+  expect(await offline(file, '--key', other)).toMatchObject(notValid);
+  await writeFile(file, (await readFile(file, 'utf8')).replace('"amount": "34.5"', '"amount": "34.6"'));
+  expect(await offline(file, '--key', key)).toMatchObject(notValid);
 });
 
 test('an unknown flow is refused', async () => {

@@ -1,13 +1,17 @@
 /** Comparisons in the console, in a real browser: what differs, and what an operator does about it. */
+import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { ReportContent } from '#bridge/operate/reconcile/read-report.ts';
 import {
   beginReconciliation,
   endReconciliation,
   storeComparedPage,
 } from '#bridge/operate/reconcile/reconciliation-store.ts';
+import { isReportSigned, reportPublicKey } from '#bridge/operate/reconcile/report-files.ts';
 import { readActions } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
+import { createSecretBox } from '#platform/secrets.ts';
 import { settingsOf } from '../bridge/parts.ts';
 import { createFakeErp } from '../bridge/push/fake-erp.ts';
 import { createPusher, keyOf, type Pusher } from '../bridge/push/pusher.ts';
@@ -54,7 +58,11 @@ describe.skipIf(chromiumPath === undefined)('comparisons', () => {
     await (await world.worker(erp)).push();
     const { database } = world.db;
     const now = timestampNow(world.clock);
-    const begun = await beginReconciliation(database, { flow: 'erp', events: null, askedBy: 'Ada' }, now);
+    const begun = await beginReconciliation(
+      database,
+      { flow: 'erp', events: null, askedBy: 'Ada', goesOn: false },
+      now,
+    );
     run = begun.id;
     const compared = await storeComparedPage(database, begun, {
       last: { kind: 'award', key: keyOf(2) },
@@ -66,6 +74,12 @@ describe.skipIf(chromiumPath === undefined)('comparisons', () => {
         { ...finding, field: 'plant', expected: '1000', held: null },
         { ...finding, key: keyOf(1), finding: 'missing', reference: 'PO-2', changedBy: null, changedAt: null },
       ],
+      states: (['changed', 'missing', 'as delivered'] as const).map((state, n) => ({
+        kind: 'award',
+        state,
+        currency: 'EUR',
+        amount: `${n + 1}0.00`,
+      })),
     });
     await endReconciliation(database, compared, now);
     server = await startConsole(database, { settings: settingsOf({}, [world.flow]) });
@@ -124,15 +138,33 @@ describe.skipIf(chromiumPath === undefined)('comparisons', () => {
     });
   });
 
-  test('a person who may not operate sees no button, and without prices no value', async () => {
+  test('a person who may not operate sees no button, and without prices no value and no report', async () => {
     server.viewer = { ...operator, role: 'viewer-without-prices' };
     await open(`/comparisons/${run}`, 'Comparison of erp');
     await page.getByRole('link', { name: 'Office chairs' }).first().waitFor();
     const shown = await text();
     expect(shown).not.toContain('99.5');
     expect(shown).toContain('not shown');
-    expect(await page.getByRole('button', { name: /back into step/ }).count()).toBe(0);
+    expect(await page.getByRole('button', { name: /back into step|Report|signature/ }).count()).toBe(0);
+    const refused = await page.request.get(`${server.url}/api/comparisons/report?run=${run}`);
+    expect(refused.status()).toBe(403);
     server.viewer = { ...operator, flows: ['another'] };
     expect((await page.request.get(`${server.url}/api/comparisons/one?run=${run}`)).status()).toBe(404);
+  });
+
+  test('the report is downloaded with its signature', async () => {
+    await open(`/comparisons/${run}`, 'Comparison of erp');
+    const bytesOf = async (name: string) => {
+      const button = page.getByRole('button', { name });
+      const [download] = await Promise.all([page.waitForEvent('download'), button.click()]);
+      return readFile(await download.path());
+    };
+    const json = await bytesOf('Report (JSON)');
+    const report = JSON.parse(json.toString('utf8')) as ReportContent;
+    expect(report).toMatchObject({ number: run, flow: 'erp', documents: 3 });
+    expect(
+      isReportSigned(json, await bytesOf('Its signature'), reportPublicKey(createSecretBox(Buffer.alloc(32, 7)))),
+    ).toBe(true);
+    expect(browser.complaints).toEqual([]);
   });
 });

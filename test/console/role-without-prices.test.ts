@@ -56,6 +56,7 @@ const queries: Record<string, Record<string, string>> = {
   '/api/document/version': { ...document, version: '1' },
   '/api/webhooks': { source: 'main' },
   '/api/comparisons/one': { run: '1' },
+  '/api/comparisons/report': { run: '1' },
   '/api/intake': { intake: seededIntake.name },
   '/api/intake/requisitions': { intake: seededIntake.name },
   '/api/intake/requisition': { intake: seededIntake.name, key: 'K-7001' },
@@ -76,6 +77,7 @@ test('no call of the console shows a price, in whatever words', async () => {
   expect(await callsWithPrices()).toEqual([
     '/api/actions',
     '/api/comparisons/one',
+    '/api/comparisons/report',
     '/api/dead-letters',
     '/api/doctor',
     '/api/document',

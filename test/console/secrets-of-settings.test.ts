@@ -116,6 +116,7 @@ test('a viewer gets no secret from any call of the console', async () => {
     '/api/notifications/led-to': { pull: crypto.randomUUID() },
     '/api/webhooks': { source: 'main' },
     '/api/comparisons/one': { run: '1' },
+    '/api/comparisons/report': { run: '1' },
     '/api/intake': { intake: 'none' },
     '/api/intake/requisitions': { intake: 'none' },
     '/api/intake/requisition': { intake: 'none', key: '1' },

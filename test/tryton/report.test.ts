@@ -1,11 +1,11 @@
 /**
- * The comparison of docs/prove-it.md: awards become purchases in a real Tryton, a buyer changes some of them there, and
- * `bridge reconcile` finds exactly that, with who did it.
+ * The report of docs/prove-it.md: awards become purchases in a real Tryton, a buyer changes some of them there, and
+ * `bridge reconcile` finds exactly that, with who did it. REPORT=1 writes the report into docs/examples.
  */
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { LedgerFinding } from '#bridge/operate/reconcile/reconciliation-store.ts';
+import type { ReportContent } from '#bridge/operate/reconcile/read-report.ts';
 import { startFeedSource } from '../bridge/feed-source.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
 import { runHere } from '../cli/command-line.ts';
@@ -15,6 +15,7 @@ import { describeTryton, startTestTryton } from './tryton-in-tests.ts';
 import { decimal } from './tryton-rpc.ts';
 import { trytonUsers } from './tryton-server.ts';
 
+const examples = join(import.meta.dirname, '../../docs/examples');
 const suppliers = ['Acme Steel', 'Borealis Metals', 'Cobalt Works', 'Delta Forge'];
 const lots = ['Flange DN50', 'Flange DN80', 'Bolt M16'];
 
@@ -71,18 +72,15 @@ describeTryton('a comparison with Tryton', () => {
     const freight = { type: 'line', description: 'Freight', quantity: 1, unit_price: decimal('85') };
     await admin.call('purchase.purchase', 'write', [[purchaseOf('V-3').id], { lines: [['create', [freight]]] }]);
 
-    const compared = await bridge('reconcile', 'tryton', '--json');
-    expect(compared.code).toBe(1);
-    const [report] = JSON.parse(compared.stdout).reports as {
-      run: { documents: number; asDelivered: number };
-      findings: LedgerFinding[];
-    }[];
-    if (!report) throw new Error('nothing was compared');
+    const out = join(folder, 'out');
+    expect(await bridge('reconcile', 'tryton', '--out', out)).toMatchObject({ code: 1 });
+    const file = join(out, 'report-2.json');
+    const report = JSON.parse(await readFile(file, 'utf8')) as ReportContent;
     const who = await admin.search('res.user', [['login', '=', 'admin']], ['name']);
-    expect(report.findings.filter(({ finding }) => finding !== 'changed')).toMatchObject([
+    expect(report.differences.filter(({ finding }) => finding !== 'changed')).toMatchObject([
       { finding: 'cancelled', key: `${idOf(1)}/${idOf(101)}` },
     ]);
-    expect(report.findings.filter(({ finding }) => finding === 'changed')).toMatchObject([
+    expect(report.differences.filter(({ finding }) => finding === 'changed')).toMatchObject([
       {
         key: `${idOf(1)}/${idOf(100)}`,
         field: `lines[${lots[0]}].unit_price`,
@@ -97,6 +95,17 @@ describeTryton('a comparison with Tryton', () => {
         expected: null,
       })),
     ]);
-    expect(report.run).toMatchObject({ documents: 4, asDelivered: 1 });
+    // 4 suppliers with 1000.25 + 2000.25 + 3000.25 and n more for each lot: 6000.75, 6003.75, 6006.75, 6009.75.
+    expect(report.totals).toMatchObject([
+      { currency: 'EUR', state: 'as delivered', documents: 1, amount: '6009.75' },
+      { currency: 'EUR', state: 'cancelled', documents: 1, amount: '6003.75' },
+      { currency: 'EUR', state: 'changed', documents: 2, amount: '12007.5' },
+    ]);
+    const verified = await runHere(['verify-report', file, '--key', join(out, 'report-key.pem')], {});
+    expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining('valid, report 2') });
+    if (process.env['REPORT'] === undefined) return;
+    for (const ending of ['.json', '.json.sig', '.html'])
+      await writeFile(join(examples, `tryton-report${ending}`), await readFile(join(out, `report-2${ending}`)));
+    await writeFile(join(examples, 'tryton-report-key.pem'), await readFile(join(out, 'report-key.pem')));
   });
 });

@@ -80,9 +80,12 @@ test('of the service: links, attempts, awards, uploads, attributes and an erasur
   ]);
 });
 
-test('of the bridge: news of requisitions, sessions and links of the console', async () => {
+test('of the bridge: totals of comparisons, news of requisitions, sessions and links of the console', async () => {
   const db = await databaseAt('bridge', '044');
   await db.database.query(`
+    insert into bridge.reconciliations (flow, asked_by, started) values ('erp', 'Ann', '${at}');
+    insert into bridge.reconciliation_totals (run, kind, currency, state, documents, amount)
+      values (1, 'award', 'EUR', 'as delivered', 2, 10.50), (1, 'file', '', 'missing', 1, 0);
     insert into bridge.intakes (name, source, stream, connector, next_read)
       values ('in', 'main', 'requisition', 'memory', '${at}');
     insert into bridge.intake_records (intake, erp_key, source, content_hash, body, first_seen, seen)
@@ -98,6 +101,13 @@ test('of the bridge: news of requisitions, sessions and links of the console', a
   await migrateBridge(db.database);
 
   const read = async (statement: string) => db.database.query(statement);
+  expect(
+    await read(`select t.* from bridge.reconciliations, jsonb_to_recordset(totals)
+      as t (kind text, currency text, state text, documents int, amount text) order by kind`),
+  ).toEqual([
+    { kind: 'award', currency: 'EUR', state: 'as delivered', documents: 2, amount: '10.50' },
+    { kind: 'file', currency: null, state: 'missing', documents: 1, amount: '0' },
+  ]);
   expect(
     await read(`select erp_key, news, news_id, news_state, news_due, news_failures, news_error, told, told_reference, told_at
       from bridge.intake_records order by erp_key`),

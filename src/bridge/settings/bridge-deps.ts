@@ -65,8 +65,8 @@ export interface WorkingPart {
 }
 
 /**
- * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` names of flows,
- * those of `suppliers`, `jobs` and `webhooks` names of sources, those of `intake` names of intakes, and `alerts` has
+ * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` and
+ * `reconcile` names of flows, those of `suppliers`, `jobs` and `webhooks` names of sources, those of `intake` names of intakes, and `alerts` has
  * one key.
  */
 export const lanes = {
@@ -77,5 +77,6 @@ export const lanes = {
   jobs: 'jobs',
   alerts: 'alerts',
   intake: 'intake',
+  reconcile: 'reconcile',
   webhooks: 'webhooks',
 } as const;

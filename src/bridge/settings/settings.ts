@@ -207,6 +207,17 @@ const flow = z.strictObject({
     })
     .prefault({})
     .describe('More cancellations in 24 hours than both bounds pause the flow, until an operator has agreed'),
+  reconcile: z
+    .strictObject({
+      every_hours: z
+        .number()
+        .min(0)
+        .max(8_760)
+        .default(0)
+        .describe('How often all that was delivered is compared with what the ERP holds; 0: only by bridge reconcile'),
+    })
+    .prefault({})
+    .describe('Comparisons by schedule: docs/watch.md, "Does the ERP still hold it?"'),
   settings: z.record(z.string(), z.unknown()).default({}).describe("The connector's own settings"),
   begins_paused: z
     .boolean()

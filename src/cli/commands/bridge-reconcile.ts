@@ -1,7 +1,10 @@
 /** `bridge reconcile`: compares what was delivered with what each ERP holds now. */
+import { mkdir } from 'node:fs/promises';
 import { userInfo } from 'node:os';
+import { join } from 'node:path';
 import { openFlows } from '#bridge/connectors/open-flows.ts';
 import type { FindingName } from '#bridge/operate/reconcile/finding-names.ts';
+import { readReport } from '#bridge/operate/reconcile/read-report.ts';
 import { reconcileFlow } from '#bridge/operate/reconcile/reconcile-flow.ts';
 import {
   beginReconciliation,
@@ -12,8 +15,11 @@ import {
   readFoundKeys,
 } from '#bridge/operate/reconcile/reconciliation-store.ts';
 import { repairedFindings, repairRun } from '#bridge/operate/reconcile/repair-run.ts';
+import { reportFiles, reportPublicKey } from '#bridge/operate/reconcile/report-files.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
+import { replaceFile } from '#platform/durable-file.ts';
+import { AppError, errorText } from '#platform/errors.ts';
 import {
   type BridgeCommand,
   type BridgeCommandOptions,
@@ -28,6 +34,7 @@ import { createProgress, oneLine, print, tableOf } from '../output.ts';
 export interface ReconcileOptions extends BridgeCommandOptions {
   event?: string[];
   limit: number;
+  out?: string;
   repair?: boolean;
   yes?: boolean;
 }
@@ -36,6 +43,8 @@ export interface ReconcileOptions extends BridgeCommandOptions {
 interface Compared {
   readonly flow: string;
   readonly run: Reconciliation;
+  /** The files of its report, with --out. */
+  readonly files: readonly string[];
   readonly counts: Record<FindingName, number>;
   /** The differences and what was unclear; `more` is whether there are others than those that are shown. */
   readonly findings: readonly LedgerFinding[];
@@ -59,10 +68,12 @@ export function runReconcile(options: ReconcileOptions, name: string | undefined
         const run = await compare(command, openFlow, options);
         const counts = await countFindings(command.database, run.id);
         const findings = await readFindings(command.database, run.id, { names: listed, limit: options.limit + 1 });
+        const files = options.out === undefined ? [] : await writeReport(command, run, options.out);
         const replayed = options.repair ? await repair(command, run, counts, options) : 0;
         reports.push({
           flow: flow.name,
           run,
+          files,
           counts,
           findings: findings.slice(0, options.limit),
           more: findings.length > options.limit,
@@ -85,7 +96,7 @@ async function compare(
   const { events = null } = await subjectIds(command, [flow.source], options);
   const begun = await beginReconciliation(
     database,
-    { flow: flow.name, events, askedBy: userInfo().username },
+    { flow: flow.name, events, askedBy: userInfo().username, goesOn: false },
     timestampNow(clock),
   );
   const total = events === null ? await countDocuments(database, flow.name) : undefined;
@@ -108,6 +119,28 @@ async function countDocuments(database: Database, flow: string): Promise<number>
     [flow],
   );
   return row?.count ?? 0;
+}
+
+/** Writes the signed report of the run. Returns the names of the files; the last one is the public key. */
+async function writeReport(
+  { database, installation: { secrets } }: BridgeCommand,
+  { id }: Reconciliation,
+  folder: string,
+): Promise<string[]> {
+  const { json, signature, page } = reportFiles(await readReport(database, id), secrets);
+  const files = [
+    { file: join(folder, `report-${id}.json`), content: json },
+    { file: join(folder, `report-${id}.json.sig`), content: signature },
+    { file: join(folder, `report-${id}.html`), content: page },
+    { file: join(folder, 'report-key.pem'), content: reportPublicKey(secrets) },
+  ];
+  try {
+    await mkdir(folder, { recursive: true });
+    for (const { file, content } of files) await replaceFile(file, content, 0o600);
+  } catch (cause) {
+    throw new AppError('invalid', `The report cannot be written to ${folder}: ${errorText(cause)}.`, { cause });
+  }
+  return files.map(({ file }) => file);
 }
 
 /** Replays what differs once the operator agrees: the ERP is asked again before anything is written. */
@@ -136,7 +169,7 @@ function nothingText({ asDelivered }: Reconciliation, counts: Compared['counts']
     : 'Of what could be compared, nothing differs.';
 }
 
-function textOf({ flow, run, counts, findings, more, replayed }: Compared): string {
+function textOf({ flow, run, files, counts, findings, more, replayed }: Compared): string {
   const named = Object.entries(counts).filter(([, count]) => count > 0);
   const summary = `${flow}: ${run.documents} documents compared, ${run.asDelivered} as they were delivered (${run.comparedValues} values)${named
     .map(([finding, count]) => `, ${count} ${finding}`)
@@ -160,6 +193,7 @@ function textOf({ flow, run, counts, findings, more, replayed }: Compared): stri
     summary,
     table,
     ...(more ? ['There is more: --limit shows it.'] : []),
+    ...(files.length > 0 ? [`Written: ${files.join(', ')}`] : []),
     ...(replayed > 0
       ? [
           `${replayed === 1 ? '1 document is' : `${replayed} documents are`} due again: a process with the role push writes them, or bridge run.`,

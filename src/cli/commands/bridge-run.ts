@@ -20,7 +20,7 @@ export function runRun(options: RunOptions): Promise<number> {
     const { signal } = command;
     const { failedFeeds, undelivered, unfinishedIntakes } = result;
     // A comparison of before this run says nothing of what was delivered in it.
-    const left = result.status.conditions.filter(({ kind }) => kind !== 'erp-differs');
+    const left = result.status.conditions.filter(({ kind }) => kind !== 'erp-differs' && kind !== 'comparison-late');
     const isWell = failedFeeds.length + undelivered + unfinishedIntakes.length + left.length === 0;
     print(options, { ok: isWell && !signal.aborted, ...result }, () => textOf(result, signal.aborted));
     return isWell && !signal.aborted ? 0 : 1;

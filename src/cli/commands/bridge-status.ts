@@ -151,14 +151,16 @@ function textOf(status: BridgeStatus): string {
     parts.push(
       '\nComparisons with the ERPs, the latest',
       tableOf(
-        ['flow', 'ended', 'comparison', 'documents', 'as delivered', 'differences'],
-        comparisons.map(({ flow, ended, run, documents, asDelivered, differing }) => [
+        ['flow', 'every', 'ended', 'comparison', 'documents', 'as delivered', 'differences', 'state'],
+        comparisons.map(({ flow, everyHours, ended, run, documents, asDelivered, differing, open, lastError }) => [
           flow,
+          everyHours === 0 ? null : `${everyHours} h`,
           shortTime(ended),
           run,
           documents,
           asDelivered,
           differing,
+          lastError ?? (open === null ? null : `one is under way since ${shortTime(open)}`),
         ]),
       ),
     );

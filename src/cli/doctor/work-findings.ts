@@ -30,7 +30,7 @@ export function findWork(status: BridgeStatus): DoctorFinding[] {
     ...status.feeds.flatMap((feed, index) => findFeed(feed, whys[index] ?? feed.lag.why, said)),
     ...status.flows.filter(({ flow }) => !said.has(`flow ${flow}`)).map(findFlow),
     ...status.intakes.flatMap((intake) => findIntake(intake, said)),
-    ...status.comparisons.filter(({ differing }) => differing === 0).map(findComparison),
+    ...status.comparisons.filter(({ differing, overdue }) => differing === 0 && !overdue).map(findComparison),
     ...conditions.map(findCondition),
   ];
 }
@@ -97,8 +97,9 @@ function findIntake(intake: BridgeStatus['intakes'][number], said: ReadonlySet<s
 }
 
 function findComparison({ flow, run, ended, documents, asDelivered }: BridgeStatus['comparisons'][number]) {
-  return ok(
-    `flow ${flow}: comparison`,
-    `${run} of ${ended}: ${asDelivered} of ${documents} documents as they were delivered`,
-  );
+  const last =
+    ended === null
+      ? 'none has ended yet'
+      : `${run} of ${ended}: ${asDelivered} of ${documents} documents as they were delivered`;
+  return ok(`flow ${flow}: comparison`, last);
 }

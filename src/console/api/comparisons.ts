@@ -1,21 +1,32 @@
-/** Comparisons of what was delivered with what the ERPs hold: their differences, and the repair of these. */
+/** Comparisons of what was delivered with what the ERPs hold: their reports, their differences, and the repair of these. */
 import { z } from 'zod';
 import { findingNames } from '#bridge/operate/reconcile/finding-names.ts';
 import { listRuns, readDifferingDocuments } from '#bridge/operate/reconcile/list-runs.ts';
+import { readReport } from '#bridge/operate/reconcile/read-report.ts';
 import { countFindings, readFoundKeys } from '#bridge/operate/reconcile/reconciliation-store.ts';
 import { repairedFindings, repairRun } from '#bridge/operate/reconcile/repair-run.ts';
+import { reportFiles } from '#bridge/operate/reconcile/report-files.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { maySeeFlow, type Viewer } from '../access/viewer.ts';
-import { actionCall, type ConsoleApiDeps, flowName, flowsFor, pageRows, readCall } from './console-call.ts';
+import {
+  actionCall,
+  type ConsoleApiDeps,
+  type ConsoleCaller,
+  flowName,
+  flowsFor,
+  pageRows,
+  readCall,
+} from './console-call.ts';
 import { withUrls } from './read-overview.ts';
 
 export type ComparisonsAnswer = Awaited<ReturnType<typeof readRuns>>;
 export type ComparisonAnswer = Awaited<ReturnType<typeof readRun>>;
+export type ReportAnswer = Awaited<ReturnType<typeof readReportFiles>>;
 
 const runId = z.coerce.number().int().min(1);
 const differing = findingNames.filter((name) => name !== 'not compared');
-/** `bridge reconcile` shows more. */
+/** More are in the report itself. */
 const documentsShown = 200;
 
 async function readRuns({ database }: ConsoleApiDeps, viewer: Viewer, flow: string | undefined) {
@@ -46,6 +57,15 @@ async function readRun(deps: ConsoleApiDeps, viewer: Viewer, id: number) {
   };
 }
 
+async function readReportFiles(deps: ConsoleApiDeps, viewer: ConsoleCaller, id: number) {
+  await findRun(deps, viewer, id);
+  if (viewer.role === 'viewer-without-prices')
+    throw new AppError('forbidden', 'The report names amounts, and your account shows none.');
+  await deps.note(viewer, { what: 'comparison.export', object: `comparison ${id}` });
+  const { json, signature, page } = reportFiles(await readReport(deps.database, id), deps.secrets);
+  return { json, signature: signature.toString('base64'), page };
+}
+
 export const comparisonsCall = (deps: ConsoleApiDeps) =>
   readCall('/api/comparisons', z.strictObject({ flow: flowName.optional() }), ({ viewer, query }) =>
     readRuns(deps, viewer, query.flow),
@@ -54,6 +74,11 @@ export const comparisonsCall = (deps: ConsoleApiDeps) =>
 export const comparisonCall = (deps: ConsoleApiDeps) =>
   readCall('/api/comparisons/one', z.strictObject({ run: runId }), ({ viewer, query }) =>
     readRun(deps, viewer, query.run),
+  );
+
+export const comparisonReportCall = (deps: ConsoleApiDeps) =>
+  readCall('/api/comparisons/report', z.strictObject({ run: runId }), ({ viewer, query }) =>
+    readReportFiles(deps, viewer, query.run),
   );
 
 export const repairCall = (deps: ConsoleApiDeps) =>

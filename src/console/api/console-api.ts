@@ -8,7 +8,7 @@ import {
   removeFactorCall,
   setFactorCall,
 } from './account.ts';
-import { comparisonCall, comparisonsCall, repairCall } from './comparisons.ts';
+import { comparisonCall, comparisonReportCall, comparisonsCall, repairCall } from './comparisons.ts';
 import type { ConsoleApiDeps, ConsoleEndpoint } from './console-call.ts';
 import { deadLettersCall, noteDocumentCall, replayDeadLettersCall, replayDocumentCall } from './dead-letters.ts';
 import { auditCall, backfillCall, cancelBackfillCall, feedsCall } from './feeds.ts';
@@ -59,6 +59,7 @@ const readingCalls = [
   feedsCall,
   comparisonsCall,
   comparisonCall,
+  comparisonReportCall,
   flowsCall,
   intakesCall,
   intakeCall,

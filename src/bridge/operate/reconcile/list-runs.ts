@@ -11,6 +11,7 @@ export interface ShownRun {
   readonly askedBy: string;
   readonly started: Timestamp;
   readonly ended: Timestamp | null;
+  readonly lastError: string | null;
   /** How many events it is of; null: of everything. */
   readonly events: number | null;
   readonly documents: number;
@@ -25,7 +26,7 @@ export function listRuns(
   { flows, run, limit }: { flows?: readonly string[] | undefined; run?: number; limit: number },
 ): Promise<ShownRun[]> {
   return sql.query<ShownRun>(
-    `select r.id as run, r.flow, r.asked_by as "askedBy", r.started, r.ended,
+    `select r.id as run, r.flow, r.asked_by as "askedBy", r.started, r.ended, r.last_error as "lastError",
        cardinality(r.events) as events, r.documents, r.as_delivered as "asDelivered", r.differing
      from bridge.reconciliations r
      where ($1::text[] is null or r.flow = any($1)) and ($2::bigint is null or r.id = $2)

@@ -9,7 +9,7 @@
  *     page 2   A-3        lookup: the ERP holds it all the same; commits: position A-3; A-3 orphaned
  *     page 3   none       commits: the run has ended
  *
- * A process that dies leaves a run that has not ended; the next comparison takes its place.
+ * A process that dies before a commit leaves the position before the page, and the next one compares that page again.
  */
 
 import { createConnectorCalls } from '#bridge/connectors/connector-calls.ts';
@@ -22,6 +22,7 @@ import type { Database } from '#platform/database/database.ts';
 import type { FindingName } from './finding-names.ts';
 import {
   type ComparedPage,
+  type ComparedState,
   endReconciliation,
   type LedgerDocument,
   type LedgerFinding,
@@ -43,12 +44,13 @@ export interface ReconcileDeps {
 /** So often in a row a page is tried, or the ERP's limit is waited for, before the run stops; it can be resumed. */
 const triesMax = 5;
 const retryMs = 1_000;
-/** The longest wait that an ERP's limit may ask for; a longer one ends the run. */
+/** The longest wait that an ERP's limit may ask for; a longer one stops the run, to be resumed later. */
 const waitMaxMs = 10 * 60_000;
 
 /**
- * Compares until the end, and returns the run. Rejects when the ERP cannot be read, when `signal` aborts, and with AppError
- * `conflict` when another process has begun the comparison anew.
+ * Goes on with the run until everything is compared, and returns it. Rejects when the ERP cannot be read, when `signal`
+ * aborts, and with AppError `conflict` when another process goes on with the run: what was compared until then stays,
+ * and the next call goes on after it.
  */
 export async function reconcileFlow(
   deps: ReconcileDeps,
@@ -140,16 +142,26 @@ function pageOf(
   last: LedgerDocument,
 ): ComparedPage {
   const findings: LedgerFinding[] = [];
+  const states: ComparedState[] = [];
   let asDelivered = 0;
   let comparedValues = 0;
   for (const entry of page) {
     const answer = moved.has(entry.key) ? { finding: 'unclear' as const, reason: underWay } : compared.get(entry.key);
     const found = findingsOf(entry, answer);
     if (answer && 'status' in answer && answer.status === 'held') comparedValues += comparedValuesOf(answer);
-    if (found.every(({ finding }) => finding === 'not compared') && isHeldAsDelivered(answer)) asDelivered += 1;
+    const differing =
+      found.find(({ finding }) => finding !== 'not compared') ?? (isHeldAsDelivered(answer) ? null : found[0]);
+    if (!differing) asDelivered += 1;
     findings.push(...found);
+    states.push({ kind: entry.kind, state: differing?.finding ?? 'as delivered', ...amountOf(entry) });
   }
-  return { last, documents: page.length, asDelivered, comparedValues, findings };
+  return { last, documents: page.length, asDelivered, comparedValues, findings, states };
+}
+
+/** Only an award says what it is worth; what was withdrawn is worth nothing. */
+function amountOf({ document, deliveredHash }: LedgerDocument): Pick<ComparedState, 'currency' | 'amount'> {
+  if (document?.kind !== 'award' || deliveredHash === null) return { currency: null, amount: null };
+  return { currency: document.currency, amount: document.total_cost };
 }
 
 function isHeldAsDelivered(answer: Compared | undefined): boolean {

@@ -44,18 +44,30 @@ const reconciliationColumns = `id, flow, events, asked_by as "askedBy", started,
 /** Of each flow. */
 const runsKept = 50;
 
-/** Begins a run of this flow and these events; one that was interrupted is deleted, and a process that still works on it stops. */
+/**
+ * Begins a run of this flow and these events; one that was interrupted is deleted, and a process that still works on it
+ * stops. With `goesOn` it returns the interrupted one, if there is one.
+ */
 export async function beginReconciliation(
   database: Database,
-  { flow, events, askedBy }: { flow: string; events: readonly string[] | null; askedBy: string },
+  {
+    flow,
+    events,
+    askedBy,
+    goesOn,
+  }: { flow: string; events: readonly string[] | null; askedBy: string; goesOn: boolean },
   now: Timestamp,
 ): Promise<Reconciliation> {
   const ids = events === null ? null : [...new Set(events)].sort();
   return database.transaction(async (tx) => {
-    await tx.query(
-      'delete from bridge.reconciliations where flow = $1 and events is not distinct from $2::text[] and ended is null',
-      [flow, ids],
-    );
+    const interrupted = 'flow = $1 and events is not distinct from $2::text[] and ended is null';
+    if (goesOn) {
+      const [open] = await tx.query<Reconciliation>(
+        `select ${reconciliationColumns} from bridge.reconciliations where ${interrupted} order by id desc limit 1`,
+        [flow, ids],
+      );
+      if (open) return open;
+    } else await tx.query(`delete from bridge.reconciliations where ${interrupted}`, [flow, ids]);
     const [begun] = await tx.query<Reconciliation>(
       `insert into bridge.reconciliations (flow, events, asked_by, started) values ($1, $2, $3, $4) returning ${reconciliationColumns}`,
       [flow, ids, askedBy, now],
@@ -76,7 +88,7 @@ export async function beginReconciliation(
  */
 export async function endReconciliation(sql: Sql, run: Reconciliation, now: Timestamp): Promise<Reconciliation> {
   const [ended] = await sql.query<Reconciliation>(
-    `update bridge.reconciliations r set ended = coalesce(ended, $2),
+    `update bridge.reconciliations r set ended = coalesce(ended, $2), last_error = null, failed = null,
        differing = (select count(distinct (f.kind, f.key)) from bridge.reconciliation_findings f
          where f.run = r.id and f.finding <> 'not compared')
      where id = $1 returning ${reconciliationColumns}`,
@@ -87,7 +99,7 @@ export async function endReconciliation(sql: Sql, run: Reconciliation, now: Time
 }
 
 function movedOn({ flow }: Reconciliation): AppError {
-  return new AppError('conflict', `Another process began this comparison of "${flow}" anew.`);
+  return new AppError('conflict', `Another process goes on with this comparison of "${flow}", or began it anew.`);
 }
 
 /** A document that the ERP has taken once, as the ledger knows it. */
@@ -163,11 +175,37 @@ export interface ComparedPage {
   readonly asDelivered: number;
   readonly comparedValues: number;
   readonly findings: readonly LedgerFinding[];
+  /** One for each document. */
+  readonly states: readonly ComparedState[];
 }
+
+/** What a document counts as in the totals of its run. */
+export interface ComparedState {
+  readonly kind: DocumentKind;
+  readonly state: 'as delivered' | FindingName;
+  /** ISO 4217; null where the document has no amount. */
+  readonly currency: string | null;
+  /** What was delivered with it, as a decimal. */
+  readonly amount: string | null;
+}
+
+/** The columns of a total, in the JSON of its run. */
+export const totalColumns = 'kind text, currency text, state text, documents bigint, amount numeric';
+
+/** The run's totals with those of a page, $9 to $12. Exact: `numeric` adds decimals of any length. */
+const addedTotals = `(
+  select coalesce(jsonb_agg(t), '[]') from (
+    select kind, currency, state, sum(documents) as documents, sum(amount) as amount from (
+      select * from jsonb_to_recordset(totals) as known (${totalColumns})
+      union all
+      select s.kind, s.currency, s.state, 1, s.amount
+      from unnest($9::text[], $10::text[], $11::text[], $12::numeric[]) as s (kind, currency, state, amount)) as each
+    group by kind, currency, state) as t)`;
 
 /**
  * Writes the findings of a page, counts its documents and moves the run behind it, in one transaction. Returns the run
- * as it is then. Throws AppError `conflict` when another process has begun the run anew: nothing is written then.
+ * as it is then. Throws AppError `conflict` when another process has compared this page, or has begun the run anew:
+ * nothing is written then.
  */
 export async function storeComparedPage(
   database: Database,
@@ -177,9 +215,22 @@ export async function storeComparedPage(
   return database.transaction(async (tx) => {
     const [moved] = await tx.query<Reconciliation>(
       `update bridge.reconciliations set kind = $4, key = $5, documents = documents + $6,
-         as_delivered = as_delivered + $7, compared_values = compared_values + $8
+         as_delivered = as_delivered + $7, compared_values = compared_values + $8, totals = ${addedTotals}
        where id = $1 and kind = $2 and key = $3 and ended is null returning ${reconciliationColumns}`,
-      [run.id, run.kind, run.key, page.last.kind, page.last.key, page.documents, page.asDelivered, page.comparedValues],
+      [
+        run.id,
+        run.kind,
+        run.key,
+        page.last.kind,
+        page.last.key,
+        page.documents,
+        page.asDelivered,
+        page.comparedValues,
+        page.states.map(({ kind }) => kind),
+        page.states.map(({ currency }) => currency),
+        page.states.map(({ state }) => state),
+        page.states.map(({ amount }) => amount ?? '0'),
+      ],
     );
     if (!moved) throw movedOn(run);
     if (page.findings.length > 0) await insertFindings(tx, run.id, page.findings);
@@ -253,6 +304,15 @@ export function readFoundKeys(
      where run = $1 and finding = any($2) group by kind order by kind`,
     [run, names],
   );
+}
+
+/** Notes why the run could not go on; one that has ended is left as it is. */
+export async function noteReconciliationFailure(sql: Sql, run: number, text: string, now: Timestamp): Promise<void> {
+  await sql.query('update bridge.reconciliations set last_error = $2, failed = $3 where id = $1 and ended is null', [
+    run,
+    storableText(text),
+    now,
+  ]);
 }
 
 /** Deletes the runs that began before then, with their findings. */

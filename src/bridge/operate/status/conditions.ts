@@ -30,6 +30,7 @@ export const conditionMeanings = {
   'erp-behind': 'a document has waited for its ERP for longer than `behind_minutes`',
   'dead-letters': 'an ERP refused documents, or a service records of an intake, or a person has to look at them',
   'erp-differs': 'the latest comparison of a flow found differences, or could not read something',
+  'comparison-late': 'a scheduled comparison fails, or was missed twice',
   'intake-paused':
     'an operator, a first run, a refused login, too many archivings or an unknown attribute paused an intake',
   'intake-behind':
@@ -294,18 +295,30 @@ function replayText(name: string): string {
   return `See why: bridge dead-letters --flow ${name}. When the cause is fixed: bridge replay --flow ${name} --dead`;
 }
 
-function ofComparison({ flow, differing, documents, run, ended }: ComparisonStatus): Condition[] {
-  if (differing === 0) return [];
-  return [
-    {
+function ofComparison(comparison: ComparisonStatus): Condition[] {
+  const { flow, differing, documents, run, overdue, lastError, ended, open, everyHours } = comparison;
+  const subject = `flow ${flow}`;
+  const conditions: Condition[] = [];
+  if (differing > 0)
+    conditions.push({
       kind: 'erp-differs',
-      subject: `flow ${flow}`,
+      subject,
       since: ended,
       level: 'warn',
       summary: `Flow ${flow}: ${differing} differences in the comparison of ${documents} documents with the ERP (comparison ${run})`,
       action: `See them: bridge reconcile ${flow}. Then: bridge reconcile ${flow} --repair, or accept what people have changed.`,
-    },
-  ];
+    });
+  if (overdue)
+    conditions.push({
+      kind: 'comparison-late',
+      subject,
+      since: ended ?? open,
+      level: 'fail',
+      summary: `Flow ${flow}: its comparison with the ERP, every ${everyHours} h, has not ended since ${toMinute(ended)}: ${short(lastError ?? 'it takes longer, or no process runs it')}`,
+      action:
+        '`bridge doctor` tests the ERP; a process with the role push must run. It goes on by itself where it was.',
+    });
+  return conditions;
 }
 
 function ofIntake(intake: IntakeStatus, lateBefore: Timestamp): Condition[] {

@@ -30,7 +30,7 @@ export interface BridgeStatus {
   backfills: BackfillStatus[];
   /** The last audit of each feed. */
   audits: AuditStatus[];
-  /** The latest comparisons of what was delivered with what the ERPs hold; only of flows that were ever compared. */
+  /** How the comparisons of what was delivered with what the ERPs hold stand; only of flows that were ever compared. */
   comparisons: ComparisonStatus[];
   /** What needs a person now. */
   conditions: Condition[];
@@ -109,10 +109,7 @@ export async function readStatus(
     lostCommits,
     intakes: await readIntakeStatuses(sql, settings, now),
     audits: await readAudits(sql, feeds, now),
-    comparisons: await readComparisons(
-      sql,
-      (settings.flows ?? []).map(({ name }) => name),
-    ),
+    comparisons: await readShownComparisons(sql, settings, now),
   };
   const shown = new Set(settings.sources.map(({ name }) => name));
   const webhookFaults = (await readWebhookFaults(sql)).filter(({ source }) => shown.has(source));
@@ -145,6 +142,12 @@ export async function readStatus(
        where f.kinds <> '{}' order by d."deadSince" desc limit ${shownMost}`,
     ),
   };
+}
+
+/** Of flows that are compared by schedule, or were compared once. */
+async function readShownComparisons(sql: Sql, settings: ShownSettings, now: Timestamp): Promise<ComparisonStatus[]> {
+  const all = await readComparisons(sql, settings.flows ?? [], now);
+  return all.filter(({ everyHours, ended, open }) => everyHours > 0 || ended !== null || open !== null);
 }
 
 const neverPushed = {

@@ -1,6 +1,6 @@
-/** One comparison: what differs in which document, and what to do about it. */
+/** One comparison: what differs in which document, what to do about it, and its report. */
 import { useState } from 'preact/hooks';
-import type { ComparisonAnswer } from '#console/api/comparisons.ts';
+import type { ComparisonAnswer, ReportAnswer } from '#console/api/comparisons.ts';
 import {
   ActionButton,
   Dialog,
@@ -17,9 +17,10 @@ import {
 import { kindNames, titleOf } from '../parts/document-row.tsx';
 import { documentPath, flowPath } from '../parts/paths.ts';
 import { Table } from '../parts/table.tsx';
-import { postCall } from '../state/api.ts';
+import { get, postCall } from '../state/api.ts';
+import { saveFile } from '../state/save-file.ts';
 import { useAnswer } from '../state/use-answer.ts';
-import { mayOperate } from '../state/viewer.ts';
+import { mayOperate, viewer } from '../state/viewer.ts';
 import { RunMark, scopeOf } from './flows.tsx';
 
 type Document = ComparisonAnswer['documents'][number];
@@ -67,7 +68,7 @@ export function ComparisonPage({ run: id }: { run: string }) {
           <DocumentCard key={`${document.kind} ${document.key}`} document={document} />
         ))}
       </div>
-      {hasMore ? <p class="quiet">There are more: bridge reconcile shows them.</p> : null}
+      {hasMore ? <p class="quiet">There are more: the report lists them, and so does bridge reconcile.</p> : null}
     </>
   );
 }
@@ -84,12 +85,30 @@ function summaryOf({ run, counts }: ComparisonAnswer): string {
 function Steering({ answer: { run, repairable, counts }, reload }: { answer: ComparisonAnswer; reload: () => void }) {
   const [asks, setAsks] = useState(false);
   const [written, setWritten] = useState<number>();
+  const download = async (ending: string, type: string, of: (report: ReportAnswer) => BlobPart) => {
+    const report = await get<ReportAnswer>('/api/comparisons/report', { run: run.run });
+    saveFile(`report-${run.run}.${ending}`, type, of(report));
+  };
+  const showsReport = run.ended !== null && viewer.value?.role !== 'viewer-without-prices';
   return (
     <div class="actions">
       {mayOperate() && repairable > 0 && run.ended !== null ? (
         <button type="button" class="primary" onClick={() => setAsks(true)}>
           Bring {repairable === 1 ? 'this document' : `these ${repairable} documents`} back into step
         </button>
+      ) : null}
+      {showsReport ? (
+        <>
+          <ActionButton action={() => download('html', 'text/html', ({ page }) => page)}>Report to print</ActionButton>
+          <ActionButton action={() => download('json', 'application/json', ({ json }) => json)}>
+            Report (JSON)
+          </ActionButton>
+          <ActionButton
+            action={() => download('json.sig', 'application/octet-stream', ({ signature }) => bytesOf(signature))}
+          >
+            Its signature
+          </ActionButton>
+        </>
       ) : null}
       {written === undefined ? null : (
         <p role="status">
@@ -127,6 +146,10 @@ function Steering({ answer: { run, repairable, counts }, reload }: { answer: Com
       ) : null}
     </div>
   );
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }
 
 function DocumentCard({ document }: { document: Document }) {

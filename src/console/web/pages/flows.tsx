@@ -119,7 +119,8 @@ export function Comparisons({ flow }: { flow?: string }) {
       <Failure error={error} />
       {answer?.runs.length === 0 ? (
         <Empty>
-          None yet. A command begins one: <code>bridge reconcile{flow ? ` ${flow}` : ''}</code>.
+          None yet. A command begins one: <code>bridge reconcile{flow ? ` ${flow}` : ''}</code>; or a schedule does, by
+          the setting <code>reconcile.every_hours</code> of a flow.
         </Empty>
       ) : (
         <Table

@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { createSecretRedactor } from '#bridge/connectors/secret-redactor.ts';
 import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
 import { findingNames } from '#bridge/operate/reconcile/finding-names.ts';
+import { readReport } from '#bridge/operate/reconcile/read-report.ts';
 import { reconcileFlow } from '#bridge/operate/reconcile/reconcile-flow.ts';
 import {
   beginReconciliation,
@@ -54,11 +55,12 @@ const deliver = async (...numbers: number[]) => {
 interface Options {
   signal?: AbortSignal;
   database?: Database;
+  goesOn?: boolean;
   events?: string[];
   readsBack?: boolean;
 }
 
-async function reconcile({ signal, database, events, readsBack = true }: Options = {}) {
+async function reconcile({ signal, database, goesOn = false, events, readsBack = true }: Options = {}) {
   const deps = { database: database ?? pusher.db.database, clock: pusher.clock, abortGraceMs: 20 };
   const { capabilities } = erp.connector;
   const openFlow = {
@@ -67,7 +69,7 @@ async function reconcile({ signal, database, events, readsBack = true }: Options
     session: { ...erp.session, readBack: (given, abort) => onReadBack(given, abort) } as typeof erp.session,
     secrets: createSecretRedactor({}),
   };
-  const asked = { flow: 'erp', events: events ?? null, askedBy: 'test' };
+  const asked = { flow: 'erp', events: events ?? null, askedBy: 'test', goesOn };
   const begun = await beginReconciliation(deps.database, asked, timestampNow(pusher.clock));
   return reconcileFlow({ ...deps, openFlow }, begun, signal ?? new AbortController().signal);
 }
@@ -210,7 +212,33 @@ describe('the ERP', () => {
 });
 
 describe('a kill', () => {
-  test('of the database at any statement keeps no other from comparing', async () => {
+  test('at any page leaves what was compared, and the next process goes on after it', async () => {
+    await deliver(0, 1, 2, 3, 4, 5, 6);
+    Object.assign(objectOf(0) ?? {}, { total: '99' });
+    for (const dies of [1, 2, 3]) {
+      let pages = 0;
+      onReadBack = async (given, signal) => {
+        pages += 1;
+        if (pages === dies) {
+          stop.abort(new Error('killed'));
+          return new Promise(() => signal.aborted);
+        }
+        return plain(given, signal);
+      };
+      const stop = new AbortController();
+      await expect(reconcile({ signal: stop.signal })).rejects.toThrow('killed');
+      onReadBack = plain;
+      const from = erp.calls.length;
+      const run = await reconcile({ goesOn: true });
+      expect(erp.calls.slice(from)).toEqual(['read back 3', 'read back 3', 'read back 1'].slice(dies - 1));
+      expect(run).toMatchObject({ documents: 7, asDelivered: 6 });
+      expect(await findingsOf(run)).toEqual([
+        { key: keyOf(0), finding: 'changed', field: 'total', expected: '10.5', held: '99' },
+      ]);
+    }
+  });
+
+  test('of the database at any statement loses and doubles nothing', async () => {
     await deliver(0, 1, 2, 3, 4);
     Object.assign(objectOf(3) ?? {}, { total: '99' });
     for (let dies = 1; ; dies += 1) {
@@ -228,11 +256,20 @@ describe('a kill', () => {
         }) as Database['transaction'],
       };
       const first = await reconcile({ database: failing }).catch(() => undefined);
-      const run = first ?? (await reconcile());
+      const run = first ?? (await reconcile({ goesOn: true }));
       expect(run).toMatchObject({ documents: 5, asDelivered: 4 });
       expect(await findingsOf(run)).toHaveLength(1);
+      expect(await readReport(pusher.db.database, run.id)).toMatchObject({ number: run.id, documents: 5 });
       if (first) break;
     }
+  });
+
+  test('two processes that go on with one run do not compare a page twice in its counts', async () => {
+    await deliver(0, 1, 2, 3, 4);
+    const results = await Promise.allSettled([reconcile({ goesOn: true }), reconcile({ goesOn: true })]);
+    const ended = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+    expect(ended.length).toBeGreaterThan(0);
+    for (const { id } of ended) expect(await readReport(pusher.db.database, id)).toMatchObject({ documents: 5 });
   });
 
   test('and a comparison that is begun anew takes the place of the one that was interrupted', async () => {
@@ -258,10 +295,52 @@ describe('a kill', () => {
       await reconcile();
       return plain(...given);
     };
-    await expect(reconcile()).rejects.toThrow('began this comparison');
-    const [run, ...others] = await pusher.db.database.query('select documents::int from bridge.reconciliations');
+    await expect(reconcile()).rejects.toThrow('began it anew');
+    const [run, ...others] = await pusher.db.database.query<{ id: number }>('select id from bridge.reconciliations');
     expect(others).toEqual([]);
-    expect(run).toEqual({ documents: 4 });
+    expect(await readReport(pusher.db.database, run?.id ?? 0)).toMatchObject({ documents: 4 });
+  });
+});
+
+describe('the report', () => {
+  test('says what was found and what the documents were worth, to the last digit', async () => {
+    await deliver(0, 1, 2);
+    Object.assign(objectOf(1) ?? {}, { total: '99' });
+    const { id } = await reconcile();
+    // The awards cost 10.50, 11.50 and 12.50.
+    expect(await readReport(pusher.db.database, id)).toMatchObject({
+      number: id,
+      flow: 'erp',
+      source: 'main',
+      documents: 3,
+      values: 3,
+      totals: [
+        { kind: 'award', currency: 'EUR', state: 'as delivered', documents: 2, amount: '23' },
+        { kind: 'award', currency: 'EUR', state: 'changed', documents: 1, amount: '11.5' },
+      ],
+      differences: [
+        { key: keyOf(1), finding: 'changed', field: 'total', expected: '11.5', held: '99', changedBy: 'ann' },
+      ],
+      differencesOmitted: 0,
+    });
+  });
+
+  test('counts what could not be compared, and no amount of what was withdrawn', async () => {
+    await deliver(0, 1);
+    await deliver(0);
+    const { id } = await reconcile({ readsBack: false });
+    const { totals, notCompared } = await readReport(pusher.db.database, id);
+    expect(totals).toEqual([
+      { kind: 'award', currency: 'EUR', state: 'not compared', documents: 1, amount: '10.5' },
+      { kind: 'award', currency: null, state: 'as delivered', documents: 1, amount: null },
+    ]);
+    expect(notCompared).toEqual([
+      { kind: 'award', field: null, reason: expect.stringContaining('does not read it back'), documents: 1 },
+    ]);
+  });
+
+  test('of a comparison that has not ended, or is not kept, is refused', async () => {
+    await expect(readReport(pusher.db.database, 1)).rejects.toThrow('has not ended, or is not kept');
   });
 });
 

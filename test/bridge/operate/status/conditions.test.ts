@@ -49,11 +49,15 @@ test('a bridge in step has none', () => {
 describe('a comparison with the ERP', () => {
   const same: ComparisonStatus = {
     flow: 'erp',
+    everyHours: 24,
     ended: now,
     run: 7,
     documents: 1_000,
     asDelivered: 1_000,
     differing: 0,
+    open: null,
+    lastError: null,
+    overdue: false,
   };
   const found = (comparison: ComparisonStatus) => of({ comparisons: [comparison] });
 
@@ -64,6 +68,12 @@ describe('a comparison with the ERP', () => {
   test('that found differences is one', () => {
     expect(found({ ...same, differing: 3 })).toMatchObject([
       { kind: 'erp-differs', subject: 'flow erp', summary: expect.stringContaining('3 differences') },
+    ]);
+  });
+
+  test('that does not end is one, with what stops it', () => {
+    expect(found({ ...same, overdue: true, lastError: 'the ERP answered 500' })).toMatchObject([
+      { kind: 'comparison-late', summary: expect.stringContaining('the ERP answered 500') },
     ]);
   });
 });
