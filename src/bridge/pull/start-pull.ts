@@ -17,7 +17,6 @@ import { startJobPulls } from './jobs/start-job-pulls.ts';
 import { createFeedPull } from './pull-feed.ts';
 import { startSupplierLists } from './suppliers/start-supplier-lists.ts';
 import { createNotificationThrottle } from './throttle-notifications.ts';
-import { createFeedWatch } from './watch-feeds.ts';
 
 /** So many feeds are read at once by a process, and so many backfills. */
 const workersMax = 500;
@@ -89,7 +88,6 @@ export function startPull(
   );
   const keysOf = (feeds: readonly FeedId[]) =>
     feeds.map(({ source, feed }) => `${source}/${feed}`).filter((key) => ownKeys.has(key));
-  const watchFeeds = createFeedWatch({ database, log, clock, settings });
   const prune = createHistoryPruning({ database, clock, days: settings.history_days });
   const whenClockWasSetBack = createClockWatch(clock);
   return {
@@ -113,9 +111,6 @@ export function startPull(
       startSupplierLists(deps, acquireLease, clientOf),
       startJobPulls(deps, acquireLease, clientOf),
     ],
-    housekeeping: async () => {
-      await watchFeeds();
-      await prune();
-    },
+    housekeeping: prune,
   };
 }

@@ -7,7 +7,6 @@ import {
   DialogEnd,
   Empty,
   Facts,
-  Failure,
   Mark,
   PageHead,
   Reference,
@@ -46,7 +45,6 @@ export function ComparisonPage({ run: id }: { run: string }) {
         <RunMark run={run} />
       </PageHead>
       <p class="lead">{summaryOf(answer)}</p>
-      <Failure error={run.lastError === null || run.ended !== null ? undefined : run.lastError} />
       <Steering answer={answer} reload={reload} />
       <Facts
         facts={{

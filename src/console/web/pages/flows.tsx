@@ -154,9 +154,8 @@ export function scopeOf({ events }: Pick<Run, 'events'>): string {
   return events === 1 ? 'one event' : `${events} events`;
 }
 
-export function RunMark({ run: { ended, lastError, differing } }: { run: Run }) {
-  if (ended === null)
-    return lastError === null ? <Mark tone="busy">under way</Mark> : <Mark tone="bad">cannot go on</Mark>;
+export function RunMark({ run: { ended, differing } }: { run: Run }) {
+  if (ended === null) return <Mark tone="busy">under way</Mark>;
   if ((differing ?? 0) === 0) return <Mark tone="good">as delivered</Mark>;
   return <Mark tone="bad">{differing} differ</Mark>;
 }

@@ -1,11 +1,8 @@
 /** The lines that the log has for outcomes and for changes of state. */
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { createFeedWatch } from '#bridge/pull/watch-feeds.ts';
+import { describe, expect, test } from 'vitest';
 import { createRefusals } from '#bridge/receive/refusals.ts';
-import { timestampNow } from '#platform/clock.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
-import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
-import { settingsOf, testClock } from '../../parts.ts';
+import { testClock } from '../../parts.ts';
 import { createFakeErp } from '../../push/fake-erp.ts';
 import { createPusher, event, keyOf, supplier } from '../../push/pusher.ts';
 
@@ -91,39 +88,7 @@ test('a circuit that opens and closes is a line each', async () => {
 });
 
 describe('a change of state', () => {
-  let db: TestDatabase;
-  beforeAll(async () => {
-    db = await createTestDatabase();
-    return () => db.drop();
-  });
-  beforeEach(() => db.database.query('truncate bridge.flows, bridge.checkpoints cascade').then(() => undefined));
   const clock = testClock();
-
-  test('of a feed is logged once: behind, in step again', async () => {
-    const { database } = db;
-    await database.query(
-      `insert into bridge.checkpoints (source, feed, watermark, next_pull, last_pull, source_profile)
-       values ('main', 'awards', $1, $1, $1, '{"orderProved":"2029-12-31T00:00:00.000000Z"}')`,
-      [timestampNow(clock)],
-    );
-    const { log, lines } = listen();
-    const watch = createFeedWatch({ database, log, clock, settings: settingsOf({ feeds: ['awards'] }) });
-    const look = async (change: string) => {
-      await database.query(`update bridge.checkpoints set ${change}`);
-      clock.advance(30_000);
-      await watch();
-    };
-    await look('failures = 0');
-    await look(`failures = 3, last_error = 'answered with 503'`);
-    await look('failures = 4');
-    await look('failures = 0, last_error = null');
-    expect(lines).toMatchObject([
-      { level: 'warn', source: 'main', feed: 'awards', state: 'behind', lagSeconds: expect.any(Number) },
-      { level: 'info', source: 'main', feed: 'awards', state: 'in step', msg: 'feed in step again' },
-    ]);
-    expect(lines[0]?.msg).toContain('the last 3 pulls failed');
-    expect(lines[0]?.msg).toContain('answered with 503');
-  });
 
   test('of the signatures is logged at ten refusals in a row, at a hundred, and when one is accepted again', () => {
     const { log, lines } = listen();
