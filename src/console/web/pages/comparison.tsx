@@ -63,11 +63,9 @@ export function ComparisonPage({ run: id }: { run: string }) {
       {documents.length === 0 && run.ended !== null ? (
         <Empty>The ERP holds every document as it was delivered.</Empty>
       ) : null}
-      <div class="groups">
-        {documents.map((document) => (
-          <DocumentCard key={`${document.kind} ${document.key}`} document={document} />
-        ))}
-      </div>
+      {documents.map((document) => (
+        <DocumentCard key={`${document.kind} ${document.key}`} document={document} />
+      ))}
       {hasMore ? <p class="quiet">There are more: the report lists them, and so does bridge reconcile.</p> : null}
     </>
   );
@@ -159,7 +157,7 @@ function DocumentCard({ document }: { document: Document }) {
   const whole = findings.filter(({ field }) => field === null);
   return (
     <section class="card group">
-      <div class="difference-head">
+      <div class="group-actions">
         <h2>
           <a href={documentPath(document)}>{titleOf(document)}</a>
         </h2>

@@ -378,7 +378,7 @@ function Raw({ document, note }: { document: unknown; note: string | undefined }
   if (document === null) return <Empty>The document cannot be made now: {note}</Empty>;
   const text = JSON.stringify(document, null, 2);
   return (
-    <div class="raw-box">
+    <div>
       <CopyButton text={text} what="the JSON" />
       <pre class="raw" tabindex={0}>
         {text}

@@ -17,6 +17,7 @@ import {
 import { keyOfRow, kindNames, titleOf } from '../parts/document-row.tsx';
 import { ChoiceFilter, Filters } from '../parts/filter-bar.tsx';
 import { documentPath, documentsPath } from '../parts/paths.ts';
+import { Table } from '../parts/table.tsx';
 import { useFilters } from '../parts/use-filters.ts';
 import { refusedTodo, sentenceOf } from '../parts/words.ts';
 import { postCall } from '../state/api.ts';
@@ -36,7 +37,7 @@ interface Choice {
 export function RefusedPage() {
   const filters = useFilters();
   const { flow, kind } = filters.values;
-  const { answer, error, busy, reload } = useAnswer<DeadLettersAnswer>('/api/dead-letters', { flow, kind });
+  const { answer, error, reload } = useAnswer<DeadLettersAnswer>('/api/dead-letters', { flow, kind });
   const [choice, setChoice] = useState<Choice>();
   const total = (answer?.groups ?? []).reduce((sum, { count }) => sum + count, 0);
   const all: Choice = {
@@ -62,11 +63,9 @@ export function RefusedPage() {
       {answer && total === 0 ? (
         <Empty>None: every document is delivered, or will be tried again by itself.</Empty>
       ) : null}
-      <div class="groups" aria-busy={busy}>
-        {(answer?.groups ?? []).map((group) => (
-          <GroupCard key={`${group.flow} ${group.kind} ${group.reason}`} group={group} choose={setChoice} />
-        ))}
-      </div>
+      {(answer?.groups ?? []).map((group) => (
+        <GroupCard key={`${group.flow} ${group.kind} ${group.reason}`} group={group} choose={setChoice} />
+      ))}
       {choice ? (
         <ReplayDialog
           choice={choice}
@@ -89,7 +88,7 @@ function GroupCard({ group, choose }: { group: Group; choose: (choice: Choice) =
     <section class="card group">
       <div class="group-head">
         <span class="count">{count}</span>
-        <div class="group-text">
+        <div>
           <h2>{sentenceOf(example)}</h2>
           <p class="todo">→ {refusedTodo(errorType)}</p>
           <p class="under">
@@ -135,20 +134,27 @@ function Members({ group: { flow, kind, example } }: { group: Group }) {
   const documents = answer.documents.filter(({ why }) => alike(why ?? '', example));
   return (
     <>
-      <ul class="members">
-        {documents.map((row) => (
-          <li key={keyOfRow(row)}>
-            <span>
-              <a href={documentPath(row)}>{titleOf(row)}</a>
-              <span class="under"> {row.kind === 'supplier' ? row.supplierExternalId : row.supplierName}</span>
-              {row.documentNote?.lookedAfterBy ? (
-                <Mark tone="busy">{row.documentNote.lookedAfterBy} looks after it</Mark>
-              ) : null}
-            </span>
-            <Said words={row.why ?? ''} tone="plain" />
-          </li>
-        ))}
-      </ul>
+      <Table
+        label="Documents of the group"
+        rows={documents}
+        keyOf={keyOfRow}
+        columns={[
+          {
+            name: 'Document',
+            kind: 'wide',
+            cell: (row) => (
+              <span>
+                <a href={documentPath(row)}>{titleOf(row)}</a>
+                <span class="under">{row.kind === 'supplier' ? row.supplierExternalId : row.supplierName}</span>
+                {row.documentNote?.lookedAfterBy ? (
+                  <Mark tone="busy">{row.documentNote.lookedAfterBy} looks after it</Mark>
+                ) : null}
+              </span>
+            ),
+          },
+          { name: 'What was said', kind: 'wide', cell: (row) => <Said words={row.why ?? ''} tone="plain" /> },
+        ]}
+      />
       {answer.next ? (
         <a href={documentsPath({ flow, kind, state: 'dead letter' })}>All refused documents of this flow and kind</a>
       ) : null}
@@ -194,40 +200,53 @@ function ReplayDialog({ choice, close, done }: { choice: Choice; close: () => vo
 function Replays({ replays, reload }: { replays: readonly Replay[]; reload: () => void }) {
   if (replays.length === 0) return null;
   return (
-    <section class="replays" aria-label="Sent again">
+    <section>
       <h2>Sent again</h2>
-      {replays.map((replay) => {
-        const { id, title, total, delivered, refused, waiting, handedOver, askedBy, asked, stopped, finished } = replay;
-        const through = delivered + refused;
-        const isOpen = stopped === null && (finished === null || waiting > 0);
-        return (
-          <div key={id} class="replay">
-            <div class="replay-text">
-              <span class="clip" title={title}>
+      <Table
+        label="Sent again"
+        rows={replays}
+        keyOf={({ id }) => String(id)}
+        columns={[
+          {
+            name: 'What',
+            kind: 'wide',
+            cell: ({ title, askedBy, asked, stopped, handedOver }) => (
+              <span>
                 {title}
+                <span class="under">
+                  {askedBy}, <Time at={asked} />
+                  {stopped ? `, stopped after ${handedOver}` : ''}
+                </span>
               </span>
-              <span class="under">
-                {askedBy}, <Time at={asked} />
-                {stopped ? `, stopped after ${handedOver}` : ''}
+            ),
+          },
+          {
+            name: 'Progress',
+            cell: ({ title, total, delivered, refused }) => (
+              <span>
+                <progress max={total} value={delivered + refused} aria-label={`Progress of ${title}`} />
+                <span class="under">
+                  {delivered + refused} of {total} through{refused > 0 ? `, ${refused} refused again` : ''}
+                </span>
               </span>
-            </div>
-            <progress max={total} value={through} aria-label={`Progress of ${title}`} />
-            <span class="replay-numbers">
-              {through} of {total} through{refused > 0 ? `, ${refused} refused again` : ''}
-            </span>
-            {isOpen && finished === null && mayOperate() ? (
-              <ActionButton
-                action={async () => {
-                  await postCall('/api/dead-letters/stop', { id });
-                  reload();
-                }}
-              >
-                Stop
-              </ActionButton>
-            ) : null}
-          </div>
-        );
-      })}
+            ),
+          },
+          {
+            name: 'Action',
+            cell: ({ id, stopped, finished }) =>
+              stopped === null && finished === null && mayOperate() ? (
+                <ActionButton
+                  action={async () => {
+                    await postCall('/api/dead-letters/stop', { id });
+                    reload();
+                  }}
+                >
+                  Stop
+                </ActionButton>
+              ) : null,
+          },
+        ]}
+      />
     </section>
   );
 }
