@@ -165,7 +165,7 @@ describe.skipIf(chromiumPath === undefined)('what an operator does in the consol
     await open('/refused', 'Refused documents');
     await page.getByRole('button', { name: 'Send these 600 again' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Send 600 again' }).click();
-    const replay = page.locator('tr', { hasText: 'The company code' });
+    const replay = page.getByRole('region', { name: 'Sent again' }).locator('tr', { hasText: 'The company code' });
     // The pusher gets 500 at once.
     await replay.getByText('0 of 600 through').waitFor();
     await replay.getByRole('button', { name: 'Stop' }).click();
