@@ -365,7 +365,7 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     expect((await fetch(`${server.url}/api/documents?min=17000`)).status, 'nor by trying').toBe(403);
     await open(`/documents/sap/award/${encodeURIComponent(found?.key ?? '')}`, eventName(0));
     const shown: string[] = [];
-    for (const view of ['fields', 'timeline', 'versions', 'raw']) {
+    for (const view of ['fields', 'versions', 'raw']) {
       await page.getByRole('button', { name: view, exact: true }).click();
       await page.locator('.loading').first().waitFor({ state: 'detached' });
       if (/\d+\.\d\d\b|EUR \d|\d EUR/.test(await page.locator('main').innerText())) shown.push(view);
@@ -381,7 +381,6 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
       'dead-letters/replay',
       'dead-letters/stop',
       'plan',
-      'story',
       'feeds/backfill',
       'feeds/cancel-backfill',
       'feeds/audit',

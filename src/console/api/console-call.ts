@@ -62,8 +62,6 @@ export interface ConsoleApiDeps extends Omit<ConsoleDeps, 'isCurrent'> {
 
 /** Who asks, and from where. */
 export interface ConsoleCaller extends Viewer {
-  /** An account of the console, or a user of this machine. */
-  readonly kind: 'user' | 'cli';
   readonly from: string | null;
   /** Where a session of the console lets the person in. */
   readonly session?: OwnSession;
