@@ -294,12 +294,7 @@ export async function startInstalledBridge(
   installation: Installation,
   settings: BridgeSettings,
   role: BridgeRole = 'all',
-  {
-    doctor,
-    story,
-  }: Pick<ConsoleDeps, 'story'> & {
-    doctor?: (clientOf: ConsoleDeps['clientOf']) => NonNullable<ConsoleDeps['doctor']>;
-  } = {},
+  { doctor }: { doctor?: (clientOf: ConsoleDeps['clientOf']) => NonNullable<ConsoleDeps['doctor']> } = {},
 ): Promise<Bridge> {
   const { startBridge } = await import('#bridge/create-bridge.ts');
   const { createConsoleAccess } = await import('#console/access/console-access.ts');
@@ -346,7 +341,6 @@ export async function startInstalledBridge(
         certificates,
         isCurrent: (request) => access.isCurrent(request),
         doctor: doctor?.(clientOf),
-        story,
       });
     },
   });

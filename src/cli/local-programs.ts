@@ -6,14 +6,7 @@ import type { ProfileName } from '#service/profile/profile.ts';
 import { createConsoleDoctor } from './console-doctor.ts';
 import { type Installation, startInstalledBridge, startInstalledService } from './installation.ts';
 import { localSettings, localSource } from './local-settings.ts';
-import {
-  clientOf,
-  ensureLocalOrganisation,
-  ensureLocalWebhook,
-  keepServiceUrl,
-  type LocalSetup,
-} from './local-setup.ts';
-import { createLocalStory } from './local-story.ts';
+import { ensureLocalOrganisation, ensureLocalWebhook, keepServiceUrl, type LocalSetup } from './local-setup.ts';
 import { takeStartLock } from './start-lock.ts';
 
 export interface LocalPrograms {
@@ -72,10 +65,7 @@ async function startBoth(
     const given = installation.configuration.bridge;
     const local = localSettings(options.freePorts ? { ...given, port: 0, console_port: 0 } : given, service.url, setup);
     const settings = options.addSettings?.(local, service.url, setup) ?? local;
-    const client = clientOf(installation, service.url, setup.deskKey);
-    const story = options.freePorts ? undefined : createLocalStory(client, installation.gone);
     const bridge = await startInstalledBridge(installation, settings, 'all', {
-      story,
       doctor: (sourceClientOf) => createConsoleDoctor(installation, settings, sourceClientOf),
     });
     try {

@@ -41,5 +41,5 @@ function whoAsks(request: Request, scopes: readonly string[]): ConsoleCaller {
   });
   const { session } = response.locals;
   const own = session ? { session } : {};
-  return { ...viewer, ...own, kind: 'user', from: request.ip ?? null, left: left.signal, noted: [] };
+  return { ...viewer, ...own, from: request.ip ?? null, left: left.signal, noted: [] };
 }

@@ -127,8 +127,8 @@ describe.skipIf(chromiumPath === undefined)('awards in the console', () => {
 
   test('a refused document takes a note: who looks after it, and what was decided', async () => {
     await open('/refused', 'Refused documents');
-    await page.getByRole('button', { name: 'Show' }).last().click();
-    await page.locator('.members a').first().click();
+    await page.getByRole('link', { name: 'Show' }).last().click();
+    await page.getByRole('region', { name: 'Documents' }).getByRole('link').first().click();
     await page.getByText('Nobody looks after it yet.').waitFor();
     await page.getByRole('button', { name: 'Add a note' }).click();
     await page.getByLabel('Who looks after it').fill('Bea');

@@ -31,7 +31,6 @@ export interface ConsoleServer {
 export async function startConsole(
   database: Database,
   {
-    story,
     settings = seededSettings,
     fromEnvironment = [],
     reading = database,
@@ -39,7 +38,7 @@ export async function startConsole(
       { name: 'database', level: 'ok', message: 'PostgreSQL answers in 1 ms' },
       { name: 'source main: clock', level: 'warn', message: 'the clocks differ by 4 s', todo: 'Set the clock by NTP.' },
     ],
-  }: Partial<Pick<ConsoleDeps, 'story' | 'settings' | 'fromEnvironment' | 'reading' | 'doctor'>> = {},
+  }: Partial<Pick<ConsoleDeps, 'settings' | 'fromEnvironment' | 'reading' | 'doctor'>> = {},
 ): Promise<ConsoleServer> {
   const registry = new Registry();
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
@@ -65,7 +64,6 @@ export async function startConsole(
     secrets: createSecretBox(Buffer.alloc(32, 7)),
     clientOf,
     doctor,
-    story,
     isCurrent: async () => true,
   });
   application.finish();

@@ -1,4 +1,4 @@
-/** A viewer of one flow: no call of the console and no tool names a flow, a source or an intake of others. */
+/** A viewer of one flow: no call of the console names a flow, a source or an intake of others. */
 import { beforeAll, expect, test } from 'vitest';
 import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { consoleApi } from '#console/api/console-api.ts';
@@ -18,8 +18,7 @@ beforeAll(async () => {
   const source = { name: 'foreign-source', base_url: 'https://foreign.example.com', api_key: 'key' };
   const flow = { name: 'foreign-flow', source: 'foreign-source', connector: 'file', settings: { directory: 'out' } };
   const settings = bridgeSettings.parse({ ...others, sources: [...sources, source], flows: [...flows, flow] });
-  const story = { start: () => undefined, state: () => ({ playing: true, lines: ['foreign event'], error: null }) };
-  server = await startConsole(database, { settings, story });
+  server = await startConsole(database, { settings });
   server.viewer = { name: 'Vera', role: 'viewer', flows: ['archive'] };
 });
 

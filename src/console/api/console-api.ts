@@ -35,7 +35,6 @@ import { overviewCall } from './read-overview.ts';
 import { settingsCall } from './read-settings.ts';
 import { viewerCall } from './read-viewer.ts';
 import { searchCall } from './search-documents.ts';
-import { storyCall } from './start-story.ts';
 import {
   notificationsCall,
   registerWebhookCall,
@@ -94,7 +93,6 @@ const otherCalls = [
   readIntakeCall,
   linkIntakeCall,
   doctorCall,
-  storyCall,
   changePasswordCall,
   newFactorCall,
   setFactorCall,

@@ -31,14 +31,6 @@ export interface ConsoleFinding {
   readonly todo?: string;
 }
 
-/** The simulator of the local service, where one runs in this process. */
-export interface ConsoleStory {
-  /** Plays one event from its draft to its award; returns at once. Does nothing while one is being played. */
-  start(): void;
-  /** What has happened so far, one line for each step. */
-  state(): { readonly playing: boolean; readonly lines: readonly string[]; readonly error: string | null };
-}
-
 export interface ConsoleDeps {
   readonly settings: BridgeSettings;
   /** Every text that a variable of the environment has given: the page of the settings hides it. */
@@ -56,7 +48,6 @@ export interface ConsoleDeps {
   /** The certificates that this process shows: what is wrong with them is a condition. */
   readonly certificates?: (() => ShownCertificates) | undefined;
   readonly doctor?: (() => Promise<readonly ConsoleFinding[]>) | undefined;
-  readonly story?: ConsoleStory | undefined;
   /** Whether the session of an answer that is still being sent has not ended meanwhile. */
   readonly isCurrent: (request: Request) => Promise<boolean>;
 }
@@ -71,8 +62,6 @@ export interface ConsoleApiDeps extends Omit<ConsoleDeps, 'isCurrent'> {
 
 /** Who asks, and from where. */
 export interface ConsoleCaller extends Viewer {
-  /** An account of the console, or a user of this machine. */
-  readonly kind: 'user' | 'cli';
   readonly from: string | null;
   /** Where a session of the console lets the person in. */
   readonly session?: OwnSession;

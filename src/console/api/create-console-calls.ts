@@ -12,14 +12,14 @@ import { consoleApi } from './console-api.ts';
 import type { ConsoleApiDeps, ConsoleCaller, ConsoleDeps, ConsoleEndpoint } from './console-call.ts';
 import { withoutPrices } from './prices.ts';
 
-export interface ConsoleCalls {
+interface ConsoleCalls {
   readonly endpoints: readonly ConsoleEndpoint[];
   readonly status: () => Promise<BridgeStatus>;
   /** Runs the handler of an endpoint. When it fails, what it had noted for the caller is noted as failed, too. */
   readonly answer: (caller: ConsoleCaller, run: () => Promise<Answer>) => Promise<Answer>;
 }
 
-export function createConsoleCalls(deps: Omit<ConsoleDeps, 'isCurrent'>): ConsoleCalls {
+export function createConsoleCalls(deps: ConsoleDeps): ConsoleCalls {
   const { settings, reading, clock, certificates } = deps;
   const look = () => readStatus(reading, { settings, now: timestampNow(clock), ...certificates?.() });
   const status = shareRead(() => readForAll(look), clock);
@@ -51,10 +51,10 @@ export function createConsoleCalls(deps: Omit<ConsoleDeps, 'isCurrent'>): Consol
 
 function record(
   { database, clock }: Pick<ConsoleDeps, 'database' | 'clock'>,
-  { kind, name, from }: ConsoleCaller,
+  { name, from }: ConsoleCaller,
   subject: ActionSubject,
   outcome: ActionOutcome,
 ): Promise<void> {
-  const who = { kind, name } as const;
+  const who = { kind: 'user', name } as const;
   return recordAction(database, 'bridge', { who, from, ...subject, when: timestampNow(clock), outcome });
 }

@@ -26,6 +26,7 @@ const query = z.strictObject({
   flow: oneOrMore(flowName),
   kind: oneOrMore(documentKind),
   state: z.enum(listedStates).optional(),
+  reason: z.string().max(10_000).optional(),
   event: z.string().max(200).optional(),
   supplier: z.string().max(200).optional(),
   from: timestampInQuery.optional(),
@@ -39,10 +40,10 @@ const query = z.strictObject({
 export type DocumentsAnswer = Awaited<ReturnType<typeof list>>;
 
 async function list(deps: ConsoleApiDeps, viewer: Viewer, asked: z.output<typeof query>) {
-  const { q, flow, kind, state, event, supplier, from, to, min, max, after, limit } = asked;
-  // A filter by amount would tell the amount, by trying.
-  if (!maySeePrices(viewer) && (min !== undefined || max !== undefined))
-    throw new AppError('forbidden', 'Your account sees no prices: it cannot filter by amount.');
+  const { q, flow, kind, state, reason, event, supplier, from, to, min, max, after, limit } = asked;
+  // A filter by amount, or by an ERP's words, would tell them, by trying.
+  if (!maySeePrices(viewer) && (min !== undefined || max !== undefined || reason !== undefined))
+    throw new AppError('forbidden', 'Your account sees no prices: it cannot filter by amount or reason.');
   const { documents, hasMore } = await listDocuments(
     deps.database,
     {
@@ -50,6 +51,7 @@ async function list(deps: ConsoleApiDeps, viewer: Viewer, asked: z.output<typeof
       flows: flowsFor(viewer, flow),
       kinds: kind,
       state,
+      reason,
       event,
       supplier,
       from,

@@ -12,20 +12,19 @@ const shownMembers = new Set(
   columns commitsLost comparisons conditions connector connectors contact contacts contentHash count counts created
   creates cutOff cutOffUntil deadLetters deadSince delivered deliveries differing document documents due email end
   ended ends entries erpKey errorType event eventName eventReference events eventsDue examined external_id failures
-  failuresInRow feed feeds field file file_name files finding findings finished first flow flowNames flows from groups
-  handedOver hasMore host hours id idempotencyKey identifier ids input_type inStep inSubmissions intake intakes
-  is_test isDelivered isDue isTest key kind lag lagSeconds last lastPull lastRead lastUsed lateArrivals
-  latenessSeconds latest level line lines linked list listable listPulled lost lostCommits lot lot_count lots made
-  method missing modified most name newest next nextEvent nextPull nextRead nextSend nextTry notification
-  notifications now number object offers oldestSubmission oldestWaiting orderBroken ordered outcome owns parent
-  pausedAt pausedKind points pollSeconds prefix program published pull quantity question range read readFailures
-  received record reference reference_id refusals refused repairable requestId requisition requisitions
-  retrying role round rounds rows run runs scenario seconds secret seen seesPrices sent service sessions settings share since
-  source sourceNames sources sourcing_request sourcingEvent stalled stalledSince started starts state status step
-  stepSeconds stillSeconds stopped stream stuck subject subjects submission submissions submitted supplier
-  supplierExternalId supplierName suppliers suspects tags testEvents timeline to toCompare total trigger triggers type
-  uncertain unfilteredDue unprovedSince unreadable until updates uri url uuid version versions waiting waitingSince
-  watermark webhooks what when who
+  failuresInRow feed feeds field file file_name files finding findings finished first flow flowNames flows from
+  groups handedOver hasMore host hours id idempotencyKey identifier ids input_type inStep inSubmissions intake
+  intakes is_test isDelivered isDue isTest key kind lag last lastPull lastRead lastUsed lateArrivals latenessSeconds
+  latest level line lines list listable listPulled lost lostCommits lot lot_count lots made method missing modified
+  most name newest next nextEvent nextPull nextRead nextSend nextTry notification notifications now number object
+  oldestSubmission oldestWaiting orderBroken ordered outcome owns parent pausedAt pausedKind pollSeconds program
+  published pull quantity question read readFailures received record reference reference_id refusals refused
+  repairable requestId requisition requisitions retrying role round rounds rows run runs scenario seconds
+  secret seen seesPrices sent service sessions settings share since source sourceNames sources sourcing_request
+  sourcingEvent stalled started starts state status step stillSeconds stopped stream stuck subject subjects
+  submission submissions submitted supplier supplierExternalId supplierName suppliers tags timeline to toCompare
+  total trigger triggers type uncertain unprovedSince unreadable until updates uri url uuid version versions waiting
+  waitingSince watermark webhooks what when who
   `
     .trim()
     .split(/\s+/),

@@ -32,7 +32,6 @@ async function readOverview(deps: ConsoleApiDeps, viewer: Viewer) {
     ),
     latest: await withUrls(deps, latest.documents),
     refused: await withUrls(deps, refused.documents),
-    story: deps.story && viewer.flows === 'all' ? { ...deps.story.state() } : null,
   };
 }
 

@@ -12,7 +12,7 @@ import { AppError } from '#platform/errors.ts';
  * SQL on the row `d`: `order 4711 is closed` and `order 4712 is closed` are the same words; so are texts that hold
  * different ids.
  */
-const sameWords = `left(regexp_replace(regexp_replace(lower(coalesce(d.last_error, '')),
+export const sameWords = `left(regexp_replace(regexp_replace(lower(coalesce(d.last_error, '')),
   '[0-9a-f]{8}-[0-9a-f-]{27}', '#', 'g'), '[0-9]+', '#', 'g'), 500)`;
 
 export interface DeadLetterFilter {

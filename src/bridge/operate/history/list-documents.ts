@@ -12,6 +12,7 @@ import {
   shownDocumentOf,
   subjectJoins,
 } from '#bridge/ledger/attempts/document-rows.ts';
+import { sameWords } from '#bridge/ledger/flows/dead-letter-reasons.ts';
 import { foldText } from '#bridge/mirror/subjects.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -27,6 +28,8 @@ export interface DocumentFilter {
   readonly flows?: readonly string[] | undefined;
   readonly kinds?: readonly DocumentKind[] | undefined;
   readonly state?: ListedState | undefined;
+  /** The reason of a group of dead letters: with the state `dead letter`. */
+  readonly reason?: string | undefined;
   /** The service's ids. */
   readonly event?: string | undefined;
   readonly supplier?: string | undefined;
@@ -105,11 +108,12 @@ export async function listDocuments(
 }
 
 function conditionsOf(filter: DocumentFilter, param: (value: unknown) => string): string[] {
-  const { flows, kinds, state, event, supplier, text, from, to } = filter;
+  const { flows, kinds, state, reason, event, supplier, text, from, to } = filter;
   return [
     ...(flows ? [`d.flow = any(${param(flows)})`] : []),
     ...(kinds ? [`d.kind = any(${param(kinds)})`] : []),
     ...(state ? [`(${stateConditions[state]})`] : []),
+    ...(reason === undefined ? [] : [`${sameWords} = ${param(reason)}`]),
     ...(event === undefined ? [] : [`d.sourcing_event = ${param(event)}`]),
     ...(supplier === undefined ? [] : [`d.supplier = ${param(supplier)}`]),
     ...(from === undefined ? [] : [`${changed} >= ${param(from)}`]),

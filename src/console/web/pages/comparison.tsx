@@ -15,7 +15,7 @@ import {
 } from '../parts/basics.tsx';
 import { kindNames, titleOf } from '../parts/document-row.tsx';
 import { documentPath, flowPath } from '../parts/paths.ts';
-import { Table } from '../parts/table.tsx';
+import { RowLink, Table } from '../parts/table.tsx';
 import { get, postCall } from '../state/api.ts';
 import { saveFile } from '../state/save-file.ts';
 import { useAnswer } from '../state/use-answer.ts';
@@ -61,11 +61,7 @@ export function ComparisonPage({ run: id }: { run: string }) {
       {documents.length === 0 && run.ended !== null ? (
         <Empty>The ERP holds every document as it was delivered.</Empty>
       ) : null}
-      <div class="groups">
-        {documents.map((document) => (
-          <DocumentCard key={`${document.kind} ${document.key}`} document={document} />
-        ))}
-      </div>
+      {documents.length === 0 ? null : <Findings documents={documents} />}
       {hasMore ? <p class="quiet">There are more: the report lists them, and so does bridge reconcile.</p> : null}
     </>
   );
@@ -150,65 +146,60 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }
 
-function DocumentCard({ document }: { document: Document }) {
-  const { kind, supplierName, reference, url, isDue, findings } = document;
-  const [first] = findings;
-  const fields = findings.filter(({ field }) => field !== null);
-  const whole = findings.filter(({ field }) => field === null);
+function Findings({ documents }: { documents: readonly Document[] }) {
   return (
-    <section class="card group">
-      <div class="difference-head">
-        <h2>
-          <a href={documentPath(document)}>{titleOf(document)}</a>
-        </h2>
-        <Mark tone={first?.finding === 'unclear' ? 'still' : 'bad'}>{first ? meanings[first.finding] : ''}</Mark>
-        {isDue ? <Mark tone="busy">due again</Mark> : null}
-      </div>
-      <p class="under">
-        {kindNames[kind] ?? kind}
-        {kind === 'supplier' || supplierName === null ? '' : ` · ${supplierName}`} ·{' '}
-        <Reference reference={reference} url={url} />
-        <ChangedBy findings={findings} />
-      </p>
-      {whole.map(({ reason }) => (reason === null ? null : <p key={reason}>{reason}</p>))}
-      {fields.length > 0 ? (
-        <Table
-          label={`Values of ${titleOf(document)}`}
-          rows={fields}
-          keyOf={({ field }) => field ?? ''}
-          columns={[
-            { name: 'Field', cell: ({ field }) => <code>{field}</code> },
-            { name: 'Delivered', kind: 'wide', cell: ({ deliveredValue }) => <Value text={deliveredValue} /> },
-            {
-              name: 'In the ERP',
-              kind: 'wide',
-              cell: ({ erpValue }) => (
-                <strong>
-                  <Value text={erpValue} />
-                </strong>
-              ),
-            },
-          ]}
-        />
-      ) : null}
-    </section>
+    <Table
+      label="What differs"
+      rows={documents.flatMap((document) => document.findings.map((finding) => ({ document, finding })))}
+      keyOf={({ document: { kind, key }, finding: { finding, field } }) => `${kind} ${key} ${finding} ${field}`}
+      columns={[
+        {
+          name: 'Document',
+          kind: 'wide',
+          cell: ({ document }) => (
+            <RowLink
+              path={documentPath(document)}
+              title={titleOf(document)}
+              under={[kindNames[document.kind], document.kind === 'supplier' ? null : document.supplierName]
+                .filter(Boolean)
+                .join(' · ')}
+            />
+          ),
+        },
+        {
+          name: 'In the ERP as',
+          cell: ({ document: { reference, url } }) => <Reference reference={reference} url={url} />,
+        },
+        {
+          name: 'What',
+          kind: 'wide',
+          cell: ({ document: { isDue }, finding }) => (
+            <span>
+              <Mark tone={finding.finding === 'unclear' ? 'still' : 'bad'}>{meanings[finding.finding]}</Mark>{' '}
+              {isDue ? <Mark tone="busy">due again</Mark> : null}
+              <span class="under">{[finding.reason, changeOf(finding)].filter(Boolean).join('; ')}</span>
+            </span>
+          ),
+        },
+        { name: 'Field', cell: ({ finding: { field } }) => (field === null ? '' : <code>{field}</code>) },
+        { name: 'Delivered', kind: 'wide', cell: ({ finding }) => valueOf(finding, finding.deliveredValue) },
+        {
+          name: 'In the ERP',
+          kind: 'wide',
+          cell: ({ finding }) => <strong>{valueOf(finding, finding.erpValue)}</strong>,
+        },
+      ]}
+    />
   );
 }
 
 /** A viewer without prices gets no values. */
-function Value({ text }: { text: string | null | undefined }) {
-  if (text === undefined) return <span class="quiet">not shown</span>;
-  return text === null ? <span class="quiet">nothing</span> : <span>{text}</span>;
+function valueOf({ field }: Finding, value: string | null | undefined): string {
+  if (field === null) return '';
+  return value === undefined ? 'not shown' : (value ?? 'nothing');
 }
 
-function ChangedBy({ findings }: { findings: readonly Finding[] }) {
-  const known = findings.find(({ changedBy, changedAt }) => changedBy !== null || changedAt !== null);
-  if (!known) return null;
-  return (
-    <>
-      {' '}
-      · changed{known.changedBy === null ? '' : ` by ${known.changedBy}`}
-      {known.changedAt === null ? '' : `, ${known.changedAt}`}
-    </>
-  );
+function changeOf({ changedBy, changedAt }: Finding): string {
+  if (changedBy === null && changedAt === null) return '';
+  return `changed${changedBy === null ? '' : ` by ${changedBy}`}${changedAt === null ? '' : `, ${changedAt}`}`;
 }

@@ -46,7 +46,7 @@ export function DocumentPage({ flow, kind, key: given, params }: Place & { param
   return <Shown answer={answer} place={place} error={error} reload={reload} />;
 }
 
-const views = ['fields', 'timeline', 'versions', 'raw'] as const;
+const views = ['fields', 'versions', 'raw'] as const;
 
 function Shown({
   answer,
@@ -107,7 +107,6 @@ function Shown({
       {mayOperate() ? <Actions place={place} reload={reload} /> : null}
       <Tabs label="What is shown of the document" names={views} chosen={view} choose={setView} />
       {view === 'fields' ? <Fields now={now} /> : null}
-      {view === 'timeline' ? <TimelineView timeline={timeline} place={place} /> : null}
       {view === 'versions' ? (
         <Versions versions={versions} now={now} place={place} isSettled={document.state === 'delivered'} />
       ) : null}
@@ -115,24 +114,12 @@ function Shown({
       {view === 'fields' ? (
         <section>
           <h2>What happened</h2>
-          <TimelineView
-            timeline={{ ...timeline, entries: timeline.entries.slice(0, shortTimeline), before: null }}
-            place={place}
-          />
-          {timeline.entries.length > shortTimeline ? (
-            <p class="more">
-              <button type="button" class="plain" onClick={() => setView('timeline')}>
-                The whole timeline
-              </button>
-            </p>
-          ) : null}
+          <TimelineView timeline={timeline} place={place} />
         </section>
       ) : null}
     </>
   );
 }
-
-const shortTimeline = 6;
 
 function Actions({ place, reload }: { place: Place; reload: () => void }) {
   const [plan, setPlan] = useState<PlanAnswer>();
@@ -378,7 +365,7 @@ function Raw({ document, note }: { document: unknown; note: string | undefined }
   if (document === null) return <Empty>The document cannot be made now: {note}</Empty>;
   const text = JSON.stringify(document, null, 2);
   return (
-    <div class="raw-box">
+    <div>
       <CopyButton text={text} what="the JSON" />
       <pre class="raw" tabindex={0}>
         {text}

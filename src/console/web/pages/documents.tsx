@@ -14,11 +14,12 @@ const states = ['delivered', 'waiting', 'dead letter', 'held', 'cancelled', 'not
 export function DocumentsPage() {
   const filters = useFilters();
   const seesPrices = viewer.value?.seesPrices !== false;
-  const { supplier } = filters.values;
+  const { supplier, reason } = filters.values;
   return (
     <>
       <PageHead title="Documents" />
       {supplier === undefined ? null : <p class="note">Only those of one supplier.</p>}
+      {reason === undefined ? null : <p class="note">Only those of which the ERP said the same: {reason}</p>}
       <Filters>
         <TextFilter filters={filters} name="q" label="Name or ERP number" />
         <ChoiceFilter

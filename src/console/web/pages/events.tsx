@@ -74,8 +74,8 @@ function EventCard({ event }: { event: ShownEvent }) {
       <div class="section-head">
         <h2>
           <a href={eventPath(source, id)}>{name}</a>
-          <span class="under">{[reference, status, isTest ? 'test event' : ''].filter(Boolean).join(' · ')}</span>
         </h2>
+        <span class="under">{[reference, status, isTest ? 'test event' : ''].filter(Boolean).join(' · ')}</span>
         <Totals event={event} />
       </div>
       <Awards event={event} />

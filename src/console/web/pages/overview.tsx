@@ -1,36 +1,33 @@
 /** Is all well? The way through, with the state of each part, and what happened last. */
 import type { OverviewAnswer } from '#console/api/read-overview.ts';
-import { ActionButton, Empty, Failure, Loading, PageHead } from '../parts/basics.tsx';
+import { Empty, Failure, Loading, PageHead } from '../parts/basics.tsx';
 import { conditionPath } from '../parts/conditions.ts';
 import { documentColumns, keyOfRow } from '../parts/document-row.tsx';
 import { documentsPath } from '../parts/paths.ts';
 import { Table } from '../parts/table.tsx';
 import { WayThrough } from '../parts/way-through.tsx';
-import { postCall } from '../state/api.ts';
 import { useAnswer } from '../state/use-answer.ts';
-import { mayOperate, viewer } from '../state/viewer.ts';
+import { viewer } from '../state/viewer.ts';
 
 const conditionsShown = 30;
 
 export function OverviewPage() {
-  const { answer, error, reload } = useAnswer<OverviewAnswer>('/api/overview');
+  const { answer, error } = useAnswer<OverviewAnswer>('/api/overview');
   return (
     <>
       <PageHead title="Overview" />
       <Failure error={error} />
       {answer === undefined && error === undefined ? <Loading /> : null}
-      {answer ? <Shown answer={answer} reload={reload} /> : null}
+      {answer ? <Shown answer={answer} /> : null}
     </>
   );
 }
 
-function Shown({ answer, reload }: { answer: OverviewAnswer; reload: () => void }) {
-  const { status, latest, refused, story } = answer;
-  const isEmpty = latest.length === 0 && status.flows.every(({ due, deadLetters }) => due === 0 && deadLetters === 0);
+function Shown({ answer }: { answer: OverviewAnswer }) {
+  const { latest, refused } = answer;
   return (
     <>
       <Verdict answer={answer} />
-      {story && (isEmpty || story.playing) ? <Story story={story} reload={reload} /> : null}
       <WayThrough answer={answer} />
       {refused.length === 0 ? null : (
         <>
@@ -100,37 +97,5 @@ function Verdict({ answer: { status } }: { answer: OverviewAnswer }) {
         <strong>All is well.</strong> Every feed is read, and the ERPs hold what they should.
       </p>
     </div>
-  );
-}
-
-function Story({ story, reload }: { story: NonNullable<OverviewAnswer['story']>; reload: () => void }) {
-  return (
-    <section class="card story">
-      <h2>{story.playing ? 'A bid becomes an order' : 'Nothing has happened here yet'}</h2>
-      {story.playing || story.lines.length > 0 ? (
-        <ol>
-          {story.lines.slice(-6).map((line, index) => (
-            <li key={`${index} ${line}`}>{line}</li>
-          ))}
-        </ol>
-      ) : (
-        <p>
-          Have the simulator play buyers and suppliers at the local service: an event, its bids, its award, and the
-          order in the ERP.
-        </p>
-      )}
-      <Failure error={story.error ?? undefined} />
-      {mayOperate() && !story.playing ? (
-        <ActionButton
-          kind="primary"
-          action={async () => {
-            await postCall('/api/story');
-            reload();
-          }}
-        >
-          Show me
-        </ActionButton>
-      ) : null}
-    </section>
   );
 }

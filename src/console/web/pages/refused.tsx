@@ -1,22 +1,11 @@
 /** Refused documents (dead letters), grouped by what the ERP said; sent again one by one, as a group, or all. */
 import { useState } from 'preact/hooks';
 import type { DeadLettersAnswer } from '#console/api/dead-letters.ts';
-import type { DocumentsAnswer } from '#console/api/list-documents-call.ts';
-import {
-  ActionButton,
-  Dialog,
-  DialogEnd,
-  Empty,
-  Failure,
-  Loading,
-  Mark,
-  PageHead,
-  Said,
-  Time,
-} from '../parts/basics.tsx';
-import { keyOfRow, kindNames, titleOf } from '../parts/document-row.tsx';
+import { ActionButton, Dialog, DialogEnd, Empty, Failure, Loading, Mark, PageHead, Time } from '../parts/basics.tsx';
+import { kindNames } from '../parts/document-row.tsx';
 import { ChoiceFilter, Filters } from '../parts/filter-bar.tsx';
-import { documentPath, documentsPath } from '../parts/paths.ts';
+import { documentsPath } from '../parts/paths.ts';
+import { Table } from '../parts/table.tsx';
 import { useFilters } from '../parts/use-filters.ts';
 import { refusedTodo, sentenceOf } from '../parts/words.ts';
 import { postCall } from '../state/api.ts';
@@ -35,7 +24,7 @@ interface Choice {
 export function RefusedPage() {
   const filters = useFilters();
   const { flow, kind } = filters.values;
-  const { answer, error, busy, reload } = useAnswer<DeadLettersAnswer>('/api/dead-letters', { flow, kind });
+  const { answer, error, reload } = useAnswer<DeadLettersAnswer>('/api/dead-letters', { flow, kind });
   const [choice, setChoice] = useState<Choice>();
   const total = (answer?.groups ?? []).reduce((sum, { count }) => sum + count, 0);
   const all: Choice = {
@@ -60,11 +49,7 @@ export function RefusedPage() {
       {answer && total === 0 ? (
         <Empty>None: every document is delivered, or will be tried again by itself.</Empty>
       ) : null}
-      <div class="groups" aria-busy={busy}>
-        {(answer?.groups ?? []).map((group) => (
-          <GroupCard key={`${group.flow} ${group.kind} ${group.reason}`} group={group} choose={setChoice} />
-        ))}
-      </div>
+      {answer && total > 0 ? <Groups groups={answer.groups} choose={setChoice} /> : null}
       {choice ? (
         <ReplayDialog
           choice={choice}
@@ -79,90 +64,61 @@ export function RefusedPage() {
   );
 }
 
-function GroupCard({ group, choose }: { group: Group; choose: (choice: Choice) => void }) {
-  const [open, setOpen] = useState(false);
-  const { flow, kind, reason, example, count, first, last, errorType } = group;
-  const kindName = kindNames[kind] ?? kind;
+function Groups({ groups, choose }: { groups: readonly Group[]; choose: (choice: Choice) => void }) {
+  const kindOf = ({ kind }: Group) => kindNames[kind] ?? kind;
   return (
-    <section class="card group">
-      <div class="group-head">
-        <span class="count">{count}</span>
-        <div class="group-text">
-          <h2>{sentenceOf(example)}</h2>
-          <p class="todo">→ {refusedTodo(errorType)}</p>
-          <p class="under">
-            {kindName} · {flow}
-            {' · '}first <Time at={first} />
-            {count > 1 ? (
-              <>
-                , last <Time at={last} />
-              </>
-            ) : null}
-          </p>
-        </div>
-        <div class="group-actions">
-          <button type="button" class="plain" aria-expanded={open} onClick={() => setOpen(!open)}>
-            {open ? 'Hide' : 'Show'}
-          </button>
-          {mayOperate() ? (
-            <button
-              type="button"
-              class="secondary"
-              onClick={() =>
-                choose({
-                  title: `${kindName} documents of the flow ${flow} that were refused with: ${example}`,
-                  count,
-                  filter: { flows: [flow], kinds: [kind], reason },
-                })
-              }
-            >
-              Send {count === 1 ? 'it' : `these ${count}`} again
-            </button>
-          ) : null}
-        </div>
-      </div>
-      {open ? <Members group={group} /> : null}
-    </section>
-  );
-}
-
-/** The documents of the group, by their ERP's words. */
-function Members({ group: { flow, kind, example } }: { group: Group }) {
-  const { answer, error } = useAnswer<DocumentsAnswer>('/api/documents', { flow, kind, state: 'dead letter' });
-  if (!answer) return error === undefined ? <Loading /> : <Failure error={error} />;
-  const documents = answer.documents.filter(({ why }) => alike(why ?? '', example));
-  return (
-    <>
-      <ul class="members">
-        {documents.map((row) => (
-          <li key={keyOfRow(row)}>
+    <Table
+      label="Refused documents by what was said"
+      rows={groups}
+      keyOf={({ flow, kind, reason }) => `${flow} ${kind} ${reason}`}
+      columns={[
+        {
+          name: 'What was said',
+          kind: 'wide',
+          cell: ({ example, errorType }) => (
             <span>
-              <a href={documentPath(row)}>{titleOf(row)}</a>
-              <span class="under"> {row.kind === 'supplier' ? row.supplierExternalId : row.supplierName}</span>
-              {row.documentNote?.lookedAfterBy ? (
-                <Mark tone="busy">{row.documentNote.lookedAfterBy} looks after it</Mark>
+              <strong>{sentenceOf(example)}</strong>
+              <span class="under">→ {refusedTodo(errorType)}</span>
+            </span>
+          ),
+        },
+        { name: 'Documents', kind: 'number', cell: ({ count }) => count },
+        { name: 'Kind', cell: (group) => kindOf(group) },
+        { name: 'Flow', cell: ({ flow }) => flow },
+        { name: 'First', kind: 'time', cell: ({ first }) => <Time at={first} /> },
+        { name: 'Last', kind: 'time', cell: ({ last }) => <Time at={last} /> },
+        {
+          name: 'Actions',
+          cell: (group) => (
+            <span class="row-actions">
+              <a href={membersPath(group)}>Show</a>
+              {mayOperate() ? (
+                <button
+                  type="button"
+                  class="secondary"
+                  onClick={() =>
+                    choose({
+                      title: `${kindOf(group)} documents of the flow ${group.flow} that were refused with: ${group.example}`,
+                      count: group.count,
+                      filter: { flows: [group.flow], kinds: [group.kind], reason: group.reason },
+                    })
+                  }
+                >
+                  Send {group.count === 1 ? 'it' : `these ${group.count}`} again
+                </button>
               ) : null}
             </span>
-            <Said words={row.why ?? ''} tone="plain" />
-          </li>
-        ))}
-      </ul>
-      {answer.next ? (
-        <a href={documentsPath({ flow, kind, state: 'dead letter' })}>All refused documents of this flow and kind</a>
-      ) : null}
-    </>
+          ),
+        },
+      ]}
+    />
   );
 }
 
-/** As the server groups: numbers and ids stand for any other. */
-function alike(one: string, other: string): boolean {
-  const shape = (text: string) =>
-    text
-      .toLowerCase()
-      .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, '#')
-      .replaceAll(/[0-9]+/g, '#')
-      .slice(0, 500);
-  return shape(one) === shape(other);
+/** A role without prices sees no words of an ERP, and so no groups by them. */
+function membersPath({ flow, kind, reason }: Group): string {
+  const said = viewer.value?.seesPrices === false ? {} : { reason };
+  return documentsPath({ flow, kind, state: 'dead letter', ...said });
 }
 
 function ReplayDialog({ choice, close, done }: { choice: Choice; close: () => void; done: () => void }) {

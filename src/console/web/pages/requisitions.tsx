@@ -92,7 +92,7 @@ function Life({ intake, requisition, close }: { intake: string; requisition: Req
       {answer === undefined ? (
         <Loading />
       ) : (
-        <ol class="life">
+        <ol>
           {answer.life.map(({ at, step, text }, index) => (
             <li key={index}>
               <Time at={at} /> <strong>{step}</strong> {text}

@@ -38,16 +38,27 @@ function Doctor() {
       {answer === undefined && error === undefined ? (
         <Loading what="The doctor examines database, queue, sources and ERPs" />
       ) : null}
-      <ul class="findings">
-        {findings.map(({ name, level, message, todo }) => (
-          <li key={`${name} ${message}`}>
-            <Mark tone={tones[level] ?? 'still'}>{level}</Mark>
-            <strong>{name}</strong>
-            <span>{message}</span>
-            {todo === undefined ? null : <span class="todo quiet">→ {todo}</span>}
-          </li>
-        ))}
-      </ul>
+      {answer ? (
+        <Table
+          label="Findings"
+          rows={findings}
+          keyOf={({ name, message }) => `${name} ${message}`}
+          columns={[
+            { name: 'State', cell: ({ level }) => <Mark tone={tones[level] ?? 'still'}>{level}</Mark> },
+            { name: 'What', cell: ({ name }) => <strong>{name}</strong> },
+            {
+              name: 'Finding',
+              kind: 'wide',
+              cell: ({ message, todo }) => (
+                <span>
+                  {message}
+                  {todo === undefined ? null : <span class="under">→ {todo}</span>}
+                </span>
+              ),
+            },
+          ]}
+        />
+      ) : null}
     </section>
   );
 }
