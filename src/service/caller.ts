@@ -12,9 +12,9 @@ import type { Database } from '#platform/database/database.ts';
 import { prepared } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { protectConnection } from '#platform/http/connections.ts';
-import type { TokenGuard } from '#platform/http/token-guard.ts';
 import type { AccessRecord } from './audit/access-record.ts';
 import { type KeyUses, plainAddress } from './key-uses.ts';
+import type { TokenGuard } from './token-guard.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
 /** The organisation that an API key belongs to. */

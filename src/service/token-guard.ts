@@ -4,11 +4,11 @@
  * out: the keys beyond the 60 are looked up together, all that have come meanwhile in one query. That finds a right key
  * among them, and costs the same for ten wrong ones and a thousand. A burst of refusals is one line of the log.
  */
-import type { Clock } from '../clock.ts';
-import { AppError } from '../errors.ts';
-import type { Logger } from '../log.ts';
-import { Counter, type Registry } from '../metrics.ts';
-import { addressGroup } from '../network-guard.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import type { Logger } from '#platform/log.ts';
+import { Counter, type Registry } from '#platform/metrics.ts';
+import { addressGroup } from '#platform/network-guard.ts';
 
 /** How tokens of one kind are found, by the hashes of them. */
 export interface TokenKind<Found> {
