@@ -1,8 +1,9 @@
 /**
  * Slows the guessing of tokens down and makes it seen. Of one address at most 60 wrong tokens a second are checked and
  * answered 401; the rest get 429. Many callers may share an address, so the failures of others never lock a right key
- * out: the keys beyond the 60 are looked up together, all that have come meanwhile in one query. That finds a right key
- * among them, and costs the same for ten wrong ones and a thousand. A burst of refusals is one line of the log.
+ * out: a key that was right before is looked up as always, and the keys beyond the 60 are looked up together, all that
+ * have come meanwhile in one query. That finds a right key among them, and costs the same for ten wrong ones and a
+ * thousand. A burst of refusals is one line of the log.
  */
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -32,6 +33,9 @@ export const wrongTokensDefault = 60;
 const windowMs = 1_000;
 /** More addresses than this are not remembered: the one that came first is forgotten. */
 const addressesMax = 10_000;
+const knownMax = 10_000;
+/** Tokens that are looked up in one query, and that may wait for it. */
+const togetherMax = 1_000;
 
 export function createTokenGuard({
   metric,
@@ -59,6 +63,7 @@ export function createTokenGuard({
   const burst = createBurstLog(log, clock);
   /** When tokens of an address were checked and not found to be right, in the last second. */
   const checked = new Map<string, number[]>();
+  const known = new Set<string>();
 
   /** Counts a check; false when the address has had all of this second. */
   function countCheck(address: string): boolean {
@@ -69,8 +74,7 @@ export function createTokenGuard({
     if (isFree) recent.push(nowMs);
     checked.delete(address);
     checked.set(address, recent);
-    const [first] = checked.keys();
-    if (checked.size > addressesMax && first !== undefined) checked.delete(first);
+    forgetFirst(checked, addressesMax);
     return isFree;
   }
 
@@ -79,15 +83,29 @@ export function createTokenGuard({
     burst.add(address);
   }
 
+  function remember(token: string): void {
+    known.delete(token);
+    known.add(token);
+    forgetFirst(known, knownMax);
+  }
+
   return {
     protect: ({ by, findAll, unauthorized }) => {
+      const find = async (hash: Buffer) => (await findAll([hash]))[0];
       const findTogether = createSharedSearch(findAll);
       return async (given, hash) => {
+        const token = hash.toString('base64');
+        if (known.has(token)) {
+          const found = await find(hash);
+          if (found !== undefined) return found;
+          known.delete(token);
+        }
         const address = addressGroup(given) ?? 'unknown';
         const isChecked = countCheck(address);
-        const found = isChecked ? (await findAll([hash]))[0] : await findTogether(hash);
+        const found = await (isChecked ? find(hash) : findTogether(hash));
         if (found !== undefined) {
           if (isChecked) checked.get(address)?.pop();
+          remember(token);
           return found;
         }
         noteRefusal(by, address, isChecked);
@@ -109,7 +127,12 @@ function tooMany(): AppError {
   );
 }
 
-/** One search at a time: the hashes that come while it runs share the next one. */
+function forgetFirst(entries: Map<string, unknown> | Set<string>, most: number): void {
+  const [first] = entries.keys();
+  if (entries.size > most && first !== undefined) entries.delete(first);
+}
+
+/** One search at a time: the hashes that come while it runs share the next one. More than it takes are not found. */
 function createSharedSearch<Found>(findAll: TokenKind<Found>['findAll']) {
   let waiting: Buffer[] = [];
   let next: Promise<readonly (Found | undefined)[]> | undefined;
@@ -124,6 +147,7 @@ function createSharedSearch<Found>(findAll: TokenKind<Found>['findAll']) {
   }
 
   return async (hash: Buffer): Promise<Found | undefined> => {
+    if (waiting.length >= togetherMax) return undefined;
     const place = waiting.push(hash) - 1;
     running = next ??= search(running);
     return (await next)[place];
