@@ -42,32 +42,26 @@ export interface PoolOptions {
   readonly poolMax?: number;
   /** The server ends a statement that takes longer. */
   readonly statementMs?: number;
-  /** Who waits for a connection that is lent now: when this aborts, the connection is closed, and its statement ends. */
-  readonly waiter?: () => AbortSignal | undefined;
 }
 
 /** Creates a pool of up to `poolMax` (6) connections. Throws an `internal` AppError when the URL cannot be read. */
 export function createConnectionPool(options: PoolOptions): ConnectionPool {
-  const { log, statementMs, waiter } = options;
+  const { log, statementMs } = options;
   const url = parseDatabaseUrl(options.url);
   const place = databasePlace(url);
   const setUp: (client: ClientBase) => unknown = async (client) => {
-    // A server that shuts down may send its error in one packet with its greeting, before the caller that waits for the
-    // connection can listen for it.
+    // The pool listens to idle connections only. One that breaks at any other time fails its next statement, and the pool
+    // takes none back that is broken.
     client.on('error', () => undefined);
     await client.query(sessionSettings);
     if (statementMs !== undefined) await client.query(limitedSession, [String(statementMs)]);
-    // Without it the server would finish the statement of a connection that was closed. A server on a system that cannot
-    // notice that refuses it.
-    if (waiter) await client.query(noticingSession).catch(() => undefined);
   };
   const pool = new Pool({
     connectionString: url.href,
     application_name: options.applicationName,
     max: options.poolMax ?? poolDefaultMax,
-    // A statement is sent while the one before it is under way. The driver closes such a connection only when all that
-    // was sent is answered.
-    pipeline: waiter === undefined,
+    // A statement is sent while the one before it is under way.
+    pipeline: true,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
@@ -96,27 +90,15 @@ export function createConnectionPool(options: PoolOptions): ConnectionPool {
 
   return {
     async withConnection(use) {
-      const signal = waiter?.();
-      signal?.throwIfAborted();
       const client = await connect();
-      if (signal?.aborted) {
-        client.release();
-        throw signal.reason;
-      }
-      const leave = () => client.release(true);
-      signal?.addEventListener('abort', leave, { once: true });
       let discarded = false;
       const discard = () => {
         discarded = true;
       };
-      // The pool listens to idle connections only, not to one that breaks between two statements of a transaction.
-      client.on('error', discard);
       try {
         return await use({ client, place, discard });
       } finally {
-        client.removeListener('error', discard);
-        signal?.removeEventListener('abort', leave);
-        if (!signal?.aborted) client.release(discarded);
+        client.release(discarded);
       }
     },
     close: () => {
@@ -139,4 +121,3 @@ const sessionSettings = `select set_config('TimeZone', 'UTC', false), set_config
     when 'off' then 'on' else current_setting('synchronous_commit') end, false)`;
 
 const limitedSession = `select set_config('statement_timeout', $1, false)`;
-const noticingSession = `select set_config('client_connection_check_interval', '500', false)`;
