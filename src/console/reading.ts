@@ -1,7 +1,8 @@
 /**
  * How people at the console read the database without taking it from the programs: over connections of its own, each
- * statement for a limited time, each person a few calls at once.
+ * statement for a limited time, each person a few calls at once. A reader who goes away ends the statement.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { createFairSlots } from '#platform/fair-slots.ts';
@@ -15,15 +16,17 @@ const waitingEach = 20;
 /** Below the 10 s that a call waits for a connection. */
 const statementMs = 5_000;
 
+const waiters = new AsyncLocalStorage<AbortSignal | undefined>();
+
 /** Opens the connections for reading; close it like any other database. */
 export function openReading(options: { url: string; log: Logger; applicationName: string }): Database {
-  return createDatabase({ ...options, poolMax: turns + 1, statementMs });
+  return createDatabase({ ...options, poolMax: turns + 1, statementMs, waiter: () => waiters.getStore() });
 }
 
 export interface ReadingTurns {
   /**
    * Runs `read` when it is the person's turn. Throws `too-many` when too many of their calls wait already, and
-   * `unavailable` for a statement that took too long. When `left` aborts, it waits no longer.
+   * `unavailable` for a statement that took too long. When `left` aborts, what runs of it ends.
    */
   take<T>(person: string, left: AbortSignal | undefined, read: () => Promise<T>): Promise<T>;
 }
@@ -34,14 +37,20 @@ export function createReadingTurns(): ReadingTurns {
     async take(person, left, read) {
       const free = await slots.enter(person, left ? { signal: left } : {});
       try {
-        return await read();
+        return await waiters.run(left, read);
       } catch (error) {
+        left?.throwIfAborted();
         throw tookTooLong(error) ?? error;
       } finally {
         free();
       }
     },
   };
+}
+
+/** For what all readers share: it goes on when the one who asked first goes away. */
+export function readForAll<T>(read: () => Promise<T>): Promise<T> {
+  return waiters.run(undefined, read);
 }
 
 function tookTooLong(error: unknown): AppError | undefined {

@@ -35,7 +35,8 @@ async function makeSlow(database: Database): Promise<void> {
   await locked;
 }
 
-const slowly = () => fetch(`${console.url}/api/documents?min=0`).then(({ status }) => status);
+const slowly = (signal?: AbortSignal) =>
+  fetch(`${console.url}/api/documents?min=0`, signal ? { signal } : {}).then(({ status }) => status);
 
 async function runningReads(): Promise<number> {
   const [found] = await db.database.query<{ count: number }>(
@@ -87,8 +88,16 @@ test('a list that takes too long is ended, and the answer says what to do', asyn
   expect(await answer.text()).toContain('Narrow it: name a flow');
 });
 
-test('beyond twenty that wait a call of the same person is refused', async () => {
+test('a reader who goes away ends the statement', async () => {
   await makeSlow(db.database);
+  const leaving = new AbortController();
+  const list = slowly(leaving.signal).catch(() => 'left');
+  await expect.poll(runningReads).toBe(1);
+  leaving.abort();
+  expect(await list).toBe('left');
+  // Sooner than the database ends it for its time.
+  await expect.poll(runningReads, { timeout: 4_000 }).toBe(0);
+  // Beyond twenty that wait a person's calls are refused: those that have left are not counted.
   const calls = Array.from({ length: 23 }, () => slowly());
   expect(await Promise.race(calls)).toBe(429);
   unlock?.();

@@ -9,6 +9,7 @@ import { timestampNow } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Answer } from '#platform/http/endpoint.ts';
 import { maySeePrices } from '../access/viewer.ts';
+import { readForAll } from '../reading.ts';
 import { shareRead } from '../shared-read.ts';
 import { consoleApi } from './console-api.ts';
 import type { ConsoleApiDeps, ConsoleCaller, ConsoleDeps, ConsoleEndpoint } from './console-call.ts';
@@ -26,7 +27,7 @@ export interface ConsoleCalls {
 export function createConsoleCalls(deps: Omit<ConsoleDeps, 'isCurrent'>): ConsoleCalls {
   const { settings, reading, clock, certificates } = deps;
   const look = () => readStatus(reading, { settings, now: timestampNow(clock), ...certificates?.() });
-  const status = shareRead(look, clock);
+  const status = shareRead(() => readForAll(look), clock);
   const note: ConsoleApiDeps['note'] = async (caller, subject) => {
     await record(deps, caller, subject, 'allowed');
     caller.noted.push(subject);

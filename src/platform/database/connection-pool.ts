@@ -42,11 +42,13 @@ export interface PoolOptions {
   readonly poolMax?: number;
   /** The server ends a statement that takes longer. */
   readonly statementMs?: number;
+  /** Who waits for a connection that is lent now: when this aborts, the connection is closed, and its statement ends. */
+  readonly waiter?: () => AbortSignal | undefined;
 }
 
 /** Creates a pool of up to `poolMax` (6) connections. Throws an `internal` AppError when the URL cannot be read. */
 export function createConnectionPool(options: PoolOptions): ConnectionPool {
-  const { log, statementMs } = options;
+  const { log, statementMs, waiter } = options;
   const url = parseDatabaseUrl(options.url);
   const place = databasePlace(url);
   const setUp: (client: ClientBase) => unknown = async (client) => {
@@ -55,13 +57,17 @@ export function createConnectionPool(options: PoolOptions): ConnectionPool {
     client.on('error', () => undefined);
     await client.query(sessionSettings);
     if (statementMs !== undefined) await client.query(limitedSession, [String(statementMs)]);
+    // Without it the server would finish the statement of a connection that was closed. A server on a system that cannot
+    // notice that refuses it.
+    if (waiter) await client.query(noticingSession).catch(() => undefined);
   };
   const pool = new Pool({
     connectionString: url.href,
     application_name: options.applicationName,
     max: options.poolMax ?? poolDefaultMax,
-    // A statement is sent while the one before it is under way.
-    pipeline: true,
+    // A statement is sent while the one before it is under way. The driver closes such a connection only when all that
+    // was sent is answered.
+    pipeline: waiter === undefined,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
@@ -90,7 +96,15 @@ export function createConnectionPool(options: PoolOptions): ConnectionPool {
 
   return {
     async withConnection(use) {
+      const signal = waiter?.();
+      signal?.throwIfAborted();
       const client = await connect();
+      if (signal?.aborted) {
+        client.release();
+        throw signal.reason;
+      }
+      const leave = () => client.release(true);
+      signal?.addEventListener('abort', leave, { once: true });
       let discarded = false;
       const discard = () => {
         discarded = true;
@@ -98,7 +112,8 @@ export function createConnectionPool(options: PoolOptions): ConnectionPool {
       try {
         return await use({ client, place, discard });
       } finally {
-        client.release(discarded);
+        signal?.removeEventListener('abort', leave);
+        if (!signal?.aborted) client.release(discarded);
       }
     },
     close: () => {
@@ -121,3 +136,4 @@ const sessionSettings = `select set_config('TimeZone', 'UTC', false), set_config
     when 'off' then 'on' else current_setting('synchronous_commit') end, false)`;
 
 const limitedSession = `select set_config('statement_timeout', $1, false)`;
+const noticingSession = `select set_config('client_connection_check_interval', '500', false)`;
