@@ -17,8 +17,6 @@ import { createDatabaseClock } from '#platform/database/database-clock.ts';
 import { type OpenDatabase, openDatabase } from '#platform/database/open-database.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
 import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
-import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
-import { checkStorage, type FileStorage } from '#platform/file-storage.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import type { ConnectionLimits } from '#platform/http/connections.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
@@ -28,6 +26,8 @@ import { addressInNetworks, parseCidrs } from '#platform/network-guard.ts';
 import type { Signals } from '#platform/queue.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
 import type { Service } from '#service/create-service.ts';
+import { checkStorage, type FileStorage } from '#service/files/storage/file-storage.ts';
+import { createLocalStorage } from '#service/files/storage/local-storage.ts';
 import type { MisbehaveOptions } from '#service/misbehave/misbehave.ts';
 import type { ProfileName } from '#service/profile/profile.ts';
 import type { Configuration } from './configuration.ts';
@@ -186,7 +186,7 @@ export function storageOf({ open, configuration }: Installation): string {
 
 async function createStorage({ service: { files } }: Configuration, dataDir: string): Promise<FileStorage> {
   if (files.store === 'local') return createLocalStorage(resolve(files.directory ?? join(dataDir, 'files')));
-  const { createS3Storage } = await import('#platform/file-storage/s3-storage.ts');
+  const { createS3Storage } = await import('#service/files/storage/s3-storage.ts');
   const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = files;
   return createS3Storage(
     {

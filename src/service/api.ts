@@ -5,7 +5,6 @@
  */
 import { feedNames } from '#contract/feed.ts';
 import type { Clock } from '#platform/clock.ts';
-import type { FileStorage } from '#platform/file-storage.ts';
 import type { Endpoint } from '#platform/http/endpoint.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from './admin/api-keys.ts';
@@ -36,6 +35,7 @@ import { submitBid } from './desk/submit-bid.ts';
 import { unpublishEvent } from './desk/unpublish-event.ts';
 import { withdrawBids } from './desk/withdraw-bids.ts';
 import { readFeed } from './feeds/read-feed.ts';
+import type { FileStorage } from './files/storage/file-storage.ts';
 import { uploadFile } from './files/upload-file.ts';
 import { listJobs, readJob, readJobsOfType } from './jobs/read-jobs.ts';
 import { submitJob, submitJobs } from './jobs/submit-job.ts';

@@ -12,9 +12,9 @@ import type { Database } from '#platform/database/database.ts';
 import { prepared } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { protectConnection } from '#platform/http/connections.ts';
-import type { TokenGuard } from '#platform/http/token-guard.ts';
 import type { AccessRecord } from './audit/access-record.ts';
 import { type KeyUses, plainAddress } from './key-uses.ts';
+import type { TokenGuard } from './token-guard.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
 /** The organisation that an API key belongs to. */
@@ -98,8 +98,7 @@ export function createKeyAuthentication({
     const rows = await database.query<KeyRow>(findKeys, [hashes, timestampNow(clock)]);
     return hashes.map((hash) => rows.find((row) => row.key_hash.equals(hash)));
   };
-  const find = async (hash: Buffer) => (await findAll([hash]))[0];
-  const check = tokenGuard.protect({ by: 'api-key', find, findAll, unauthorized });
+  const check = tokenGuard.protect({ by: 'api-key', findAll, unauthorized });
   return async (request: Request, scopes: readonly string[]): Promise<KeyIdentity> => {
     const key = await check(request.ip, hashApiKey(bearerOf(request)));
     protectConnection(request);
@@ -146,11 +145,9 @@ export function createOperatorAuthentication({
 }) {
   const hashOf = (token: string) => createHash('sha256').update(token).digest();
   const expected = hashOf(adminToken);
-  const findNow = (hash: Buffer) => (timingSafeEqual(hash, expected) ? operator : undefined);
   const check = tokenGuard.protect({
     by: 'operator',
-    find: async (hash) => findNow(hash),
-    findAll: async (hashes) => hashes.map(findNow),
+    findAll: async (hashes) => hashes.map((hash) => (timingSafeEqual(hash, expected) ? operator : undefined)),
     unauthorized: () =>
       new AppError('unauthorized', 'This call needs the header "Authorization: Bearer <operator token>".'),
   });

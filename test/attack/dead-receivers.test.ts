@@ -14,7 +14,6 @@ function receivers() {
     headers: {},
     body: Buffer.of(),
     truncated: false,
-    durationMs: 1,
   });
   return {
     open,

@@ -1,9 +1,9 @@
 /** Somebody guesses tokens. Few of them are checked, it is seen, and callers with a right key notice nothing. */
 import { describe, expect, test } from 'vitest';
 import { connectionLimitsDefault } from '#platform/http/connections.ts';
-import { wrongTokensDefault } from '#platform/http/token-guard.ts';
 import { createLogger } from '#platform/log.ts';
 import { plainAddress } from '#service/key-uses.ts';
+import { wrongTokensDefault } from '#service/token-guard.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
 import { request } from '../harness/request.ts';

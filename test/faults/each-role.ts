@@ -13,12 +13,16 @@ import { replayLedger } from './ledger-connector.ts';
 import { openClient } from './players.ts';
 import { createInstallation, expectGracefulEnd, lineOf } from './program-process.ts';
 
+type Role = 'receive' | 'pull' | 'push';
+
 interface RolesOptions {
   readonly db: TestDatabase;
   /** How the programs reach it; default: as the test does. */
   readonly databaseUrl?: string;
-  readonly roles: readonly ('receive' | 'pull' | 'push')[];
+  readonly roles: readonly Role[];
   readonly environment?: Record<string, string>;
+  /** What the processes of a role have beside it. */
+  readonly environmentOf?: (role: Role) => Record<string, string>;
   readonly story: { readonly events: number; readonly suppliers: number; readonly lots: number };
   /** Called when all programs are ready. */
   readonly beforeStory?: () => Promise<unknown>;
@@ -47,6 +51,7 @@ export async function deliverByRoles(options: RolesOptions): Promise<readonly un
   const programs = ports.map(({ role, port, consolePort }) =>
     bridge.start(['bridge', '--role', role], {
       ...environment,
+      ...options.environmentOf?.(role),
       SOURCING__BRIDGE__PORT: port,
       SOURCING__BRIDGE__CONSOLE_PORT: consolePort,
     }),

@@ -1,7 +1,7 @@
 /** Files for tests: uploading them over HTTP, and a storage that can be made to fail. */
 import { createHash } from 'node:crypto';
-import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
-import type { FileStorage, OpenFile } from '#platform/file-storage.ts';
+import type { FileStorage, OpenFile } from '#service/files/storage/file-storage.ts';
+import { createLocalStorage } from '#service/files/storage/local-storage.ts';
 import type { HttpAnswer } from './request.ts';
 import { scratchFolder } from './scratch-folder.ts';
 import { endedJob } from './sourcing.ts';

@@ -4,13 +4,13 @@ import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
-import { createTokenGuard } from '#platform/http/token-guard.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createKeyAuthentication } from '#service/caller.ts';
 import { createRequestCounter } from '#service/limits/count-request.ts';
 import { type MisbehaveOptions, misbehave } from '#service/misbehave/misbehave.ts';
 import { specProfile } from '#service/profile/spec-profile.ts';
+import { createTokenGuard } from '#service/token-guard.ts';
 
 /** Returns the server's URL; it is closed after the test. Keys and rate limits have the real time. */
 export async function startMisbehavingServer(

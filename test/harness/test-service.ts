@@ -1,8 +1,6 @@
 /** The real service for tests, on its own database and a free port, closed after the test file. */
 import { join } from 'node:path';
 import { type Clock, systemClock } from '#platform/clock.ts';
-import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
-import type { FileStorage } from '#platform/file-storage.ts';
 import type { GuardedRequest } from '#platform/guarded-fetch/guarded-request.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { ConnectionLimits } from '#platform/http/connections.ts';
@@ -11,6 +9,8 @@ import { Registry } from '#platform/metrics.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { type Service, startService } from '#service/create-service.ts';
+import type { FileStorage } from '#service/files/storage/file-storage.ts';
+import { createLocalStorage } from '#service/files/storage/local-storage.ts';
 import type { ProfileName } from '#service/profile/profile.ts';
 import { closeAtEnd } from './close-at-end.ts';
 import { answerCheckOfService } from './documented-answers.ts';

@@ -1,8 +1,8 @@
 /** The service's tables of endpoints, for tests that read them and do not call them. */
 import { systemClock } from '#platform/clock.ts';
-import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { operatorApi, organisationApi } from '#service/api.ts';
+import { createLocalStorage } from '#service/files/storage/local-storage.ts';
 import { specProfile } from '#service/profile/spec-profile.ts';
 import { createAccessTokens } from '#service/webhooks/access-tokens.ts';
 

@@ -99,7 +99,7 @@ export function fetchIn(process: SimulatedProcess, sources: readonly Reached[]):
       if (answer === 'cut') throw failed('reset', 'The connection was closed in the middle of the answer.');
       process.world.log(process.id, `fetched ${url.pathname}${url.search} -> ${answer.status}`);
       const { status, headers } = answer;
-      return { status, headers, body: Buffer.from(answer.body), truncated: false, durationMs: 1 };
+      return { status, headers, body: Buffer.from(answer.body), truncated: false };
     });
     return Promise.race([exchange, timeoutOrAbort(process, request, exchange)]);
   };

@@ -52,8 +52,8 @@ export function createConnectionPool(options: PoolOptions): ConnectionPool {
   const url = parseDatabaseUrl(options.url);
   const place = databasePlace(url);
   const setUp: (client: ClientBase) => unknown = async (client) => {
-    // A server that shuts down may send its error in one packet with its greeting, before the caller that waits for the
-    // connection can listen for it.
+    // The pool listens to idle connections only. One that breaks at any other time fails its next statement, and the pool
+    // takes none back that is broken.
     client.on('error', () => undefined);
     await client.query(sessionSettings);
     if (statementMs !== undefined) await client.query(limitedSession, [String(statementMs)]);
@@ -109,12 +109,9 @@ export function createConnectionPool(options: PoolOptions): ConnectionPool {
       const discard = () => {
         discarded = true;
       };
-      // The pool listens to idle connections only, not to one that breaks between two statements of a transaction.
-      client.on('error', discard);
       try {
         return await use({ client, place, discard });
       } finally {
-        client.removeListener('error', discard);
         signal?.removeEventListener('abort', leave);
         if (!signal?.aborted) client.release(discarded);
       }

@@ -61,11 +61,3 @@ export const sqlTypes: CustomTypesConfig = {
   getTypeParser: (oid, format) =>
     (format === 'binary' ? undefined : readers.get(oid)) ?? types.getTypeParser(oid, format),
 };
-
-/** The same, with another reader for the type text. */
-export function typesWith(readText: (text: string) => unknown): CustomTypesConfig {
-  return {
-    getTypeParser: (oid, format) =>
-      oid === builtins.TEXT && format !== 'binary' ? readText : sqlTypes.getTypeParser(oid, format),
-  };
-}

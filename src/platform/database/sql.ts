@@ -13,14 +13,8 @@ export interface Sql {
 
 /** A statement that each connection plans once; for the few that run thousands of times. */
 export interface PreparedStatement {
-  /** Undefined: it is planned for its values each time. */
-  readonly name: string | undefined;
+  readonly name: string;
   readonly text: string;
-  /**
-   * What a value of the type text becomes, at the moment when its row arrives. For many long texts that need not all be
-   * kept until the last one is there.
-   */
-  readonly readText?: (text: string) => unknown;
 }
 
 /**

@@ -3,17 +3,12 @@ import type { PoolClient, QueryConfig, QueryResult } from 'pg';
 import { connectionLost, isConnectionError } from './connection-errors.ts';
 import type { Connection } from './connection-pool.ts';
 import type { PreparedStatement, Sql } from './sql.ts';
-import { typesWith } from './sql-types.ts';
 
 /** `Sql` on this connection. */
 export function sqlOn(connection: Connection): Sql {
   return {
     query: (statement, params) => runStatement(connection, statement, params),
   };
-}
-
-function queryOf({ name, text, readText }: PreparedStatement): QueryConfig {
-  return readText ? { name, text, types: typesWith(readText) } : { name, text };
 }
 
 /** Runs one statement and returns its rows. Rejects with the driver's DatabaseError for what the server refuses. */
@@ -47,7 +42,7 @@ async function resultOf<Row extends object>(
   withinMs?: number,
 ): Promise<QueryResult<Row>> {
   const query = {
-    ...(typeof statement === 'string' ? { text: statement } : queryOf(statement)),
+    ...(typeof statement === 'string' ? { text: statement } : statement),
     ...(params && { values: [...params] }),
     ...(withinMs !== undefined && { query_timeout: withinMs }),
   };

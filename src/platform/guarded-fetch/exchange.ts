@@ -27,7 +27,6 @@ export function exchange(
   const { hostname, origin } = target;
   const { method, headers = {}, body = null, path = target.path, signal, responseBytesMax } = request;
   const { promise, resolve, reject } = Promise.withResolvers<GuardedResponse>();
-  const startedAt = performance.now();
   const received: Buffer[] = [];
   let receivedBytes = 0;
   let answer: Pick<GuardedResponse, 'status' | 'headers'> = { status: 0, headers: {} };
@@ -54,7 +53,6 @@ export function exchange(
       ...answer,
       body: truncated ? whole.subarray(0, responseBytesMax) : whole,
       truncated,
-      durationMs: Math.round(performance.now() - startedAt),
     });
   }
 

@@ -33,5 +33,4 @@ export interface GuardedResponse {
   /** The bytes as they came: nothing is decompressed. */
   body: Buffer;
   truncated: boolean;
-  durationMs: number;
 }

@@ -43,15 +43,7 @@ export interface Answer {
   body?: unknown;
   /** JSON as text; sent unchanged. */
   json?: string;
-  /** JSON as bytes, in pieces; sent unchanged, as an answer to GET. */
-  pieces?: Pieces;
   headers?: Record<string, string>;
-}
-
-export interface Pieces {
-  pieces(): readonly Buffer[];
-  /** Called when the pieces were sent, or are not needed; not when the client went away before. */
-  release(): void;
 }
 
 export type EndpointAnswers = Readonly<Record<number, z.ZodType | null>>;
@@ -333,13 +325,12 @@ function refuseParameters(names: readonly string[]): Record<string, never> {
   });
 }
 
-function send(response: Response, { status, body, json, pieces, headers }: Answer): void {
+function send(response: Response, { status, body, json, headers }: Answer): void {
   allowNotModified(response.req);
   response.status(status);
   for (const [name, value] of Object.entries(headers ?? {})) response.setHeader(name, value);
   const text = json ?? (body === undefined ? undefined : JSON.stringify(body));
-  if (pieces) sendPieces(response.type('application/json'), pieces);
-  else if (text === undefined) response.end();
+  if (text === undefined) response.end();
   else if (response.req.method === 'GET' || response.req.method === 'HEAD')
     response.type('application/json').send(text);
   else {
@@ -347,24 +338,6 @@ function send(response: Response, { status, body, json, pieces, headers }: Answe
     response.type('application/json').setHeader('Content-Length', Buffer.byteLength(text));
     response.end(text);
   }
-}
-
-/** Does for pieces what Express does for one text: 304 to a client that has the page, and no body for HEAD. */
-function sendPieces(response: Response, pieces: Pieces): void {
-  const { req } = response;
-  const parts = pieces.pieces();
-  // The system has taken all of the answer by then, unless the client went away.
-  response.once('finish', () => {
-    if (!req.socket.destroyed) pieces.release();
-  });
-  if (req.fresh) {
-    response.send();
-    return;
-  }
-  const length = parts.reduce((sum, part) => sum + part.length, 0);
-  response.setHeader('Content-Length', length);
-  if (req.method !== 'HEAD') for (const part of parts) response.write(part);
-  response.end();
 }
 
 /**

@@ -2,6 +2,7 @@
 import type { Express, Request, Response } from 'express';
 import { AppError } from '../errors.ts';
 import type { Registry } from '../metrics.ts';
+import { within } from '../within.ts';
 import { refuseMethod } from './problem.ts';
 
 export interface ProbeOptions {
@@ -55,17 +56,12 @@ export function addProbes(app: Express, options: ProbeOptions, isShuttingDown: (
 async function runChecks(checks: ProbeOptions['readiness'], timeoutMs: number) {
   const reasons: Record<string, string> = {};
   const runOne = async (name: string, check: () => Promise<unknown>): Promise<'ok' | 'failed'> => {
-    const { promise: timeout, reject } = Promise.withResolvers<never>();
-    const late = new AppError('unavailable', `There was no answer within ${timeoutMs / 1_000} s.`);
-    const timer = setTimeout(() => reject(late), timeoutMs);
     try {
-      await Promise.race([(async () => check())(), timeout]);
+      await within(timeoutMs, (async () => check())());
       return 'ok';
     } catch (error) {
       if (error instanceof AppError) reasons[name] = error.publicMessage;
       return 'failed';
-    } finally {
-      clearTimeout(timer);
     }
   };
   const states = await Promise.all(

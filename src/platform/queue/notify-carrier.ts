@@ -1,7 +1,6 @@
 /**
  * Wake-ups over the database, by LISTEN and NOTIFY: every process that works the lane gets each key. One connection
- * LISTENs; when it is lost, it is made again. Behind a pooler in transaction mode LISTEN hears nothing: then the sweeps
- * alone find what other processes made due.
+ * LISTENs; when it is lost, it is made again.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';

@@ -7,7 +7,7 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
-import type { FileStorage } from '#platform/file-storage.ts';
+import type { FileStorage } from '../files/storage/file-storage.ts';
 import { findOwnedTables, type OwnedTable } from './organisation-tables.ts';
 
 const batchSize = 500;

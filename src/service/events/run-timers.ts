@@ -3,9 +3,9 @@
  */
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
-import { createDueTimer } from '#platform/due-timer.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Signals } from '#platform/queue.ts';
+import { createDueTimer } from '../due-timer.ts';
 import type { RunUnitOfWork } from '../unit-of-work.ts';
 import { loadEventNow } from './apply-event-change.ts';
 import { eventsWithDueRounds, nextRoundMoment } from './event-state-store.ts';

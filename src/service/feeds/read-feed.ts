@@ -22,7 +22,6 @@ import type { Caller } from '../caller.ts';
 import { linkToNext } from '../list-envelope.ts';
 import type { FeedForm } from '../profile/profile.ts';
 import { loadIncludes } from './load-includes.ts';
-import { createPageBytes } from './page-bytes.ts';
 import { modifiedOf, tagText } from './stored-record.ts';
 
 /** GET /api/feeds/{feed}. */
@@ -48,42 +47,24 @@ async function readPage(
 ): Promise<Answer> {
   const { organisationId, unit } = caller;
   const size = query.page_size ?? pageSizeDefault;
-  const bytes = createPageBytes();
-  bytes.write('{"data":[');
-  // For the tag. A record that changes moves to the end of the feed: a page with the same last `modified` and as many
-  // records holds the same records. The exception is a filter by what only the event says: the events change, and the
-  // records do not.
-  const isFiltered = query.filter !== undefined || query.is_test !== undefined;
-  const tag = createHash('sha256');
-  const page = { records: 0, last: undefined as string | undefined, isFull: false };
-  /** Only where what they refer to is asked for. */
-  const bodies: string[] = [];
-  // The text of a record is dropped at once. If a thousand waited for the last one, with some clients that read at the
-  // same time, they would live so long that the heap grows by many pages before it is rid of them.
-  const readText = (body: string): null => {
-    page.isFull = page.records === size;
-    if (page.isFull) return null;
-    if (page.records > 0) bytes.write(',');
-    bytes.write(body);
-    if (query.include) bodies.push(body);
-    if (isFiltered) tag.update(modifiedOf(body));
-    page.last = body;
-    page.records += 1;
-    return null;
-  };
   const { statement, params } = pageStatement(organisationId, feed, query, size);
-  await unit.tx.query({ ...statement, readText }, params);
-  const { records, last, isFull } = page;
+  const rows = await unit.tx.query<{ body: string }>(statement, params);
+  const bodies = rows.slice(0, size).map(({ body }) => body);
+  const last = bodies.at(-1);
   const lastModified = last === undefined ? undefined : modifiedOf(last);
-  const more = isFull && lastModified !== undefined;
+  const more = rows.length > size && lastModified !== undefined;
   const next = more ? `${url}?${nextQuery(feed, query, lastModified).toString()}` : null;
   const includes = query.include && (await loadIncludes(unit.tx, organisationId, query.include, bodies));
   const end = `]${includes === undefined ? '' : `,"includes":${includes}`},"next":${JSON.stringify(form.nextInBody ? next : null)}}`;
-  bytes.write(end);
-  tag.update(JSON.stringify([organisationId, lastModified, records, end, next]));
+  // A record that changes moves to the end of the feed: a page with the same last `modified` and as many records holds
+  // the same records. The exception is a filter by what only the event says: the events change, and the records do not.
+  const tag = createHash('sha256');
+  if (query.filter !== undefined || query.is_test !== undefined)
+    for (const body of bodies) tag.update(modifiedOf(body));
+  tag.update(JSON.stringify([organisationId, lastModified, bodies.length, end, next]));
   return {
     status: 200,
-    pieces: bytes,
+    json: `{"data":[${bodies.join()}${end}`,
     headers: {
       ...linkToNext(next),
       ...(form.declaresOrder && { [feedOrderHeader]: 'commit' }),
@@ -114,10 +95,10 @@ function pageStatement(
   feed: FeedName,
   query: FeedQuery,
   size: number,
-): { statement: PreparedStatement; params: unknown[] } {
+): { statement: string | PreparedStatement; params: unknown[] } {
   const { rows, params, isPlanned } = matchingRows(organisationId, feed, query, size);
   const text = `select r.body ${rows} order by r.modified limit $2 + 1`;
-  return { statement: isPlanned ? { name: undefined, text } : prepared(text), params };
+  return { statement: isPlanned ? text : prepared(text), params };
 }
 
 /**

@@ -3,7 +3,7 @@
  * are its first hundred, `bytes=900-` its last hundred, and so are `bytes=-100`; `bytes=1000-` is beyond its end. Several
  * ranges, another unit and what cannot be read are ignored, as the standard permits: the answer is the whole file.
  */
-import type { ByteRange } from '#platform/file-storage.ts';
+import type { ByteRange } from './storage/file-storage.ts';
 
 /** The part that is asked for; undefined: the whole file; `beyond`: a part that the file does not have. */
 export function readRange(header: string | undefined, size: number): ByteRange | 'beyond' | undefined {

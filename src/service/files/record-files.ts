@@ -9,7 +9,7 @@ import { randomUUID } from 'node:crypto';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
-import type { StoredBytes } from '#platform/file-storage.ts';
+import type { StoredBytes } from './storage/file-storage.ts';
 
 /** A file whose bytes are stored. */
 export interface NewFile extends StoredBytes {

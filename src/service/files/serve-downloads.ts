@@ -11,7 +11,6 @@ import type { Express, Request, Response } from 'express';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
-import type { ByteRange, FileStorage, OpenFile } from '#platform/file-storage.ts';
 import type { Heartbeat } from '#platform/heartbeat.ts';
 import { protectConnection } from '#platform/http/connections.ts';
 import { allowNotModified } from '#platform/http/endpoint.ts';
@@ -19,6 +18,7 @@ import { refuseMethod } from '#platform/http/problem.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { readRange } from './byte-range.ts';
 import { readLinkToken } from './link-token.ts';
+import type { ByteRange, FileStorage, OpenFile } from './storage/file-storage.ts';
 
 interface FileRow {
   id: string;

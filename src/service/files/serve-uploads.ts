@@ -9,7 +9,6 @@ import { contentType } from '#contract/file.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
-import type { FileStorage } from '#platform/file-storage.ts';
 import type { Heartbeat } from '#platform/heartbeat.ts';
 import { protectConnection } from '#platform/http/connections.ts';
 import { openRawBody } from '#platform/http/endpoint.ts';
@@ -19,6 +18,7 @@ import type { NamedUpload } from '../jobs/job-work.ts';
 import type { RunUnitOfWork } from '../unit-of-work.ts';
 import { createLinkToken, readLinkToken } from './link-token.ts';
 import { releaseUploads } from './record-files.ts';
+import type { FileStorage } from './storage/file-storage.ts';
 import { storeBody } from './store-body.ts';
 
 interface Deps {

@@ -2,9 +2,9 @@
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
-import type { FileStorage, StoredBytes } from '#platform/file-storage.ts';
 import type { RawBody } from '#platform/http/endpoint.ts';
 import { beginUpload, type FileRoom, readFileRoom, releaseUploads } from './record-files.ts';
+import type { FileStorage, StoredBytes } from './storage/file-storage.ts';
 
 interface Deps {
   /** Not in a transaction that may be rolled back. */

@@ -6,9 +6,9 @@
 import { addMicros } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import type { FileStorage } from '#platform/file-storage.ts';
 import type { Logger } from '#platform/log.ts';
 import { releaseUploads } from './record-files.ts';
+import type { FileStorage } from './storage/file-storage.ts';
 
 const keptMs = 24 * 60 * 60 * 1000;
 const batchSize = 100;

@@ -2,11 +2,11 @@ import { contentType, fileName, fileNameHeader, uploadedFile } from '#contract/f
 import type { Issue } from '#contract/issue.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import type { FileStorage } from '#platform/file-storage.ts';
 import { type RawBody, rawEndpoint } from '#platform/http/endpoint.ts';
 import { messageOf } from '#platform/input.ts';
 import type { Caller } from '../caller.ts';
 import { type NewFile, recordFiles } from './record-files.ts';
+import type { FileStorage } from './storage/file-storage.ts';
 import { storeBody } from './store-body.ts';
 
 interface Deps {

@@ -19,7 +19,6 @@ import type { JobPayload } from '#contract/job.ts';
 import { addMicros, msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import { type FileStorage, oneChunk } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { Logger } from '#platform/log.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
@@ -27,6 +26,7 @@ import type { SecretBox } from '#platform/secrets.ts';
 import { fetchFile } from '../files/fetch-file.ts';
 import { beginUpload, type NewFile, recordFiles, releaseUploads } from '../files/record-files.ts';
 import { createUploadUrl } from '../files/serve-uploads.ts';
+import { type FileStorage, oneChunk } from '../files/storage/file-storage.ts';
 import type { JobContext, JobResult, JobWork, NamedUpload, WaitForUploads } from './job-work.ts';
 import { refuse } from './refuse.ts';
 

@@ -97,7 +97,7 @@ export function createMisbehavingFetch({ fetch, database, clock, misbehaviour, r
   };
 }
 
-const accepted: GuardedResponse = { status: 200, headers: {}, body: Buffer.of(), truncated: false, durationMs: 0 };
+const accepted: GuardedResponse = { status: 200, headers: {}, body: Buffer.of(), truncated: false };
 
 /** The same notification with another content: the signature in its headers is that of the original. */
 function forgeryOf(request: GuardedRequest): GuardedRequest {

@@ -7,12 +7,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
-import { createDueTimer } from '#platform/due-timer.ts';
 import { createFairSlots } from '#platform/fair-slots.ts';
 import type { Logger } from '#platform/log.ts';
 import { Counter, Gauge, type Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import { createDueTimer } from '../due-timer.ts';
 import {
   type ClaimedDelivery,
   claimDueDeliveries,

@@ -77,7 +77,6 @@ export class PublicSource {
       headers: { 'content-type': 'application/json', date: new Date(nowMs).toUTCString(), ...more },
       body: Buffer.from(body === undefined ? '' : JSON.stringify(body)),
       truncated: false,
-      durationMs: 0,
     });
     if (headers?.['authorization'] !== 'Bearer key') return answer(403, undefined);
     const minute = this.asked.filter(({ ms }) => ms > nowMs - 60_000);

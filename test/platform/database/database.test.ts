@@ -112,23 +112,6 @@ describe('values', () => {
     expect(prepared('select 1').name).not.toBe(prepared('select 2').name);
   });
 
-  it('a statement may read its texts itself, as the rows arrive', async () => {
-    const text = `select repeat('Ж', n) as value, n, null::text as none from generate_series(1, $1::int) as n`;
-    for (const statement of [prepared(text), { name: undefined, text }]) {
-      const read: number[] = [];
-      const rows = await database.query({ ...statement, readText: (value) => read.push(value.length) }, [3]);
-      expect(read).toEqual([1, 2, 3]);
-      expect(rows).toEqual([1, 2, 3].map((n) => ({ value: n, n, none: null })));
-    }
-    const refuse = () => {
-      throw new Error('cannot be read');
-    };
-    expect(await failure(database.query({ name: undefined, text, readText: refuse }, [3]))).toMatchObject({
-      message: 'cannot be read',
-    });
-    expect(await database.query(prepared(text), [1])).toEqual([{ value: 'Ж', n: 1, none: null }]);
-  });
-
   it('of a statement that writes without RETURNING: how many rows it has written', async () => {
     const add = prepared('insert into counters select id, 0 from unnest($1::int[]) as id on conflict do nothing');
     expect(await database.execute(add, [[901, 902, 903]])).toBe(3);

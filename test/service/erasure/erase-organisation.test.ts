@@ -4,9 +4,9 @@
  */
 import { readdir } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import { eraseOrganisation } from '#service/erasure/erase-organisation.ts';
 import { findOwnedTables } from '#service/erasure/organisation-tables.ts';
+import { createLocalStorage } from '#service/files/storage/local-storage.ts';
 import { allText } from '../../harness/all-text.ts';
 import { uploadFile } from '../../harness/files.ts';
 import { killedAfter } from '../../harness/killed-after.ts';

@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { storageUnavailable } from '#platform/file-storage.ts';
 import { silentLogger } from '#platform/log.ts';
+import { storageUnavailable } from '#service/files/storage/file-storage.ts';
 import { createUploadSweep } from '#service/files/sweep-uploads.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkTo, sha256, upload, uploadFile } from '../../harness/files.ts';

@@ -18,7 +18,7 @@ function receiverOf(list: string, { status = 200, seed = 'seed' } = {}) {
   const { fetch, close } = createMisbehavingFetch({
     fetch: async (request) => {
       received.push(request);
-      return { status: receiver.status, headers: {}, body: Buffer.of(), truncated: false, durationMs: 0 };
+      return { status: receiver.status, headers: {}, body: Buffer.of(), truncated: false };
     },
     // Stands for the table of deliveries, which is asked whose notification it is.
     database: { query: async () => [{ organisation_id: 'acme' }] as never },

@@ -1,7 +1,7 @@
 /** What is deleted when its time is over, and what is never deleted. */
 import { readdir } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
+import { createLocalStorage } from '#service/files/storage/local-storage.ts';
 import { createRetention } from '#service/retention/delete-old.ts';
 import { linkJob, uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';

@@ -16,7 +16,7 @@ test('only the newest 5,000 tokens are kept; a token that was dropped is request
     fetch: async () => {
       requests += 1;
       const body = Buffer.from('{"access_token": "new", "expires_in": 3600}');
-      return { status: 200, headers: {}, body, truncated: false, durationMs: 0 };
+      return { status: 200, headers: {}, body, truncated: false };
     },
   });
   const expiresAtMs = clock.nowMs() + 86_400_000;
@@ -41,7 +41,6 @@ test('a token is used with the parameters that it was obtained with, and with no
         headers: {},
         body: Buffer.from('{"access_token": "new"}'),
         truncated: false,
-        durationMs: 0,
       };
     },
   });

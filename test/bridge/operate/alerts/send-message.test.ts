@@ -33,7 +33,7 @@ async function sentTo(webhook: Record<string, unknown>, answer: { status?: numbe
   const fetch = async (request: GuardedRequest) => {
     requests.push(request);
     const { status = 200, body = '' } = answer;
-    return { status, headers: {}, body: Buffer.from(body), truncated: false, durationMs: 1 };
+    return { status, headers: {}, body: Buffer.from(body), truncated: false };
   };
   const settings = alertSettings.parse({ webhook });
   const failure = await sendMessage({ fetch, clock: systemClock }, settings, 'webhook', message, never).then(

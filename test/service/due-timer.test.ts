@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { timestampFromMicros } from '#contract/timestamp.ts';
-import { createDueTimer } from '#platform/due-timer.ts';
 import { silentLogger } from '#platform/log.ts';
+import { createDueTimer } from '#service/due-timer.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
 
 test('work that becomes due while the database is asked is signalled, also when the clock then stands still', async () => {

@@ -7,10 +7,10 @@ import { buffer } from 'node:stream/consumers';
 import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { AppError } from '#platform/errors.ts';
-import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
-import { createS3Storage, type S3Settings } from '#platform/file-storage/s3-storage.ts';
-import { checkStorage, type FileStorage, oneChunk } from '#platform/file-storage.ts';
-import { failureOf } from '../harness/failure.ts';
+import { checkStorage, type FileStorage, oneChunk } from '#service/files/storage/file-storage.ts';
+import { createLocalStorage } from '#service/files/storage/local-storage.ts';
+import { createS3Storage, type S3Settings } from '#service/files/storage/s3-storage.ts';
+import { failureOf } from '../../harness/failure.ts';
 import { type FakeS3, fakeBucket, fakeCredentials, fakeRegion, startFakeS3 } from './fake-s3.ts';
 
 let folder: string;

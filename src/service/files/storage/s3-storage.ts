@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import pRetry from 'p-retry';
 import { loadOptional } from '#platform/optional-package.ts';
-import { checkFileId, type FileStorage, storageUnavailable } from '../file-storage.ts';
+import { checkFileId, type FileStorage, storageUnavailable } from './file-storage.ts';
 import { measure } from './measure.ts';
 
 export interface S3Settings {

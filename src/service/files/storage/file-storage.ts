@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { AppError, errorText } from './errors.ts';
+import { AppError, errorText } from '#platform/errors.ts';
 
 /**
  * Any number of calls for different ids may overlap, in any number of processes. `put` and `remove` of one id may not

@@ -5,17 +5,16 @@
  * have come meanwhile in one query. That finds a right key among them, and costs the same for ten wrong ones and a
  * thousand. A burst of refusals is one line of the log.
  */
-import type { Clock } from '../clock.ts';
-import { AppError } from '../errors.ts';
-import type { Logger } from '../log.ts';
-import { Counter, type Registry } from '../metrics.ts';
-import { addressGroup } from '../network-guard.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import type { Logger } from '#platform/log.ts';
+import { Counter, type Registry } from '#platform/metrics.ts';
+import { addressGroup } from '#platform/network-guard.ts';
 
 /** How tokens of one kind are found, by the hashes of them. */
 export interface TokenKind<Found> {
   /** The label of the metric. */
   readonly by: string;
-  readonly find: (hash: Buffer) => Promise<Found | undefined>;
   /** In the order of the hashes. */
   readonly findAll: (hashes: readonly Buffer[]) => Promise<readonly (Found | undefined)[]>;
   readonly unauthorized: () => AppError;
@@ -91,7 +90,8 @@ export function createTokenGuard({
   }
 
   return {
-    protect: ({ by, find, findAll, unauthorized }) => {
+    protect: ({ by, findAll, unauthorized }) => {
+      const find = async (hash: Buffer) => (await findAll([hash]))[0];
       const findTogether = createSharedSearch(findAll);
       return async (given, hash) => {
         const token = hash.toString('base64');

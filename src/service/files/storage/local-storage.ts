@@ -5,9 +5,9 @@
  */
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { flushDirectory } from '../durable-file.ts';
-import { hasErrorCode } from '../errors.ts';
-import { type ByteRange, checkFileId, type FileStorage, type OpenFile, storageUnavailable } from '../file-storage.ts';
+import { flushDirectory } from '#platform/durable-file.ts';
+import { hasErrorCode } from '#platform/errors.ts';
+import { type ByteRange, checkFileId, type FileStorage, type OpenFile, storageUnavailable } from './file-storage.ts';
 import { measure } from './measure.ts';
 
 const fileMode = 0o600;

@@ -4,11 +4,11 @@
  * does the work later.
  */
 import { microsFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { type Clock, timestampNow } from './clock.ts';
-import { errorText } from './errors.ts';
-import type { Logger } from './log.ts';
-import type { Signals } from './queue.ts';
-import type { SweptLane } from './sweep.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import { errorText } from '#platform/errors.ts';
+import type { Logger } from '#platform/log.ts';
+import type { Signals } from '#platform/queue.ts';
+import type { SweptLane } from '#platform/sweep.ts';
 
 /** A timer of Node's takes no more than 24 days, so a long wait is done in pieces. */
 const waitMaxMs = 3_600_000;

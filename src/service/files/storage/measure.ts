@@ -1,6 +1,6 @@
 /** Counts and hashes bytes on their way into a storage. */
 import { createHash } from 'node:crypto';
-import type { StoredBytes } from '../file-storage.ts';
+import type { StoredBytes } from './file-storage.ts';
 
 export interface Measured {
   /** The same bytes; to be read once. */
