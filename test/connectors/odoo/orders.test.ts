@@ -93,6 +93,35 @@ describe('confirmed orders', () => {
     await expect(write(confirmed, 'amend', next)).resolves.toMatchObject({ status: 'unchanged' });
   });
 
+  test('keep the days of their lots when another lot leaves', async () => {
+    const award = awardOf([chairs, desks]);
+    const id = idOf(await write(confirmed, 'create', award));
+    const days = () => linesOf(id).map(({ date_planned }) => date_planned);
+    edit('purchase.order.line', linesOf(id)[0], { date_planned: '2031-05-05 10:00:00' });
+    const [, ofDesks] = days();
+    await write(confirmed, 'amend', withLots(award, [chairs]));
+    expect(days()).toEqual(['2031-05-05 10:00:00', ofDesks]);
+    await write(confirmed, 'amend', { ...withLots(award, [desks]), fields: { date_planned: '2031-06-06' } });
+    expect(days()).toEqual(['2031-05-05 10:00:00', '2031-06-06 12:00:00']);
+  });
+
+  test('do not get another product or unit, whose receipt Odoo would leave as it is', async () => {
+    const bolts = { ...chairs, fields: { product: 'BOLT-M8' } };
+    const award = awardOf([bolts]);
+    const id = idOf(await write(confirmed, 'create', award));
+    const before = texts(id);
+    const movesOf = (product: number) => erp.rows.all('stock.move').filter(({ product_id }) => product_id === product);
+    const moves = movesOf(1).length;
+    for (const [fields, what] of [
+      [{ product: 'SHEET-1' }, /"Chairs": change the product from .*Bolt M8 to Steel sheet/],
+      [{ product: 'BOLT-M8', unit: 'Pack of 6' }, /"Chairs": change the unit from Units to Pack of 6/],
+    ] as const)
+      await expect(write(confirmed, 'amend', withLots(award, [{ ...bolts, fields }]))).resolves.toMatchObject(
+        conflict(what),
+      );
+    expect([texts(id), movesOf(1).length]).toEqual([before, moves]);
+  });
+
   test('of a buyer are not changed by a flow that makes drafts; the conflict says what the award asks for', async () => {
     const award = awardOf([chairs]);
     const id = idOf(await write(drafts, 'create', award));
@@ -107,7 +136,7 @@ describe('confirmed orders', () => {
   test('that were received, billed or locked are neither changed nor cancelled, although Odoo would do it', async () => {
     for (const [prepare, why] of [
       [(id: number) => erp.call('stock.picking', 'button_validate', pickingsOf(id)), /was received/],
-      [(id: number) => edit('purchase.order', orderOf(id), { invoice_count: 1 }), /has bills/],
+      [(id: number) => bill(id, 10), /has bills/],
       [(id: number) => erp.call('purchase.order', 'button_lock', [id]), /is locked/],
     ] as const) {
       const award = awardOf([chairs]);
@@ -119,6 +148,16 @@ describe('confirmed orders', () => {
       expect(orderOf(id)['state']).toBe('purchase');
       expect(texts(id)).toEqual(['Chairs 10 49.9']);
     }
+  });
+
+  test('follow their award again when their bill was cancelled, which Odoo still counts', async () => {
+    const award = awardOf([chairs]);
+    const id = idOf(await write(confirmed, 'create', award));
+    bill(id, 10);
+    const next = withLots(award, [{ ...chairs, quantity: '11' }]);
+    await expect(write(confirmed, 'amend', next)).resolves.toMatchObject(conflict(/has bills/));
+    bill(id, 0);
+    await expect(write(confirmed, 'amend', next)).resolves.toMatchObject({ status: 'updated' });
   });
 
   test('that wait for an approval count as done, and follow their award', async () => {
@@ -137,6 +176,12 @@ describe('confirmed orders', () => {
     await expect(write(session, 'create', awardOf([chairs]))).resolves.toMatchObject(dataError(/has no product/));
     expect(erp.rows.all('purchase.order').length).toBe(before);
   });
+
+  /** A bill of this quantity; of a cancelled one nothing is billed. */
+  const bill = (id: number, qty_invoiced: number) => {
+    edit('purchase.order', orderOf(id), { invoice_count: 1, invoice_status: 'invoiced' });
+    for (const line of linesOf(id)) edit('purchase.order.line', line, { qty_invoiced });
+  };
 
   const pickingsOf = (id: number) =>
     erp.rows

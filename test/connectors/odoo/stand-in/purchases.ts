@@ -6,6 +6,7 @@
  *   change of the vendor, or of a line's quantity or unit, replaces a price that does not come with it.
  * - A change of a confirmed quantity is a move of the difference. It merges with the receipt only at the same price;
  *   else the receipt stays as it is, and a negative difference becomes a transfer to the vendor.
+ * - A change of the product or unit of a confirmed line leaves its receipt as it is.
  * - Of an order on an agreement, the same change replaces price and text by the agreement's, also a price set by hand.
  */
 import type { Row, Rows } from './rows.ts';
@@ -99,6 +100,7 @@ export function createPurchases(rows: Rows) {
       'stock.move',
       {
         purchase_line_id: line.id,
+        product_id: line['product_id'],
         picking_id: pickingOf(line, picking_code, user).id,
         picking_code,
         product_uom_qty: Math.abs(quantity),

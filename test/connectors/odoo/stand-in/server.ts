@@ -71,6 +71,7 @@ export async function startStandIn(options: StandInOptions = {}) {
       companies: asked ?? companies,
       company: asked?.[0] ?? installed.companyOf(user),
       activeTest: context['active_test'] !== false,
+      zone: String(context['tz'] || rows.find('res.users', user)?.['tz'] || 'UTC'),
     };
     const refused = mayCall(user, call.model, call.method);
     if (refused !== undefined) throw accessError(refused);
