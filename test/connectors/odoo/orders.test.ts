@@ -360,14 +360,14 @@ describe('other forms of awards and bids', () => {
     edit('product.supplierinfo', price, { product_uom_id: 16 });
     await expect(write(session, 'amend', award)).resolves.toMatchObject({ status: 'updated' });
     expect(price).toMatchObject({ price: 1800, product_uom_id: ton.id });
-    // An order in kilograms of a buyer.
-    const line = { product_id: 2, product_qty: 500 };
-    const order = erp.installed.create('purchase.order', {
-      partner_id: vendor?.id,
-      currency_id: 126,
-      order_line: [[0, 0, line]],
+    // A buyer's orders: Odoo takes such a price for its own unit only.
+    const totals = [ton.id, 16].map((product_uom_id) => {
+      const line = { product_id: 2, product_qty: 500, product_uom_id };
+      const values = { partner_id: vendor?.id, currency_id: 126, order_line: [[0, 0, line]] };
+      const order = erp.installed.create('purchase.order', values);
+      return erp.rows.valueOf('purchase.order', order, 'amount_total');
     });
-    expect(erp.rows.valueOf('purchase.order', order, 'amount_total')).toBe(900);
+    expect(totals).toEqual([900_000, 0]);
   });
 
   test('prices of a vendor that was archived since are found and withdrawn', async () => {
@@ -383,6 +383,22 @@ describe('other forms of awards and bids', () => {
     await expect(later.lookup([award], never)).resolves.toHaveLength(1);
     await expect(write(later, 'cancel', withLots(award, []))).resolves.toMatchObject({ status: 'cancelled' });
     expect(prices()).toEqual([]);
+  });
+
+  test('prices of a vendor that has another reference since are a conflict, and do not count as withdrawn', async () => {
+    const session = await openSession(erp, { awards: 'pricelists', missing_supplier: 'create' });
+    const award = awardOf([chairs], { supplier: { id: 's', external_id: 'V-RENAMED', name: 'Renamed' } });
+    const reference = referenceOf(await write(session, 'create', award));
+    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-RENAMED');
+    edit('res.partner', vendor, { ref: 'V-OTHER' });
+    await expect(write(session, 'cancel', withLots(award, []), reference)).resolves.toMatchObject(
+      conflict(/no contact with the reference "V-RENAMED"/),
+    );
+    edit('res.partner', vendor, { ref: 'V-RENAMED' });
+    await expect(write(session, 'cancel', withLots(award, []), reference)).resolves.toMatchObject({
+      status: 'cancelled',
+    });
+    expect(erp.rows.all('product.supplierinfo').filter(({ partner_id }) => partner_id === vendor?.id)).toEqual([]);
   });
 
   test('blanket orders: confirmed ones make prices in Odoo, and are not changed any more', async () => {

@@ -19,11 +19,13 @@ export function createPurchases(rows: Rows) {
     rows.update(lineModel, line, values, Number(line['write_uid']));
   const orderOf = (line: Row) => rows.find('purchase.order', line['order_id']);
 
-  /** The entry of the vendor's price list for the line: of entries that fit, the one with the highest quantity. */
+  /** The entry of the vendor's price list for the line: of entries that fit, also by their unit, the one with the highest quantity. */
   function sellerOf(line: Row): Row | undefined {
     const [quantity, order] = [Number(line['product_qty']), orderOf(line)];
     const day = textOf(order?.['date_order'] ?? '').slice(0, 10);
+    const product = rows.find('product.product', line['product_id']);
     return entriesOf(line)
+      .filter(({ product_uom_id: unit }) => unit === line['product_uom_id'] || unit === product?.['uom_id'])
       .filter((entry) => Number(entry['min_qty']) <= quantity)
       .filter(({ date_start, date_end }) => (!date_start || date_start <= day) && (!date_end || date_end >= day))
       .sort((a, b) => Number(b['min_qty']) - Number(a['min_qty']) || Number(a['price']) - Number(b['price']))[0];
