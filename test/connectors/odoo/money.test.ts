@@ -147,7 +147,7 @@ describe('a lot that leaves a confirmed order', () => {
     expect([texts(id), totalOf(id)]).toEqual([['Bolts 0 0.6', 'Sheets 50 0.7'], 35]);
   });
 
-  test('does so, too, where its line was made by an earlier version, whose prices count as automatic', async () => {
+  test('does so, too, where the price of its line counts as automatic', async () => {
     const session = await openSession(erp, { order_state: 'confirmed' });
     const award = awardOf([bolts, sheets]);
     const id = idOf(await write(session, 'create', award));

@@ -356,7 +356,7 @@ describe('other forms of awards and bids', () => {
     const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-STEEL');
     const [price] = erp.rows.all('product.supplierinfo').filter(({ partner_id }) => partner_id === vendor?.id);
     expect(price).toMatchObject({ price: 1800, product_uom_id: ton.id });
-    // As an earlier version has left it.
+    // As a person has left it.
     edit('product.supplierinfo', price, { product_uom_id: 16 });
     await expect(write(session, 'amend', award)).resolves.toMatchObject({ status: 'updated' });
     expect(price).toMatchObject({ price: 1800, product_uom_id: ton.id });
