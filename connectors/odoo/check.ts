@@ -113,10 +113,9 @@ export async function check(
       : `${bare} of ${all} vendors have no reference, by which the flow would find them: enter the external id of the supplier as their reference, or set settings.match, or the flow makes second contacts for them.`;
   });
   await attempt('company data', async () => {
-    const { product, unit, warehouse } = settings;
+    const { product, warehouse } = settings;
     const data = await readReferenceData(product === undefined ? [] : [product], signal);
     if (product !== undefined) data.product(product);
-    if (unit !== undefined) data.unit(unit);
     if (warehouse !== undefined) data.receipts(warehouse);
     return product === undefined
       ? 'settings.product is not set: lines whose mapping names no product are text lines, and cannot be confirmed.'

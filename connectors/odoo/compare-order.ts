@@ -72,6 +72,8 @@ interface ChangedLine {
   readonly wanted: WantedLine;
   /** Undefined: the line is missing. */
   readonly line: HeldLine | undefined;
+  /** The names of the fields that change. */
+  readonly fields: readonly string[];
   /** What changes, in words. */
   readonly what: readonly string[];
 }
@@ -91,11 +93,10 @@ export function compareLines(
     const name = partId(task.names.linePrefix, key, wanted.lot);
     wantedIds.add(name);
     const line = byId.get(name);
-    if (!line) return [{ wanted, line: undefined, what: [] }];
-    const what = differencesOf(line, wanted, shape)
-      .filter(([name]) => isCompared(name))
-      .map(([, text]) => text);
-    return what.length === 0 ? [] : [{ wanted, line, what }];
+    if (!line) return [{ wanted, line: undefined, fields: [], what: [] }];
+    const differences = differencesOf(line, wanted, shape).filter(([name]) => isCompared(name));
+    if (differences.length === 0) return [];
+    return [{ wanted, line, fields: differences.map(([name]) => name), what: differences.map(([, text]) => text) }];
   });
   const own = ownLines(task, held, linesOf);
   const gone = own.filter(({ externalId: name }) => !wantedIds.has(name));

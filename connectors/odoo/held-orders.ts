@@ -25,8 +25,6 @@ const rowForm = z.looseObject({
   date_end: text.optional(),
   picking_type_id: relation.optional(),
   locked: z.boolean().optional(),
-  invoice_status: text.optional(),
-  invoice_count: number.optional(),
   receipt_status: text.optional(),
   purchase_group_id: relation.optional(),
   requisition_id: relation.optional(),

@@ -63,6 +63,9 @@ export async function loadRecords(
   return records.map((record) => results.get(record) as number | ConnectorError);
 }
 
+/** Of the times in the cells; Odoo else reads them in the user's zone. */
+const zone = 'UTC';
+
 /** Types of errors that every other record would meet, too. */
 const stopsAll: ReadonlySet<string> = new Set(['auth', 'config', 'rate-limited', 'transient', 'unknown']);
 
@@ -75,7 +78,8 @@ async function loadTogether(
 ): Promise<number[] | ConnectorError> {
   if (signal.aborted) return new TransientError('stopped before it was sent');
   try {
-    const { ids: loaded, messages } = await odoo.change(model, 'load', tableOf(records), answerForm, signal);
+    const args = { ...tableOf(records), context: { tz: zone } };
+    const { ids: loaded, messages } = await odoo.change(model, 'load', args, answerForm, signal);
     if (loaded !== false && loaded.length === records.length) return loaded;
     if (loaded !== false)
       return new UnknownOutcome(`Odoo answered for ${loaded.length} records, and ${records.length} were sent.`);

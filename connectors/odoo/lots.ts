@@ -83,7 +83,7 @@ function wantedLine(
   const amount = 'cost' in line ? awardAmount(line) : bidAmount(line);
   const name = productNameOf(line, settings);
   const product = name === undefined ? undefined : data.product(name);
-  const unitName = fields['unit'] ?? settings.unit;
+  const unitName = fields['unit'];
   const unit = unitName === undefined ? product?.unit : data.unit(unitName);
   if (unit && product?.unit && !data.isSameKind(unit, product.unit))
     throw new DataError(

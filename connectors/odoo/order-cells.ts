@@ -55,14 +55,27 @@ export function orderRecord(task: OrderTask, context: OrderContext): LoadRecord 
   const { shape } = context;
   const { key } = task.operation.document;
   const zero = task.step?.do === 'write' ? task.step.zero : [];
+  const isDated = task.lines.some(({ date }) => date !== undefined);
   const rows = [
     ...task.lines.map((line) => lineCells(partId(task.names.linePrefix, key, line.lot), line, shape)),
-    ...zero.map((line) => zeroCells(line, shape)),
+    ...zero.map((line) => zeroCells(line, shape, isDated)),
   ];
   return {
-    cells: { ...headCells(task, context), ...task.form },
+    cells: { ...newCells(task, context), ...task.form },
     ...(rows.length === 0 ? {} : { lines: { field: shape.linesField, rows } }),
   };
+}
+
+/**
+ * Without the vendor and the company that the order has: a write that names them makes Odoo compute the automatic prices
+ * of all lines again, also of those that a person has added.
+ */
+function newCells(task: OrderTask, context: OrderContext): Cells {
+  const cells = headCells(task, context);
+  if (task.step?.do !== 'write') return cells;
+  const { vendor, company_id } = task.step.held;
+  const held = { [`${context.shape.vendorField}/.id`]: vendor?.id, 'company_id/.id': company_id?.id };
+  return Object.fromEntries(Object.entries(cells).filter(([name, value]) => value !== String(held[name])));
 }
 
 /**
@@ -90,7 +103,7 @@ function lineCells(
 }
 
 /** The price comes with the zero: only at the same price does the difference reduce the receipt, and not become a return. */
-function zeroCells(line: HeldLine, { textField }: OrderShape): Cells {
+function zeroCells(line: HeldLine, { textField }: OrderShape, isDated: boolean): Cells {
   return {
     id: line.externalId,
     [textField]: line.text,
@@ -99,6 +112,7 @@ function zeroCells(line: HeldLine, { textField }: OrderShape): Cells {
     product_qty: '0',
     price_unit: plainOf(line.price_unit),
     ...priceByHand,
-    ...(line.date_planned === undefined ? {} : { date_planned: line.date_planned }),
+    // A column of one line would empty the field of the others.
+    ...(isDated ? { date_planned: line.date_planned ?? '' } : {}),
   };
 }

@@ -31,15 +31,7 @@ type OrderKind = OrderDocument['kind'];
 function fieldsOf(shape: OrderShape, data: Pick<ReferenceData, 'hasField'>): string[] {
   if (!shape.hasOrderLines) return ['date_start', 'date_end'];
   const always = ['partner_ref', 'date_order', 'date_planned'];
-  const some = [
-    'picking_type_id',
-    'locked',
-    'invoice_status',
-    'invoice_count',
-    'receipt_status',
-    'purchase_group_id',
-    'requisition_id',
-  ];
+  const some = ['picking_type_id', 'locked', 'receipt_status', 'purchase_group_id', 'requisition_id'];
   return [...always, ...some.filter((name) => data.hasField(name))];
 }
 

@@ -97,11 +97,8 @@ function refuseStarted(held: HeldOrder, { shape, linesOf, callOffsOf }: OrderCon
     throw new ConflictError(
       `${name} was received in Odoo (${held.receipt_status || 'in part'}): return the goods and cancel it there.`,
     );
-  if (
-    held.invoice_status === 'invoiced' ||
-    (held.invoice_count ?? 0) > 0 ||
-    lines.some(({ qty_invoiced = 0 }) => qty_invoiced > 0)
-  )
+  // The order itself counts cancelled bills, too.
+  if (lines.some(({ qty_invoiced = 0 }) => qty_invoiced > 0))
     throw new ConflictError(`${name} has bills in Odoo: cancel them there first.`);
 }
 
@@ -130,7 +127,9 @@ function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext): voi
   // What the order says of its origin may change at any time.
   if (isConfirmed && ordered.length > 0) {
     const asked = `What the document asks for: ${steps.join(' ')}`;
-    if (!confirms || !shape.hasOrderLines || head.fixed.length > 0)
+    // Odoo would leave the receipt of the old product, or of the old unit, as it is.
+    const isOtherGoods = changed.some(({ fields }) => fields.includes('product') || fields.includes('unit'));
+    if (!confirms || !shape.hasOrderLines || head.fixed.length > 0 || isOtherGoods)
       throw new ConflictError(
         `The ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed. ${asked} Make the change there.`,
       );

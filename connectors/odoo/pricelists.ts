@@ -6,6 +6,7 @@
 import {
   type AwardDocument,
   asConnectorError,
+  ConflictError,
   DataError,
   decide,
   dueOf,
@@ -58,7 +59,7 @@ const referenceOf = (key: string) => `${model}/${markerOf('price', key)}`;
 export function createPricelists(deps: OrderDeps): Kind<'award'> {
   const { odoo, settings, vendors } = deps;
 
-  /** By award: its prices. They are found by their vendors, archived ones included. */
+  /** The prices of each award, by its key. They are found by their vendors, archived ones included. */
   async function find(documents: readonly AwardDocument[], signal: AbortSignal) {
     const partners = await readPartners(
       odoo,
@@ -66,16 +67,13 @@ export function createPricelists(deps: OrderDeps): Kind<'award'> {
       signal,
     );
     const ofVendors = [...partners.values()].flat().map((partner) => partner.id);
-    if (ofVendors.length === 0) return new Map<string, HeldPrice[]>();
+    const isKnown = ({ supplier }: AwardDocument) => partners.has(codeOf(supplier));
+    if (ofVendors.length === 0) return { of: (): HeldPrice[] => [], isKnown };
     const domain = [['partner_id', 'in', ofVendors]];
     const rows = await odoo.ask(model, 'search_read', { domain, fields: rowFields, order: 'id asc' }, rowsForm, signal);
     const prices: HeldPrice[] = await withExternalIds(odoo, model, rows, signal);
-    return new Map(
-      documents.map(({ key }) => {
-        const prefix = documentPrefix('price', key);
-        return [key, prices.filter(({ externalId }) => externalId.startsWith(prefix))];
-      }),
-    );
+    const of = (key: string) => prices.filter(({ externalId }) => externalId.startsWith(documentPrefix('price', key)));
+    return { of, isKnown };
   }
 
   function recordOf({ operation, vendor, currency, days }: PriceTask, line: WantedLine): LoadRecord {
@@ -127,7 +125,7 @@ export function createPricelists(deps: OrderDeps): Kind<'award'> {
       const documents = written.map(({ operation }) => operation.document);
       const prices = await find(documents, signal);
       for (const task of written) {
-        const wrong = task.changed.find((line) => !isHeld(line, task, prices.get(task.operation.document.key) ?? []));
+        const wrong = task.changed.find((line) => !isHeld(line, task, prices.of(task.operation.document.key)));
         if (wrong)
           task.error = new DataError(
             `Odoo took the price of "${wrong.lot}" and changed it: look for an automation or a module that does so, and replay.`,
@@ -156,8 +154,12 @@ export function createPricelists(deps: OrderDeps): Kind<'award'> {
           days: {},
         };
         return decide(own, (task) => {
-          const held = prices.get(document.key) ?? [];
+          const held = prices.of(document.key);
           if (action === 'cancel') {
+            if (operation.reference !== undefined && !prices.isKnown(document))
+              throw new ConflictError(
+                `The document was withdrawn, but Odoo has no contact with the reference "${codeOf(document.supplier)}" any more, and its prices were not found: give the contact this reference again and replay, or delete the prices there.`,
+              );
             task.gone = held;
             if (held.length > 0) task.action = 'cancel';
             task.steps.push(...held.map(deletion));
@@ -190,7 +192,7 @@ export function createPricelists(deps: OrderDeps): Kind<'award'> {
     async lookup(documents, signal) {
       const prices = await find(documents, signal);
       return documents.flatMap(({ key }): Found[] =>
-        (prices.get(key)?.length ?? 0) > 0 ? [{ key, reference: referenceOf(key), contentHash: undefined }] : [],
+        prices.of(key).length > 0 ? [{ key, reference: referenceOf(key), contentHash: undefined }] : [],
       );
     },
   };

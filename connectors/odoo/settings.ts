@@ -36,11 +36,6 @@ export const settings = z.strictObject({
     .min(1)
     .optional()
     .describe('The internal reference of the product of lines whose mapping names none'),
-  unit: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("Name of the unit of lines whose mapping names none. Default: the product's"),
   warehouse: z
     .string()
     .min(1)

@@ -36,7 +36,17 @@ const textFields = ['vat', 'email', 'phone', 'website', 'street', 'street2', 'ci
 export const supplierFields = ['name', ...textFields, 'country'] as const;
 
 const countryRows = z.array(z.object({ id, code: text }));
-const childRows = z.array(z.object({ id, name: text, email: text, active: z.boolean(), parent_id: relation }));
+const childRows = z.array(
+  z.object({
+    id,
+    name: text,
+    email: text,
+    active: z.boolean(),
+    parent_id: relation,
+    write_uid: relation,
+    write_date: text,
+  }),
+);
 type Child = z.output<typeof childRows>[number];
 
 interface SupplierTask extends Task<'supplier'> {
@@ -107,7 +117,7 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
       const wanted = wantedPartner(delivery.document, countries);
       return readSupplier(delivery, wanted, partners, (partner) => children.get(partner.id) ?? []);
     });
-    return addLastChanges(odoo, partnerModel, answers, signal);
+    return addLastChanges(odoo, partnerModel, answers, signal, (partner) => children.get(partner) ?? []);
   }
 
   return {

@@ -112,7 +112,7 @@ describe('an award', () => {
     expect(states()).toEqual(['A: purchase (awarded)', 'B: purchase']);
   });
 
-  test('of which an earlier version made an order beside the request leaves one of them', async () => {
+  test('that has an order of its own beside the request leaves one of them', async () => {
     await write(drafts, 'create', awardTo('A'));
     const origin = String(ofVendor('A')['origin']);
     const made = ofVendor('A');

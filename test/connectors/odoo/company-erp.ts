@@ -1,6 +1,6 @@
 /**
  * An Odoo for the story of a company: the stand-in, or a real one. On a real one the story needs two companies with
- * warehouses, the currencies EUR, JPY and USD with rates, and besides the bridge's key (ODOO_KEY) one of a person with
+ * warehouses, the currencies EUR, JPY and USD with rates, a user of the bridge in the zone Europe/Berlin, and besides the bridge's key (ODOO_KEY) one of a person with
  * the rights of a purchase, inventory and accounting manager (ODOO_PERSON_KEY). ODOO_COMPANIES names the companies,
  * separated by a comma; ODOO_RESTART is a command that restarts Odoo.
  */
@@ -31,6 +31,8 @@ export async function standInErp(): Promise<CompanyErp> {
   erp.installed.warehouse(2, 'Second WH', 2);
   for (const row of erp.rows.all('res.currency'))
     if (row['name'] === 'JPY') erp.rows.update('res.currency', row, { active: true }, 1);
+  const user = erp.rows.find('res.users', users.connector);
+  if (user) erp.rows.update('res.users', user, { tz: 'Europe/Berlin' }, 1);
   const units: Readonly<Record<string, number>> = { Units: 1, kg: 16 };
   let products = 20;
   return {
@@ -44,7 +46,11 @@ export async function standInErp(): Promise<CompanyErp> {
       erp.installed.product(products, code, code, units[unit] ?? 1);
       return { id: products, template: products };
     },
-    bill: async (order) => readerOfStandIn(erp).write('purchase.order', order, { invoice_count: 1 }),
+    async bill(order) {
+      const person = readerOfStandIn(erp);
+      for (const line of await person.search('purchase.order.line', { order_id: order }, ['product_qty']))
+        await person.write('purchase.order.line', line.id, { qty_invoiced: line['product_qty'] });
+    },
     async restart() {
       erp.goAway(true);
       await new Promise((resolve) => setTimeout(resolve, 1_000));

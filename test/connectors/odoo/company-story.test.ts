@@ -176,7 +176,7 @@ test.for(erps)(
       }),
       {
         orders: {
-          'a draft that a person edits/A': '2 USD draft Bolt: 40 at 1.3 = 52',
+          'a draft that a person edits/A': '2 USD draft Bolt: 40 at 1.3, Freight: 1 at 30 = 82',
           'a draft that a person edits/B': '2 USD draft Sheet: 8 at 77.7 = 621.6',
           'a lot for nothing/D': '1 USD purchase Bolt: 5 at 0, Sheet: 5 at 19.99 = 99.95, 10 to come',
           'a lot leaves/A': '1 USD purchase Bolt: 0 at 0.6, Sheet: 50 at 0.7 = 35, 50 to come',
@@ -210,6 +210,8 @@ test.for(erps)(
         ],
       },
     );
+    // Noon in the zone of the bridge's user.
+    expect(await story.daysOf('a lot leaves')).toEqual(['2031-05-05 10:00:00', '2031-05-05 10:00:00']);
     expect(await story.callOffs()).toEqual(['purchase 25 received']);
     expect(await story.requestsLost()).toEqual([
       'a request becomes the order/U (not awarded)',
@@ -476,6 +478,8 @@ async function openStory(erp: CompanyErp) {
       );
       const [draftLine] = one(edited, 'draft')['order_line'] as number[];
       await person.write('purchase.order.line', one(draftLine, 'line'), { price_unit: 9.99 });
+      const added = { name: 'Freight', product_id: products.get('Bolt'), product_qty: 1, price_unit: 30 };
+      await person.write('purchase.order', one(edited, 'draft').id, { order_line: [[0, 0, added]] });
       await person.call('res.partner', 'action_archive', [await partner('Q')]);
       const [agreement] = await person.search('purchase.requisition', { vendor_id: await partner('R') }, [
         'currency_id',
@@ -539,6 +543,11 @@ async function openStory(erp: CompanyErp) {
       const lines = (await orderTitled(title))['order_line'] as number[];
       const held = await person.read('purchase.order.line', lines, ['product_id']);
       return held.map(({ product_id }) => [...products].find(([, id]) => id === idIn(product_id))?.[0] ?? 'another');
+    },
+    async daysOf(title: string): Promise<unknown[]> {
+      const lines = (await orderTitled(title))['order_line'] as number[];
+      const held = await person.read('purchase.order.line', lines, ['date_planned']);
+      return held.map(({ date_planned }) => date_planned);
     },
     async pricesHeld(): Promise<string[]> {
       const fields = ['price', 'currency_id', 'product_uom_id', 'product_id'];
@@ -669,7 +678,12 @@ function flowsInto(erp: CompanyErp, url: string): object[] {
     },
   });
   return [
-    flow('orders', ['supplier', 'award'], { company: first, order_state: 'confirmed' }),
+    flow(
+      'orders',
+      ['supplier', 'award'],
+      { company: first, order_state: 'confirmed' },
+      { ...line, date_planned: { value: '2031-05-05' } },
+    ),
     flow('second', ['award'], { company: second }),
     flow('prices', ['award'], { company: first, awards: 'pricelists' }),
     flow('blanket', ['award'], { company: first, awards: 'blanket-orders', order_state: 'confirmed' }),

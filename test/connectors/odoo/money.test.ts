@@ -3,7 +3,7 @@
  * lot that leaves a confirmed order reduces its receipt.
  */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { awardOf, idOf, openSession, startErp, withLots, write } from './odoo-session.ts';
+import { awardOf, idOf, never, openSession, referenceOf, startErp, withLots, write } from './odoo-session.ts';
 import type { Row } from './stand-in/rows.ts';
 import type { OdooStandIn } from './stand-in/server.ts';
 
@@ -73,6 +73,20 @@ describe('the awarded price stands', () => {
     expect(texts(id)).toEqual(['Bolts 7 0']);
   });
 
+  test('and so does that of a line that a person has added, who is named as the last to change the order', async () => {
+    const session = await openSession(erp);
+    const award = awardOf([bolts]);
+    const made = await write(session, 'create', award);
+    const added = [[0, 0, { name: 'Freight', product_id: 2, product_qty: 1, price_unit: 30 }]];
+    const order = erp.rows.find('purchase.order', idOf(made)) as Row;
+    erp.orm.write('purchase.order', order, { order_line: added }, erp.installed.system);
+    const next = withLots(award, [{ ...bolts, quantity: '110' }]);
+    await write(session, 'amend', next);
+    expect(texts(idOf(made))).toEqual(['Bolts 110 0.6', 'Freight 1 30']);
+    const [answer] = (await session.readBack?.([{ document: next, reference: referenceOf(made) }], never)) ?? [];
+    expect(answer).toMatchObject({ status: 'held', changed: { by: 'Administrator' } });
+  });
+
   test('and a discount that somebody sets is a difference, which the next write takes back', async () => {
     const session = await openSession(erp);
     const award = awardOf([bolts]);
@@ -133,7 +147,7 @@ describe('a lot that leaves a confirmed order', () => {
     expect([texts(id), totalOf(id)]).toEqual([['Bolts 0 0.6', 'Sheets 50 0.7'], 35]);
   });
 
-  test('does so, too, where its line was made by an earlier version, whose prices count as automatic', async () => {
+  test('does so, too, where the price of its line counts as automatic', async () => {
     const session = await openSession(erp, { order_state: 'confirmed' });
     const award = awardOf([bolts, sheets]);
     const id = idOf(await write(session, 'create', award));

@@ -93,6 +93,35 @@ describe('confirmed orders', () => {
     await expect(write(confirmed, 'amend', next)).resolves.toMatchObject({ status: 'unchanged' });
   });
 
+  test('keep the days of their lots when another lot leaves', async () => {
+    const award = awardOf([chairs, desks]);
+    const id = idOf(await write(confirmed, 'create', award));
+    const days = () => linesOf(id).map(({ date_planned }) => date_planned);
+    edit('purchase.order.line', linesOf(id)[0], { date_planned: '2031-05-05 10:00:00' });
+    const [, ofDesks] = days();
+    await write(confirmed, 'amend', withLots(award, [chairs]));
+    expect(days()).toEqual(['2031-05-05 10:00:00', ofDesks]);
+    await write(confirmed, 'amend', { ...withLots(award, [desks]), fields: { date_planned: '2031-06-06' } });
+    expect(days()).toEqual(['2031-05-05 10:00:00', '2031-06-06 12:00:00']);
+  });
+
+  test('do not get another product or unit, whose receipt Odoo would leave as it is', async () => {
+    const bolts = { ...chairs, fields: { product: 'BOLT-M8' } };
+    const award = awardOf([bolts]);
+    const id = idOf(await write(confirmed, 'create', award));
+    const before = texts(id);
+    const movesOf = (product: number) => erp.rows.all('stock.move').filter(({ product_id }) => product_id === product);
+    const moves = movesOf(1).length;
+    for (const [fields, what] of [
+      [{ product: 'SHEET-1' }, /"Chairs": change the product from .*Bolt M8 to Steel sheet/],
+      [{ product: 'BOLT-M8', unit: 'Pack of 6' }, /"Chairs": change the unit from Units to Pack of 6/],
+    ] as const)
+      await expect(write(confirmed, 'amend', withLots(award, [{ ...bolts, fields }]))).resolves.toMatchObject(
+        conflict(what),
+      );
+    expect([texts(id), movesOf(1).length]).toEqual([before, moves]);
+  });
+
   test('of a buyer are not changed by a flow that makes drafts; the conflict says what the award asks for', async () => {
     const award = awardOf([chairs]);
     const id = idOf(await write(drafts, 'create', award));
@@ -107,7 +136,7 @@ describe('confirmed orders', () => {
   test('that were received, billed or locked are neither changed nor cancelled, although Odoo would do it', async () => {
     for (const [prepare, why] of [
       [(id: number) => erp.call('stock.picking', 'button_validate', pickingsOf(id)), /was received/],
-      [(id: number) => edit('purchase.order', orderOf(id), { invoice_count: 1 }), /has bills/],
+      [(id: number) => bill(id, 10), /has bills/],
       [(id: number) => erp.call('purchase.order', 'button_lock', [id]), /is locked/],
     ] as const) {
       const award = awardOf([chairs]);
@@ -119,6 +148,16 @@ describe('confirmed orders', () => {
       expect(orderOf(id)['state']).toBe('purchase');
       expect(texts(id)).toEqual(['Chairs 10 49.9']);
     }
+  });
+
+  test('follow their award again when their bill was cancelled, which Odoo still counts', async () => {
+    const award = awardOf([chairs]);
+    const id = idOf(await write(confirmed, 'create', award));
+    bill(id, 10);
+    const next = withLots(award, [{ ...chairs, quantity: '11' }]);
+    await expect(write(confirmed, 'amend', next)).resolves.toMatchObject(conflict(/has bills/));
+    bill(id, 0);
+    await expect(write(confirmed, 'amend', next)).resolves.toMatchObject({ status: 'updated' });
   });
 
   test('that wait for an approval count as done, and follow their award', async () => {
@@ -137,6 +176,12 @@ describe('confirmed orders', () => {
     await expect(write(session, 'create', awardOf([chairs]))).resolves.toMatchObject(dataError(/has no product/));
     expect(erp.rows.all('purchase.order').length).toBe(before);
   });
+
+  /** A bill of this quantity; of a cancelled one nothing is billed. */
+  const bill = (id: number, qty_invoiced: number) => {
+    edit('purchase.order', orderOf(id), { invoice_count: 1, invoice_status: 'invoiced' });
+    for (const line of linesOf(id)) edit('purchase.order.line', line, { qty_invoiced });
+  };
 
   const pickingsOf = (id: number) =>
     erp.rows
@@ -311,18 +356,18 @@ describe('other forms of awards and bids', () => {
     const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-STEEL');
     const [price] = erp.rows.all('product.supplierinfo').filter(({ partner_id }) => partner_id === vendor?.id);
     expect(price).toMatchObject({ price: 1800, product_uom_id: ton.id });
-    // As an earlier version has left it.
+    // As a person has left it.
     edit('product.supplierinfo', price, { product_uom_id: 16 });
     await expect(write(session, 'amend', award)).resolves.toMatchObject({ status: 'updated' });
     expect(price).toMatchObject({ price: 1800, product_uom_id: ton.id });
-    // An order in kilograms of a buyer.
-    const line = { product_id: 2, product_qty: 500 };
-    const order = erp.installed.create('purchase.order', {
-      partner_id: vendor?.id,
-      currency_id: 126,
-      order_line: [[0, 0, line]],
+    // A buyer's orders: Odoo takes such a price for its own unit only.
+    const totals = [ton.id, 16].map((product_uom_id) => {
+      const line = { product_id: 2, product_qty: 500, product_uom_id };
+      const values = { partner_id: vendor?.id, currency_id: 126, order_line: [[0, 0, line]] };
+      const order = erp.installed.create('purchase.order', values);
+      return erp.rows.valueOf('purchase.order', order, 'amount_total');
     });
-    expect(erp.rows.valueOf('purchase.order', order, 'amount_total')).toBe(900);
+    expect(totals).toEqual([900_000, 0]);
   });
 
   test('prices of a vendor that was archived since are found and withdrawn', async () => {
@@ -338,6 +383,22 @@ describe('other forms of awards and bids', () => {
     await expect(later.lookup([award], never)).resolves.toHaveLength(1);
     await expect(write(later, 'cancel', withLots(award, []))).resolves.toMatchObject({ status: 'cancelled' });
     expect(prices()).toEqual([]);
+  });
+
+  test('prices of a vendor that has another reference since are a conflict, and do not count as withdrawn', async () => {
+    const session = await openSession(erp, { awards: 'pricelists', missing_supplier: 'create' });
+    const award = awardOf([chairs], { supplier: { id: 's', external_id: 'V-RENAMED', name: 'Renamed' } });
+    const reference = referenceOf(await write(session, 'create', award));
+    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-RENAMED');
+    edit('res.partner', vendor, { ref: 'V-OTHER' });
+    await expect(write(session, 'cancel', withLots(award, []), reference)).resolves.toMatchObject(
+      conflict(/no contact with the reference "V-RENAMED"/),
+    );
+    edit('res.partner', vendor, { ref: 'V-RENAMED' });
+    await expect(write(session, 'cancel', withLots(award, []), reference)).resolves.toMatchObject({
+      status: 'cancelled',
+    });
+    expect(erp.rows.all('product.supplierinfo').filter(({ partner_id }) => partner_id === vendor?.id)).toEqual([]);
   });
 
   test('blanket orders: confirmed ones make prices in Odoo, and are not changed any more', async () => {

@@ -124,3 +124,13 @@ test('the vendor’s own e-mail address, which a read returns as a contact, come
   const differing = held?.status === 'held' ? held.fields.filter(({ expected, held: now }) => expected !== now) : held;
   expect(differing).toEqual([]);
 });
+
+test('who renamed a contact is named as the last to change its vendor', async () => {
+  const document = supplier('V-1', { contacts: [{ name: 'Ann', email: 'ann@acme.example' }] });
+  const reference = referenceOf(await write(session, 'create', document));
+  const person = erp.rows.all('res.partner').find(({ email }) => email === 'ann@acme.example') as Row;
+  erp.orm.write('res.partner', person, { name: 'Bob' }, erp.installed.system);
+  await expect(session.readBack?.([{ document, reference }], never)).resolves.toMatchObject([
+    { status: 'held', changed: { by: 'Administrator' } },
+  ]);
+});

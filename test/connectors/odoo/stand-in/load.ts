@@ -1,6 +1,7 @@
 /**
  * Odoo's `load`: creates or updates records, with their lines, by external ids, in one transaction. A record that fails
- * is reported in the answer, whose status is 200 all the same; then nothing of the call is stored.
+ * is reported in the answer, whose status is 200 all the same; then nothing of the call is stored. A time is one of the
+ * user's zone, unless the context names another one.
  */
 import { OdooFault, valueError } from './faults.ts';
 import { type Field, models } from './models.ts';
@@ -180,7 +181,7 @@ export function load(
       case 'date':
       case 'datetime':
         try {
-          return checkedTime(text, field.type);
+          return field.type === 'date' ? checkedTime(text, 'date') : inUtc(checkedTime(text, 'datetime'), caller.zone);
         } catch {
           throw new CellError(`'${text}' does not seem to be a valid ${field.type} for field '${label}'`);
         }
@@ -210,6 +211,14 @@ export function load(
     if (!named) throw new CellError(`No matching record found for name '${text}' in field '${label}'`, true);
     return named.id;
   }
+}
+
+/** What clocks in the zone show, in UTC. */
+function inUtc(time: string, timeZone: string): string {
+  const ms = Date.parse(`${time.replace(' ', 'T')}Z`);
+  const shown = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' }).format(ms);
+  const aheadMs = Date.parse(`${shown.replace(' ', 'T')}Z`) - ms;
+  return new Date(ms - aheadMs).toISOString().slice(0, 19).replace('T', ' ');
 }
 
 /** Every external id that the record names as its own or its lines'. */

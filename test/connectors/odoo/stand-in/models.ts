@@ -301,6 +301,7 @@ export const models: Readonly<Record<string, Model>> = {
   }),
   'stock.move': model('Stock Move', {
     purchase_line_id: one('purchase.order.line', 'Purchase Order Line'),
+    product_id: one('product.product', 'Product'),
     picking_id: one('stock.picking', 'Transfer'),
     picking_code: char('Type of Operation'),
     product_uom_qty: float('Demand'),

@@ -14,6 +14,8 @@ export interface Caller {
   /** The company of new records. */
   readonly company: number;
   readonly activeTest: boolean;
+  /** The time zone of what `load` reads; all other calls speak UTC. */
+  readonly zone: string;
 }
 
 /** A constraint of a custom module: returns why it refuses the row, or undefined. */

@@ -6,6 +6,7 @@
  *   change of the vendor, or of a line's quantity or unit, replaces a price that does not come with it.
  * - A change of a confirmed quantity is a move of the difference. It merges with the receipt only at the same price;
  *   else the receipt stays as it is, and a negative difference becomes a transfer to the vendor.
+ * - A change of the product or unit of a confirmed line leaves its receipt as it is.
  * - Of an order on an agreement, the same change replaces price and text by the agreement's, also a price set by hand.
  */
 import type { Row, Rows } from './rows.ts';
@@ -18,11 +19,13 @@ export function createPurchases(rows: Rows) {
     rows.update(lineModel, line, values, Number(line['write_uid']));
   const orderOf = (line: Row) => rows.find('purchase.order', line['order_id']);
 
-  /** The entry of the vendor's price list for the line: of entries that fit, the one with the highest quantity. */
+  /** The entry of the vendor's price list for the line: of entries that fit, also by their unit, the one with the highest quantity. */
   function sellerOf(line: Row): Row | undefined {
     const [quantity, order] = [Number(line['product_qty']), orderOf(line)];
     const day = textOf(order?.['date_order'] ?? '').slice(0, 10);
+    const product = rows.find('product.product', line['product_id']);
     return entriesOf(line)
+      .filter(({ product_uom_id: unit }) => unit === line['product_uom_id'] || unit === product?.['uom_id'])
       .filter((entry) => Number(entry['min_qty']) <= quantity)
       .filter(({ date_start, date_end }) => (!date_start || date_start <= day) && (!date_end || date_end >= day))
       .sort((a, b) => Number(b['min_qty']) - Number(a['min_qty']) || Number(a['price']) - Number(b['price']))[0];
@@ -99,6 +102,7 @@ export function createPurchases(rows: Rows) {
       'stock.move',
       {
         purchase_line_id: line.id,
+        product_id: line['product_id'],
         picking_id: pickingOf(line, picking_code, user).id,
         picking_code,
         product_uom_qty: Math.abs(quantity),

@@ -9,7 +9,7 @@ export type Installed = ReturnType<typeof install>;
 
 /** Ids are fixed, because the recorded exchanges name them. */
 export function install(rows: Rows, orm: Orm) {
-  const system: Caller = { user: users.admin, companies: [1, 2], company: 1, activeTest: false };
+  const system: Caller = { user: users.admin, companies: [1, 2], company: 1, activeTest: false, zone: 'UTC' };
   const make = (model: string, id: number, values: Record<string, unknown>) => {
     rows.continueAt(model, id);
     rows.insert(model, values, 1);

@@ -14,6 +14,7 @@ import { type Call, type MethodDeps, run } from './methods.ts';
 import { type Constraint, createOrm } from './orm.ts';
 import { createRows } from './rows.ts';
 import { type Installed, install, mayCall, users } from './seed.ts';
+import { textOf } from './text-of.ts';
 
 export const databaseName = 'erp19';
 
@@ -71,6 +72,7 @@ export async function startStandIn(options: StandInOptions = {}) {
       companies: asked ?? companies,
       company: asked?.[0] ?? installed.companyOf(user),
       activeTest: context['active_test'] !== false,
+      zone: textOf(context['tz'] || rows.find('res.users', user)?.['tz'] || 'UTC'),
     };
     const refused = mayCall(user, call.model, call.method);
     if (refused !== undefined) throw accessError(refused);
