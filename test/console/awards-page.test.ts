@@ -127,8 +127,13 @@ describe.skipIf(chromiumPath === undefined)('awards in the console', () => {
 
   test('a refused document takes a note: who looks after it, and what was decided', async () => {
     await open('/refused', 'Refused documents');
-    await page.getByRole('link', { name: 'Show' }).last().click();
-    await page.getByRole('region', { name: 'Documents' }).getByRole('link').first().click();
+    const group = page.locator('tr', { hasText: 'Tax code A0 is not valid' });
+    const count = Number(await group.getByRole('cell').nth(1).innerText());
+    await group.getByRole('link', { name: 'Show' }).click();
+    const rows = page.getByRole('region', { name: 'Documents' }).locator('tbody tr');
+    await expect.poll(() => rows.count()).toBe(count);
+    for (const row of await rows.allInnerTexts()) expect(row).toContain('Tax code A0 is not valid');
+    await rows.first().getByRole('link').first().click();
     await page.getByText('Nobody looks after it yet.').waitFor();
     await page.getByRole('button', { name: 'Add a note' }).click();
     await page.getByLabel('Who looks after it').fill('Bea');

@@ -363,6 +363,7 @@ describe.skipIf(chromiumPath === undefined)('the console in a browser', () => {
     server.viewer = { name: 'Vic', role: 'viewer-without-prices', flows: 'all' };
     expect(await pricesIn()).toEqual([]);
     expect((await fetch(`${server.url}/api/documents?min=17000`)).status, 'nor by trying').toBe(403);
+    expect((await fetch(`${server.url}/api/documents?reason=price`)).status, 'nor words').toBe(403);
     await open(`/documents/sap/award/${encodeURIComponent(found?.key ?? '')}`, eventName(0));
     const shown: string[] = [];
     for (const view of ['fields', 'versions', 'raw']) {
