@@ -276,6 +276,10 @@ export const bridgeSettings = z
       .overwrite((url) => url.replace(/(?<!\/)\/+$/, ''))
       .optional()
       .describe('Where browsers find the console, when a proxy stands before it or people log in by OpenID'),
+    console_security_contact: z
+      .url({ protocol: /^(mailto|https)$/, error: 'must be a URL, like mailto:security@example.com' })
+      .optional()
+      .describe('Whom to tell about a weakness: stands in /.well-known/security.txt of the console; default: no such file'),
     console_tls: tlsFiles.optional().describe('A certificate: the console then speaks HTTPS; without it HTTP'),
     console_token: z
       .string()

@@ -30,6 +30,7 @@ import { backChannelPath, callbackPath, createOpenIdLogin, OpenIdRefusal, openId
 import { isPassword } from './passwords.ts';
 import { isReading, refuseForgery } from './refuse-forgery.ts';
 import { hasFactors, passesFactor } from './second-factor.ts';
+import { answerSecurityText, securityTextPath } from './security-text.ts';
 import { createSessionToken, hashSessionToken } from './session-tokens.ts';
 import {
   beginSession,
@@ -366,6 +367,8 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
         response.setHeader('Cache-Control', 'max-age=3600');
         response.type('css').send(loginStyle);
       });
+      if (settings.console_security_contact !== undefined)
+        app.get(securityTextPath, answerSecurityText(settings.console_security_contact, clock));
       app.get('/login', async (request, response) => {
         response.locals.route = '/login';
         const next = ownPath(request.query['next']);

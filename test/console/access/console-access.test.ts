@@ -37,6 +37,19 @@ const logged = async () =>
 const titleOf = async (response: Response) => /<h1>([^<]*)/.exec(await response.text())?.[1];
 
 describe('without a session', () => {
+  test('security.txt names the contact that the operator has set, and its end lies in the future', async () => {
+    const contact = 'mailto:security@example.com';
+    const console = await startConsole(db, clock, { console_security_contact: contact });
+    const response = await console.browser().open('/.well-known/security.txt');
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8']);
+    const [, named, expires] = /^Contact: (.+)\nExpires: (.+)\n$/.exec(await response.text()) ?? [];
+    expect(named).toBe(contact);
+    const days = (Date.parse(expires ?? '') - clock.nowMs()) / 86_400_000;
+    expect(days).toBeGreaterThan(30);
+    expect(days).toBeLessThan(365);
+    expect((await local.browser().open('/.well-known/security.txt')).status).toBe(303);
+  });
+
   test('a person is led to the login and back, and a script is refused', async () => {
     const browser = local.browser();
     const page = await browser.open('/who?a=1');
