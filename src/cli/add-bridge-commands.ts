@@ -8,7 +8,6 @@ import type { HistoryOptions } from './commands/bridge-history.ts';
 import type { RebuildOptions } from './commands/bridge-rebuild.ts';
 import type { ReconcileOptions } from './commands/bridge-reconcile.ts';
 import type { ShowOptions } from './commands/bridge-show.ts';
-import { actionId, attemptId, readLastSeen } from './page-places.ts';
 import { timeOption } from './times.ts';
 
 const runAlertTest = whenCalled(async () => (await import('./commands/bridge-alerts.ts')).runAlertTest);
@@ -49,10 +48,6 @@ const runWebhookTest = whenCalled(async () => (await import('./commands/bridge-w
 
 const seconds = (flags: string, what: string) => new Option(flags, what).argParser(wholeNumber(0, 1_000_000_000));
 const time = (flags: string, what: string) => new Option(flags, what).argParser(timeOption);
-const skip = () =>
-  new Option('--skip <number>', 'leave out the documents of earlier pages')
-    .argParser(wholeNumber(0, 1_000_000_000))
-    .default(0);
 const limit = (number: number) => countOption('--limit <number>', 'how many are shown at most', number);
 
 /** Adds every subcommand to `bridge`. */
@@ -137,7 +132,6 @@ export function addActionFilters(command: Command): Command {
     .addOption(new Option('--outcome <outcome>', 'with this outcome').choices(['allowed', 'failed', 'refused']))
     .addOption(time('--from <time>', 'actions from this time on'))
     .addOption(time('--to <time>', 'actions before this time'))
-    .addOption(new Option('--before <action>', 'actions before this one, which a page prints').argParser(actionId))
     .addOption(limit(50));
 }
 
@@ -178,8 +172,7 @@ function addHistoryCommands(bridge: Command): void {
   )
     .addOption(ofFlow())
     .addOption(ofKind())
-    .addOption(limit(20))
-    .addOption(skip());
+    .addOption(limit(20));
   addBridgeSubcommand<HistoryOptions>(
     bridge,
     'history [text...]',
@@ -189,7 +182,6 @@ function addHistoryCommands(bridge: Command): void {
     .addOption(ofFlow())
     .addOption(ofKind())
     .addOption(countOption('--limit <number>', 'how many attempts are shown at most', 50))
-    .addOption(new Option('--before <attempt>', 'attempts before this one, which a page prints').argParser(attemptId))
     .addOption(time('--from <time>', 'attempts from this time on'))
     .addOption(time('--to <time>', 'attempts before this time'));
   addBridgeSubcommand<ShowOptions>(
@@ -216,7 +208,6 @@ function addFlowCommands(bridge: Command): void {
   addBridgeSubcommand(bridge, 'plan [flow]', 'show what would be written to the ERPs now; writes nothing', runPlan)
     .option('--all', 'also documents that are not due')
     .addOption(limit(100))
-    .addOption(skip())
     .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
     .option('--supplier <supplier...>', 'documents about these suppliers only: name, external id or id');
   addBridgeSubcommand<ReconcileOptions>(
@@ -260,8 +251,7 @@ function addFlowCommands(bridge: Command): void {
     .option('--flow <name>', 'of this flow only')
     .option('--event <event...>', 'of these sourcing events only: name, reference or id')
     .option('--supplier <supplier...>', 'about these suppliers only: name, external id or id')
-    .addOption(limit(50))
-    .addOption(new Option('--after <place>', 'the page after this place, which a page prints').argParser(readLastSeen));
+    .addOption(limit(50));
   addBridgeSubcommand(
     bridge,
     'replay',

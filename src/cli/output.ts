@@ -36,6 +36,9 @@ export function tableOf(titles: readonly string[], rows: readonly (readonly Tabl
     .join('\n');
 }
 
+/** Under a list of which `--limit` shows only a part. */
+export const moreText = 'There is more: --limit shows it.';
+
 /** A lag as text for people. */
 export function lagText(seconds: number | null): string {
   return seconds === null ? 'not known' : durationOf(seconds);

@@ -101,7 +101,7 @@ export function createProgram(): Command {
     .addOption(profile())
     .option(
       '--misbehave <quirks>',
-      'let feeds and webhooks misbehave, to test a client: names with commas between them, "random", or "list" to see all',
+      'let feeds and webhooks misbehave, to test a client: names with commas between them, or "random"',
     )
     .addOption(
       new Option('--misbehave-seed <number>', 'the same seed, changes and requests lead to the same answers')

@@ -192,10 +192,10 @@ describe('audit-log', () => {
     ]);
     const page = await command(['audit-log', '--what', 'flow', '--limit', '1']);
     expect(page.stdout).toMatch(
-      /^when .*\n\S+Z .* flow\.resume {2}flow erp {2}allowed {2}\{"agreeToWithdrawals":true\}\nEarlier ones: --before [0-9a-f-]{36}\n$/,
+      /^when .*\n\S+Z .* flow\.resume {2}flow erp {2}allowed {2}\{"agreeToWithdrawals":true\}\nThere is more: --limit shows it\.\n$/,
     );
-    const before = /--before (\S+)/.exec(page.stdout)?.[1] ?? '';
-    expect(await actions('--what', 'flow', '--before', before)).toMatchObject([
+    expect(await actions('--what', 'flow')).toMatchObject([
+      { what: 'flow.resume' },
       { what: 'flow.pause', details: { reason: 'month end' } },
     ]);
   });

@@ -4,11 +4,10 @@ import { registeredFlows } from '#bridge/ledger/flows/flow-state.ts';
 import { countPlanned, planFlow } from '#bridge/operate/plan/plan-flow.ts';
 import { type BridgeCommandOptions, findFlow, requireSource, withBridge } from '../bridge-command.ts';
 import { type SubjectOptions, subjectIds } from '../named-subjects.ts';
-import { oneLine, print, shortTime, tableOf } from '../output.ts';
+import { moreText, oneLine, print, shortTime, tableOf } from '../output.ts';
 
 export interface PlanOptions extends BridgeCommandOptions, SubjectOptions {
   limit: number;
-  skip: number;
   all?: boolean;
 }
 
@@ -17,7 +16,7 @@ type Changes = Awaited<ReturnType<typeof planFlow>>;
 interface FlowPlan {
   flow: string;
   changes: Changes;
-  /** How many documents are due, or with `--all` exist; `changes` holds those of one page. */
+  /** How many documents are due, or with `--all` exist; `changes` holds at most `--limit`. */
   documents: number;
   /** False: no process has begun with this flow yet, so none of its documents is due. */
   registered: boolean;
@@ -48,18 +47,13 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
       for (const openFlow of await openFlows(deps, opened))
         plans.push({
           flow: flow.name,
-          changes: await planFlow(
-            { database, openFlow, clock },
-            { limit: options.limit, skip: options.skip, signal, ...filter },
-          ),
+          changes: await planFlow({ database, openFlow, clock }, { limit: options.limit, skip: 0, signal, ...filter }),
           documents: await countPlanned({ database, openFlow }, filter),
           registered: registered.has(flow.name),
         });
     }
     print(options, { plans }, () =>
-      plans.length === 0
-        ? 'No flow is configured.'
-        : plans.map((plan) => `${plan.flow}\n${textOf(plan, options)}`).join('\n\n'),
+      plans.length === 0 ? 'No flow is configured.' : plans.map((plan) => `${plan.flow}\n${textOf(plan)}`).join('\n\n'),
     );
     const needsLook = ({ changes, registered: isKnown }: FlowPlan) =>
       !isKnown || changes.some(({ action }) => writes.has(action));
@@ -67,15 +61,13 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
   });
 }
 
-function textOf(plan: FlowPlan, { skip, all }: PlanOptions): string {
-  const { flow, changes, documents, registered } = plan;
+function textOf({ flow, changes, documents, registered }: FlowPlan): string {
   if (!registered)
     return (
       'This flow is not registered yet, so none of its documents is due and nothing can be planned. To look before ' +
       'anything is written, give it `begins_paused: true`; then start a process with the role push, or run ' +
       `\`bridge run\`. \`bridge mapping try ${flow}\` shows the documents before that.`
     );
-  const end = skip + changes.length;
   const table = tableOf(
     ['action', 'kind', 'event', 'supplier', 'in the ERP as', 'not before', 'what', 'key'],
     changes.map(({ action, kind, key, notBefore, steps, eventName, supplierName, reference }) => [
@@ -88,9 +80,7 @@ function textOf(plan: FlowPlan, { skip, all }: PlanOptions): string {
       steps.map(oneLine).join('; '),
       key,
     ]),
-    skip > 0 ? 'No further documents.' : 'Nothing to write.',
+    'Nothing to write.',
   );
-  if (end >= documents || end === skip) return table;
-  const more = `bridge plan ${flow}${all === true ? ' --all' : ''} --skip ${end}`;
-  return `${table}\n${skip + 1} to ${end} of ${documents}; further ones: ${more}`;
+  return changes.length < documents ? `${table}\n${changes.length} of ${documents}. ${moreText}` : table;
 }
