@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { httpsUrl } from '#contract/scalars.ts';
 import { AppError } from '#platform/errors.ts';
 import { addBridgeSubcommand, countOption, whenCalled, wholeNumber } from './command-options.ts';
+import type { BackfillOptions } from './commands/bridge-backfill.ts';
 import type { FindOptions } from './commands/bridge-find.ts';
 import type { HistoryOptions } from './commands/bridge-history.ts';
 import type { RebuildOptions } from './commands/bridge-rebuild.ts';
@@ -15,8 +16,6 @@ const runAudit = whenCalled(async () => (await import('./commands/bridge-audit.t
 const runBackfill = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfill);
 const runBackfillCancel = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfillCancel);
 const runBackfillList = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfillList);
-const runCheckpointGet = whenCalled(async () => (await import('./commands/bridge-checkpoint.ts')).runCheckpointGet);
-const runCheckpointReset = whenCalled(async () => (await import('./commands/bridge-checkpoint.ts')).runCheckpointReset);
 const runCheckpointSet = whenCalled(async () => (await import('./commands/bridge-checkpoint.ts')).runCheckpointSet);
 const runDeadLetters = whenCalled(async () => (await import('./commands/bridge-dead-letters.ts')).runDeadLetters);
 const runDoctor = whenCalled(async () => (await import('./commands/bridge-doctor.ts')).runDoctor);
@@ -25,10 +24,7 @@ const runDocumentSchema = whenCalled(
 );
 const runFind = whenCalled(async () => (await import('./commands/bridge-find.ts')).runFind);
 const runHistory = whenCalled(async () => (await import('./commands/bridge-history.ts')).runHistory);
-const runIntakeLink = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakeLink);
-const runIntakePlan = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakePlan);
-const runIntakeRun = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakeRun);
-const runIntakeStatus = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakeStatus);
+const runLink = whenCalled(async () => (await import('./commands/bridge-link.ts')).runLink);
 const runMappingTry = whenCalled(async () => (await import('./commands/bridge-mapping-try.ts')).runMappingTry);
 const runPause = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runPause);
 const runResume = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runResume);
@@ -67,7 +63,7 @@ export function addBridgeCommands(bridge: Command): void {
   addBridgeSubcommand(
     bridge,
     'run',
-    'read all feeds to their end, deliver everything that is due, and exit',
+    'read all feeds to their end, deliver everything that is due, work the intakes, and exit',
     runRun,
   ).addOption(countOption('--patience <seconds>', 'how long to wait for documents that are tried again', 60));
   addBridgeSubcommand(
@@ -83,7 +79,12 @@ export function addBridgeCommands(bridge: Command): void {
     runRebuild,
   ).addOption(countOption('--patience <seconds>', 'how long to wait while nothing moves', 60));
   addHistoryCommands(bridge);
-  addIntakeCommands(bridge);
+  addBridgeSubcommand(
+    bridge,
+    'link <intake> <key> [id]',
+    "say which supplier or event of the service an ERP's record is",
+    runLink,
+  ).option('--new', 'it is a new one');
   addFlowCommands(bridge);
   addFeedCommands(bridge);
   addWebhooksCommand(bridge);
@@ -112,7 +113,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
     'mapping',
     'document-schema',
   ],
-  'Deliver:': ['run', 'pause', 'resume', 'replay', 'intake'],
+  'Deliver:': ['run', 'pause', 'resume', 'replay', 'link'],
   'Read again:': ['checkpoint', 'backfill', 'audit'],
   'Set up and recover:': ['webhooks', 'alerts', 'restored', 'rebuild'],
 };
@@ -133,29 +134,6 @@ export function addActionFilters(command: Command): Command {
     .addOption(time('--from <time>', 'actions from this time on'))
     .addOption(time('--to <time>', 'actions before this time'))
     .addOption(limit(50));
-}
-
-function addIntakeCommands(bridge: Command): void {
-  const intake = bridge.command('intake').description('suppliers and requisitions from an ERP to the service');
-  addBridgeSubcommand(
-    intake,
-    'plan [intake]',
-    'show what would be sent to the service now; sends nothing',
-    runIntakePlan,
-  ).addOption(limit(100));
-  addBridgeSubcommand(
-    intake,
-    'run [intake]',
-    'read the ERP, send everything that differs, and exit',
-    runIntakeRun,
-  ).addOption(countOption('--patience <seconds>', 'how long to wait while nothing moves', 60));
-  addBridgeSubcommand(intake, 'status [intake]', 'show what the intakes are doing', runIntakeStatus);
-  addBridgeSubcommand(
-    intake,
-    'link <intake> <number> [external-id]',
-    "say which supplier of the service an ERP's supplier is",
-    runIntakeLink,
-  ).option('--new', 'it is a new one');
 }
 
 /** The words of a command; one that the shell got in quotation marks is one phrase. */
@@ -205,7 +183,12 @@ function addHistoryCommands(bridge: Command): void {
 }
 
 function addFlowCommands(bridge: Command): void {
-  addBridgeSubcommand(bridge, 'plan [flow]', 'show what would be written to the ERPs now; writes nothing', runPlan)
+  addBridgeSubcommand(
+    bridge,
+    'plan [flow]',
+    'show what a flow would write to its ERP now, or an intake send to the service; does neither',
+    runPlan,
+  )
     .option('--all', 'also documents that are not due')
     .addOption(limit(100))
     .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
@@ -269,33 +252,24 @@ function addFlowCommands(bridge: Command): void {
 }
 
 function addFeedCommands(bridge: Command): void {
-  const checkpoint = bridge
-    .command('checkpoint')
-    .description('show how far feeds have been read, or read them from another time');
+  const checkpoint = bridge.command('checkpoint').description('read a feed from another time');
   addBridgeSubcommand(
     checkpoint,
-    'get [feed]',
-    'show the checkpoint of <source>/<feed>, or all checkpoints',
-    runCheckpointGet,
-  );
-  addBridgeSubcommand(
-    checkpoint,
-    'set <feed> <time>',
-    'read <source>/<feed> from this time on',
+    'set <feed> [time]',
+    'read <source>/<feed> from this time on, or from its beginning',
     runCheckpointSet,
   ).option('--yes', 'do not ask');
-  addBridgeSubcommand(checkpoint, 'reset <feed>', 'read <source>/<feed> from its beginning', runCheckpointReset).option(
-    '--yes',
-    'do not ask',
-  );
   const backfill = bridge.command('backfill').description('read a range of time again, beside the live pull');
-  addBridgeSubcommand(backfill, 'start', 'start a backfill; a process with the role pull does the work', runBackfill)
-    .requiredOption('--source <name>', 'the source')
-    .requiredOption('--feed <name>', 'the feed')
+  addBridgeSubcommand<BackfillOptions>(
+    backfill,
+    'start <feed>',
+    'read a range of <source>/<feed> again; a process with the role pull does it',
+    runBackfill,
+  )
     .addOption(
       time('--from <time>', 'the beginning of the range: 2030-12-31T23:59:59Z, or a date').makeOptionMandatory(),
     )
-    .addOption(time('--to <time>', 'the end of the range').makeOptionMandatory())
+    .addOption(time('--to <time>', 'the end of the range (default: now)'))
     .option('--wait', 'wait until it is done');
   addBridgeSubcommand(backfill, 'list', 'list the open backfills and the latest finished ones', runBackfillList);
   addBridgeSubcommand(backfill, 'cancel <number>', 'stop a backfill', runBackfillCancel);

@@ -371,7 +371,7 @@ test('where the service does not list its jobs, an uncertain outcome is held for
   world.endNextPost('reset');
   await settle();
   expect(await letters()).toMatchObject([{ erpKey: 'PR-1', errorType: 'uncertain' }]);
-  expect((await letters())[0]?.lastError).toContain('bridge intake link requisitions PR-1 <its id>, or --new');
+  expect((await letters())[0]?.lastError).toContain('bridge link requisitions PR-1 <its id>, or --new');
   await replayIntake(db.database, { intake: 'requisitions', dead: true }, timestampNow(world.clock));
   await settle();
   expect([world.posts.length, (await letters()).length]).toEqual([1, 1]);

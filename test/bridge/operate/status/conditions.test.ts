@@ -119,7 +119,7 @@ describe('an intake', () => {
         level: 'fail',
         summary: 'Intake vendors is paused; 12 suppliers wait: too many',
         action:
-          'Look at it: bridge intake plan vendors. Then: bridge resume vendors --agree-to-archive, if they are intended',
+          'Look at it: bridge plan vendors. Then: bridge resume vendors --agree-to-archive, if they are intended',
       },
     ]);
   });
