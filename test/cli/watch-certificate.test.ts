@@ -46,7 +46,6 @@ test('a renewed pair is served to new connections and open ones go on; a pair th
   const ended = new AbortController();
   closeAtEnd(() => ended.abort());
   const tls = await watchCertificate(files, 'service.tls', {
-    clock: systemClock,
     log,
     signal: ended.signal,
     everyMs: 20,
@@ -70,7 +69,7 @@ test('a renewed pair is served to new connections and open ones go on; a pair th
   expect(answer).toContain('here');
 
   await write(one.certPem, other.keyPem);
-  await expect.poll(() => tls.refused).toContain('does not belong to the certificate');
+  await expect.poll(() => tls.refused).toContain('TLS cannot use the certificate');
   expect(await shownBy(server.port)).toBe(prints[1]);
   expect(await doctor()).toMatchObject([{ level: 'fail', message: expect.stringContaining('another certificate') }]);
   expect(lines.filter((line) => line.includes('is not served'))).toHaveLength(1);
