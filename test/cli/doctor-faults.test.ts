@@ -9,7 +9,7 @@ import { createRefusals } from '#bridge/receive/refusals.ts';
 import { insertIntent, storeKey } from '#bridge/receive/webhook-store.ts';
 import type { FlowSettings, SourceSettings } from '#bridge/settings/settings.ts';
 import type { BridgeCommand } from '#cli/bridge-command.ts';
-import { findCertificate } from '#cli/doctor/certificate-findings.ts';
+import { findCertificates } from '#cli/doctor/certificate-findings.ts';
 import { findServer } from '#cli/doctor/database-findings.ts';
 import { findConnector, findMapping } from '#cli/doctor/flow-findings.ts';
 import { findDisk } from '#cli/doctor/machine-findings.ts';
@@ -229,14 +229,14 @@ test('the disk is nearly full', async () => {
 
 test('the certificate has expired, or soon will', async () => {
   const installation = {
-    configuration: { bridge: { public_host: 'localhost' } },
+    configuration: { service: {}, bridge: { public_host: 'localhost' } },
     certificates: testCertificates(),
   } as Installation;
   const inDays = async (days: number) => {
     const clock = { ...systemClock, nowMs: () => Date.now() + days * 86_400_000 };
-    return (await findCertificate(installation, clock)).level;
+    return (await findCertificates(installation, clock)).map(({ level }) => level);
   };
-  expect([await inDays(0), await inDays(100_000)]).toEqual(['ok', 'fail']);
+  expect([await inDays(0), await inDays(100_000)]).toEqual([['ok'], ['fail']]);
 });
 
 test('the service’s deliveries fail; two bridges have registered a webhook for one address', async () => {

@@ -4,7 +4,6 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { expect, test } from 'vitest';
-import { findServedCertificate } from '#cli/doctor/certificate-findings.ts';
 import { watchCertificate } from '#cli/read-certificate.ts';
 import { systemClock } from '#platform/clock.ts';
 import { listen } from '#platform/http/server.ts';
@@ -52,17 +51,13 @@ test('a renewed pair is served to new connections and open ones go on; a pair th
   });
   const server = await listen((_request, response) => response.end('here'), { host: 'localhost', port: 0, tls });
   closeAtEnd(() => server.close(0));
-  const doctor = () =>
-    findServedCertificate({ setting: 'service.tls', file: files.cert_file, host: 'localhost', port: server.port });
   const prints = [one, other].map(({ certPem }) => new X509Certificate(certPem).fingerprint256);
   expect(await shownBy(server.port)).toBe(prints[0]);
-  expect(await doctor()).toMatchObject([{ level: 'ok', message: expect.stringContaining('expires in') }]);
 
   const open = connect({ host: 'localhost', port: server.port, rejectUnauthorized: false });
   await new Promise((resolve) => open.once('secureConnect', resolve));
   await write(other.certPem, other.keyPem);
   await expect.poll(() => shownBy(server.port)).toBe(prints[1]);
-  expect(await doctor()).toMatchObject([{ level: 'ok' }]);
   open.write('GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
   let answer = '';
   for await (const chunk of open) answer += String(chunk);
@@ -71,7 +66,6 @@ test('a renewed pair is served to new connections and open ones go on; a pair th
   await write(one.certPem, other.keyPem);
   await expect.poll(() => tls.refused).toContain('TLS cannot use the certificate');
   expect(await shownBy(server.port)).toBe(prints[1]);
-  expect(await doctor()).toMatchObject([{ level: 'fail', message: expect.stringContaining('another certificate') }]);
   expect(lines.filter((line) => line.includes('is not served'))).toHaveLength(1);
 
   await write(one.certPem, one.keyPem);

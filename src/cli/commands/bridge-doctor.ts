@@ -10,7 +10,7 @@ import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
-import { findCertificate, findServedCertificate, tlsServersOf } from '../doctor/certificate-findings.ts';
+import { findCertificates } from '../doctor/certificate-findings.ts';
 import { findConsole } from '../doctor/console-findings.ts';
 import { findMigrations, findProcesses, findSealed, findServer } from '../doctor/database-findings.ts';
 import { type DoctorFinding, fail, ok, warn } from '../doctor/finding.ts';
@@ -113,9 +113,7 @@ export async function examine(
     return [await findMigrations(database)];
   });
   const writes = isWell(tables) && (await add('database: writes', async () => [await findWrites(database)]));
-  await add('certificate', async () => [await findCertificate(installation)]);
-  for (const server of tlsServersOf(installation.configuration))
-    await add(`certificate of ${server.setting}`, () => findServedCertificate(server));
+  await add('certificate', () => findCertificates(installation));
   await add('endpoint', async () => [await findEndpoint(installation)]);
   const answering: string[] = [];
   for (const source of settings.sources) {
