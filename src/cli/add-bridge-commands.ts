@@ -219,12 +219,10 @@ function addFlowCommands(bridge: Command): void {
     'deliver nothing of a flow or an intake until it is resumed',
     runPause,
   ).option('--reason <text>', 'shown wherever the flow is');
-  addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow or intake go on', runResume)
-    .option(
-      '--agree-to-withdrawals',
-      'go on with the many cancellations, or withdrawn requisitions, for which it was paused: they are intended',
-    )
-    .option('--agree-to-archive', 'archive the many suppliers for which the intake was paused: they are intended');
+  addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow or intake go on', runResume).option(
+    '--agree',
+    'to the many withdrawals or archivings for which it was paused: they are intended',
+  );
   addBridgeSubcommand(
     bridge,
     'dead-letters',
@@ -269,8 +267,7 @@ function addFeedCommands(bridge: Command): void {
     .addOption(
       time('--from <time>', 'the beginning of the range: 2030-12-31T23:59:59Z, or a date').makeOptionMandatory(),
     )
-    .addOption(time('--to <time>', 'the end of the range (default: now)'))
-    .option('--wait', 'wait until it is done');
+    .addOption(time('--to <time>', 'the end of the range (default: now)'));
   addBridgeSubcommand(backfill, 'list', 'list the open backfills and the latest finished ones', runBackfillList);
   addBridgeSubcommand(backfill, 'cancel <number>', 'stop a backfill', runBackfillCancel);
   addBridgeSubcommand(
@@ -291,8 +288,7 @@ function addWebhooksCommand(bridge: Command): void {
       '--url <url>',
       'the URL by which the service reaches this bridge (default: https://<public_host>:<port>/webhooks/<source>)',
       urlOf,
-    )
-    .option('--name <name>', "the webhook's name at the service", 'sourcing-bridge');
+    );
   addBridgeSubcommand(
     webhooks,
     'rotate',
@@ -311,8 +307,7 @@ function addWebhooksCommand(bridge: Command): void {
   ).requiredOption('--source <name>', 'the source');
   addBridgeSubcommand(webhooks, 'delete', 'delete the webhooks that were registered here', runWebhookDelete)
     .requiredOption('--source <name>', 'the source')
-    .option('--uuid <uuid>', 'this webhook only, also when it was not registered here')
-    .option('--yes', 'as other commands have it: this one never asks, as a webhook can be registered again');
+    .option('--uuid <uuid>', 'this webhook only, also when it was not registered here');
 }
 
 function urlOf(text: string): string {

@@ -68,8 +68,6 @@ export function createProgram(): Command {
     .description('write bridge.yaml and .env for one source, one ERP and one flow, check them, and say what is next')
     .option('--source <url>', 'the URL of the sourcing service; "local" is the one that start runs')
     .option('--connector <name>', 'the connector to the ERP')
-    .option('--flow <name>', 'the name of the flow (default: to-<connector>)')
-    .option('--public-host <name>', "what the webhook's URL names (default: localhost)")
     .option('--dir <folder>', 'where the files are written', '.')
     .action(run(async (options: InitOptions) => (await import('./commands/init.ts')).runInit(options)));
   program

@@ -160,7 +160,7 @@ describe('console link', () => {
 describe('audit-log', () => {
   test('shows what commands have changed', async () => {
     await command(['bridge', 'pause', 'erp', '--reason', 'month end']);
-    await command(['bridge', 'resume', 'erp', '--agree-to-withdrawals']);
+    await command(['bridge', 'resume', 'erp', '--agree']);
     await command(['bridge', 'replay', '--flow', 'erp', '--dead', '--yes']);
     await command(['bridge', 'backfill', 'start', 'main/awards', '--from', '2026-01-01', '--to', '2026-01-02']);
     await command(['bridge', 'audit', 'main/awards']);

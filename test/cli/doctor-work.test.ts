@@ -38,7 +38,7 @@ test.each<[string, Partial<FlowStatus>, string, RegExp]>([
     'that is paused for withdrawals',
     { pausedReason: 'many', pausedKind: 'withdrawals', lag: late },
     'fail',
-    /bridge resume erp --agree-to-withdrawals/,
+    /bridge resume erp --agree/,
   ],
 ])('a flow %s: the finding says what to do about the part that is late', (_what, change, level, todo) => {
   const [found] = of(change);

@@ -6,21 +6,16 @@ import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, feedOf, withBridge } from '../bridge-command.ts';
 import { underWay } from '../feed-words.ts';
-import { createProgress, print, shortTime, tableOf } from '../output.ts';
+import { print, shortTime, tableOf } from '../output.ts';
 
 export interface BackfillOptions extends BridgeCommandOptions {
   from: Timestamp;
   to?: Timestamp;
-  wait?: boolean;
 }
 
 type ListedBackfill = Awaited<ReturnType<typeof readBackfills>>[number];
 
-const pollMs = 500;
-
-/**
- * A process with the role pull does the work. With `--wait` this waits for it, and exits with 1 when it was cancelled.
- */
+/** A process with the role pull does the work. */
 export function runBackfill(options: BackfillOptions, name: string): Promise<number> {
   return withBridge(
     options,
@@ -32,9 +27,9 @@ export function runBackfill(options: BackfillOptions, name: string): Promise<num
       const id = await perform({ what: 'backfill.start', object: `feed ${name}`, details: { from, to } }, () =>
         startBackfill(database, { ...feed, from, to }, timestampNow(clock)),
       );
-      const backfill = options.wait ? await waitFor(command, id) : await readOne(command, id);
+      const backfill = await readOne(command, id);
       print(options, backfill, () => textOf([backfill], timestampNow(clock)));
-      return options.wait && backfill.finished === null ? 1 : 0;
+      return 0;
     },
     { withoutSecrets: true },
   );
@@ -81,22 +76,6 @@ async function readOne({ database }: BridgeCommand, id: number): Promise<ListedB
   const [backfill] = await readBackfills(database, [id]);
   if (backfill) return backfill;
   throw new AppError('invalid', `There is no backfill ${id}: bridge backfill list shows the existing ones.`);
-}
-
-async function waitFor(command: BridgeCommand, id: number): Promise<ListedBackfill> {
-  const { clock, signal } = command;
-  const progress = createProgress(`backfill ${id}`);
-  try {
-    for (;;) {
-      const backfill = await readOne(command, id);
-      const { records, finished, cancelled } = backfill;
-      progress.tell(records, undefined, `records, ${stateOf(backfill, timestampNow(clock))}`);
-      if (finished !== null || cancelled !== null || signal.aborted) return backfill;
-      await clock.sleep(pollMs, signal).catch(() => undefined);
-    }
-  } finally {
-    progress.end();
-  }
 }
 
 function textOf(backfills: readonly ListedBackfill[], now: Timestamp): string {

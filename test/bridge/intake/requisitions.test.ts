@@ -567,7 +567,7 @@ test('many requisitions that are missing at once, or all of them, pause the inta
       kind: 'withdrawals',
       reason:
         '3 of 5 open requisitions are missing in the ERP at once. If they were deleted there, agree to it: ' +
-        'bridge resume requisitions --agree-to-withdrawals',
+        'bridge resume requisitions --agree',
     },
   ]);
   await resume();
