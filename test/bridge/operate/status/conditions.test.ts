@@ -118,8 +118,7 @@ describe('an intake', () => {
         since: null,
         level: 'fail',
         summary: 'Intake vendors is paused; 12 suppliers wait: too many',
-        action:
-          'Look at it: bridge plan vendors. Then: bridge resume vendors --agree, if they are intended',
+        action: 'Look at it: bridge plan vendors. Then: bridge resume vendors --agree, if they are intended',
       },
     ]);
   });
