@@ -6,7 +6,6 @@ import { addBridgeSubcommand, countOption, whenCalled, wholeNumber } from './com
 import type { BackfillOptions } from './commands/bridge-backfill.ts';
 import type { FindOptions } from './commands/bridge-find.ts';
 import type { HistoryOptions } from './commands/bridge-history.ts';
-import type { RebuildOptions } from './commands/bridge-rebuild.ts';
 import type { ReconcileOptions } from './commands/bridge-reconcile.ts';
 import type { ShowOptions } from './commands/bridge-show.ts';
 import { timeOption } from './times.ts';
@@ -29,7 +28,6 @@ const runMappingTry = whenCalled(async () => (await import('./commands/bridge-ma
 const runPause = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runPause);
 const runResume = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runResume);
 const runPlan = whenCalled(async () => (await import('./commands/bridge-plan.ts')).runPlan);
-const runRebuild = whenCalled(async () => (await import('./commands/bridge-rebuild.ts')).runRebuild);
 const runReconcile = whenCalled(async () => (await import('./commands/bridge-reconcile.ts')).runReconcile);
 const runReplay = whenCalled(async () => (await import('./commands/bridge-replay.ts')).runReplay);
 const runRestored = whenCalled(async () => (await import('./commands/bridge-restored.ts')).runRestored);
@@ -69,15 +67,9 @@ export function addBridgeCommands(bridge: Command): void {
   addBridgeSubcommand(
     bridge,
     'restored',
-    'after you restored the database on its server: the bridge then looks up each document in its ERP before it writes it',
+    'after the database was lost or restored on its server: each document is looked up in its ERP before it is written',
     runRestored,
   ).addOption(time('--made <time>', 'when the backup was made'));
-  addBridgeSubcommand<RebuildOptions>(
-    bridge,
-    'rebuild',
-    'rebuild an empty or restored database from what the ERPs hold, then deliver what differs',
-    runRebuild,
-  ).addOption(countOption('--patience <seconds>', 'how long to wait while nothing moves', 60));
   addHistoryCommands(bridge);
   addBridgeSubcommand(
     bridge,
@@ -115,7 +107,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   ],
   'Deliver:': ['run', 'pause', 'resume', 'replay', 'link'],
   'Read again:': ['checkpoint', 'backfill', 'audit'],
-  'Set up and recover:': ['webhooks', 'alerts', 'restored', 'rebuild'],
+  'Set up and recover:': ['webhooks', 'alerts', 'restored'],
 };
 
 function groupOf(name: string): string {
