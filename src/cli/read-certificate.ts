@@ -22,6 +22,8 @@ export async function readCertificate(
   const certPem = await readText(cert_file, `${setting}.cert_file`);
   const keyPem = await readText(key_file, `${setting}.key_file`);
   try {
+    // TLS leaves out what is empty, as a file is while it is being replaced, and serves no certificate at all.
+    if (certPem === '' || keyPem === '') throw new Error('a file is empty');
     createSecureContext({ cert: certPem, key: keyPem });
   } catch (cause) {
     throw new AppError(

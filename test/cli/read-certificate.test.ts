@@ -68,6 +68,8 @@ test.each([
     keyOf(server).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString(),
   ],
   ['no key', server.pem, 'nothing'],
+  ['an empty key', server.pem, ''],
+  ['an empty certificate', '', pemOf(server)],
   ['no certificate', pemOf(server), pemOf(server)],
   ['a damaged certificate', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', pemOf(server)],
 ])('%s is refused with the names of both files', async (_what, certPem, keyPem) => {
