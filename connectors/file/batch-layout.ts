@@ -14,7 +14,7 @@ import {
   outcomeOf,
   TransientError,
 } from 'sourcing-bridge/connector';
-import { type BatchFile, type BatchId, type ComposedBatch, createBatchWriter } from './batch-writer.ts';
+import { type BatchFile, type BatchId, type ComposedBatch, createBatchWriter, receiptsFolder } from './batch-writer.ts';
 import { type Folder, sha256 } from './folder.ts';
 import { batchName, bytesPath } from './names.ts';
 import type { FileSettings } from './settings.ts';
@@ -22,7 +22,7 @@ import { createTable, type Entry, stateOf } from './table.ts';
 
 /** The layout `batch` in a folder. */
 export function createBatchLayout(folder: Folder, settings: FileSettings, context: ConnectorContext) {
-  const writer = createBatchWriter<Operation>(folder, settings.journal, context, {
+  const writer = createBatchWriter<Operation>(folder, receiptsFolder, context, {
     compose: (operations, id, signal) => composeBatch(operations, id, settings, signal),
     outcomeOf: ({ action, document }, when) => {
       const reference = referenceOf(document);
@@ -46,12 +46,12 @@ export function createBatchLayout(folder: Folder, settings: FileSettings, contex
 /** The files of a batch with operations of one kind. Throws TransientError once `signal` aborts. */
 async function composeBatch(
   operations: readonly Operation[],
-  { sequence, stampMs }: BatchId,
+  id: BatchId,
   settings: FileSettings,
   signal: AbortSignal,
 ): Promise<ComposedBatch<Operation>> {
   const kind = operations[0]?.document.kind ?? 'award';
-  const base = batchName(settings.name, { kind, sequence, stampMs });
+  const base = batchName(kind, id);
   const render = settings.format === 'csv' ? createTable(kind, settings) : undefined;
   const entries: Entry[] = [];
   const refused = new Map<Operation, Outcome>();
@@ -68,7 +68,7 @@ async function composeBatch(
       if (content === undefined) entries.push({ operation, state });
       else {
         const name = operation.file?.name ?? '';
-        const path = bytesPath(name, `-${sequence}-${entries.length + 1}`);
+        const path = bytesPath(name, `-${id.sequence}-${entries.length + 1}`);
         const file = namedFile(path, content);
         files.push(file);
         const written = { name, path, bytes: content.length, sha256: file.sha256 };
@@ -81,13 +81,13 @@ async function composeBatch(
   if (entries.length === 0) return { written: [], refused, files: [] };
   const { content, rows } = render?.(entries) ?? { content: jsonLines(entries), rows: entries.length };
   files.push(namedFile(`${base}.${settings.format}`, content, rows));
-  const manifest = manifestOf(base, stampMs, entries, files, settings);
+  const manifest = manifestOf(base, id.stampMs, entries, files);
   const written = entries.map(({ operation, state }) => ({
     item: operation,
     contentHash: operation.contentHash,
     state,
   }));
-  return { written, refused, files: [...files, ...manifest] };
+  return { written, refused, files: [...files, manifest] };
 }
 
 interface NamedFile extends BatchFile {
@@ -101,19 +101,7 @@ function namedFile(name: string, content: Uint8Array, rows?: number): NamedFile 
 }
 
 /** The last file of a batch: it names the others with their checksums. */
-function manifestOf(
-  base: string,
-  stampMs: number,
-  entries: readonly Entry[],
-  files: readonly NamedFile[],
-  { manifest }: FileSettings,
-): BatchFile[] {
-  if (manifest === 'none') return [];
-  if (manifest !== 'json') {
-    // In the format that `sha256sum --check` reads.
-    const lines = files.map(({ sha256: checksum, name }) => `${checksum}  ${name}\n`);
-    return [{ name: `${base}.${manifest}`, content: Buffer.from(lines.join('')) }];
-  }
+function manifestOf(base: string, stampMs: number, entries: readonly Entry[], files: readonly NamedFile[]): BatchFile {
   const documents = entries.map(({ operation: { document, action, contentHash, idempotencyKey }, state }) => ({
     id: idempotencyKey,
     kind: document.kind,
@@ -129,7 +117,7 @@ function manifestOf(
     rows,
   }));
   const content = { batch: base, written: new Date(stampMs).toISOString(), files: named, documents };
-  return [{ name: `${base}.manifest.json`, content: Buffer.from(`${JSON.stringify(content, null, 2)}\n`) }];
+  return { name: `${base}.manifest.json`, content: Buffer.from(`${JSON.stringify(content, null, 2)}\n`) };
 }
 
 function jsonLines(entries: readonly Entry[]): Uint8Array {

@@ -3,7 +3,7 @@
  * bridge had it written.
  *
  * The words: a *batch* is the files of one write, and has an id: the time and a checksum of its idempotency keys. Below
- * `<settings.journal>` it waits in `ready` under its id until its files have their names. The *receipt* of an item, in
+ * `.sourcing-bridge` it waits in `ready` under its id until its files have their names. The *receipt* of an item, in
  * `known`, is what was written of it last: the reader takes the files away, and `lookup` reads receipts.
  *
  * The steps of a write, and what a kill after each of them leaves:
@@ -96,6 +96,9 @@ export interface BatchForm<Item> {
   /** The outcome of an item that is written now, or that an earlier attempt has written, whose answer was lost. */
   readonly outcomeOf: (item: Item, when: 'now' | 'before') => Outcome;
 }
+
+/** Where the connector remembers what it has written in batches. */
+export const receiptsFolder = '.sourcing-bridge';
 
 const receiptsAtOnce = 8;
 const leftovers = /^(?:\d{13}-[0-9a-f]{12}\.\d+|\..*\.tmp)$/;

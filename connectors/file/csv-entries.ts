@@ -3,8 +3,7 @@
  * is read in pieces, so it may be larger than the memory. A line that cannot be read is an entry of its own and takes no
  * other line with it: a quotation mark that is never closed spoils one line, not the rest of the file.
  *
- * What programs write is read: lines that end in CR, LF or CRLF (the first line end decides), Unicode with a byte order
- * mark whatever the settings say, and Excel's first line `sep=;`.
+ * What programs write is read: lines that end in LF or CRLF, and Unicode with a byte order mark whatever the settings say.
  */
 import { parse } from 'csv-parse/sync';
 import type { FileSettings } from './settings.ts';
@@ -44,7 +43,7 @@ const entryLinesMax = 200;
 /** Ends at the end of the file. Throws what `readPiece` throws. */
 export async function* entriesIn(readPiece: ReadPiece, settings: EntrySettings): AsyncGenerator<FileEntry> {
   const lines = linesIn(textIn(readPiece, settings.encoding));
-  let { delimiter } = settings;
+  const { delimiter } = settings;
   const waiting: Line[] = [];
   const take = async (index: number): Promise<Line | undefined> => {
     while (waiting.length <= index) {
@@ -55,18 +54,12 @@ export async function* entriesIn(readPiece: ReadPiece, settings: EntrySettings):
     return waiting[index];
   };
   for (let first = await take(0); first !== undefined; first = await take(0)) {
-    const chosen = first.number === 1 && delimiter !== undefined ? /^"?sep=(.)"?$/i.exec(first.text)?.[1] : undefined;
-    if (chosen !== undefined) {
-      delimiter = chosen;
-      waiting.shift();
-      continue;
-    }
     const taken = [first];
     for (let more: Line | undefined = first; more && isOpen(taken, delimiter); ) {
       more = await take(taken.length);
       if (more) taken.push(more);
     }
-    const entry = entryOf(taken, { ...settings, delimiter });
+    const entry = entryOf(taken, settings);
     // Only the first line of a bad entry is at fault: the others may be good.
     waiting.splice(0, entry.fault === undefined ? taken.length : 1);
     if (entry.text !== '' || entry.fault !== undefined) yield entry;
@@ -129,35 +122,21 @@ function encodingByMark([first, second, third]: Uint8Array): string | undefined 
 
 async function* linesIn(pieces: AsyncIterable<string>): AsyncGenerator<Line> {
   let rest = '';
-  let end: string | undefined;
   let number = 1;
   let isTooLong = false;
   for await (const piece of pieces) {
     rest += piece;
-    end ??= lineEndIn(rest);
-    if (end !== undefined) {
-      const lines = rest.split(end);
-      rest = lines.pop() ?? '';
-      for (const line of lines) {
-        yield { number, text: line.replace(/\r$/, ''), isEnded: true, isTooLong };
-        number += 1;
-        isTooLong = false;
-      }
+    const lines = rest.split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      yield { number, text: line.replace(/\r$/, ''), isEnded: true, isTooLong };
+      number += 1;
+      isTooLong = false;
     }
     if (rest.length > lineLengthMax) {
       rest = '';
       isTooLong = true;
     }
   }
-  const text = rest.replace(/\r$/, '');
-  if (rest !== '' || isTooLong) yield { number, text, isEnded: text !== rest, isTooLong };
-}
-
-/** Undefined while none was seen, and where a CR at the end may be the half of a CRLF. */
-function lineEndIn(text: string): string | undefined {
-  const at = text.search(/[\r\n]/);
-  if (text[at] === '\n') return '\n';
-  const next = at < 0 ? undefined : text[at + 1];
-  if (next === undefined) return undefined;
-  return next === '\n' ? '\n' : '\r';
+  if (rest !== '' || isTooLong) yield { number, text: rest, isEnded: false, isTooLong };
 }

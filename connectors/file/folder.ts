@@ -145,12 +145,6 @@ async function checkFolder(folder: Folder, { checkLogin, checkReplace }: FileSys
   return results;
 }
 
-/** Rights, as octal digits in the settings; undefined: the default of the folder. */
-export interface Modes {
-  readonly file: number | undefined;
-  readonly folder: number | undefined;
-}
-
 /**
  * Throws TransientError shortly before the time limit of a write has passed. A process that stood still for longer (a
  * suspended machine) must not give a file its name: the bridge has looked meanwhile, and another process has taken over.

@@ -34,12 +34,12 @@ export default defineConnector({
     listsOpen: true,
     readsBack: documentKinds,
   },
-  capabilitiesWith: ({ layout, batch_size, sftp, read }) => ({
+  capabilitiesWith: ({ layout, sftp, read }) => ({
     reads: (['supplier', 'requisition'] as const).filter((stream) => read[stream] !== undefined),
-    acknowledges: read.requisition?.acknowledge !== undefined,
+    acknowledges: read.requisition?.acknowledge === true,
     listsOpen: read.requisition?.content === 'whole',
     // The reader takes batches away: nothing is left to compare.
-    ...(layout === 'batch' ? { batchMax: batch_size, idempotency: 'key', readsBack: [] } : {}),
+    ...(layout === 'batch' ? { idempotency: 'key', readsBack: [] } : {}),
     // A server may still carry out, for a moment, requests that it got before the connection was lost.
     ...(sftp ? { timeoutMs: timeoutMs.sftp, lateEffectMs: 5_000 } : {}),
   }),
@@ -52,8 +52,7 @@ export default defineConnector({
     const readDeps = { folder, csv, clock, log, isLocal: !sftp };
     const supplier = read.supplier && supplierDrops(read.supplier);
     const requisition = read.requisition && requisitionDrops(read.requisition, csv);
-    const news = read.requisition?.acknowledge;
-    const acknowledge = news && createAcknowledge(folder, settings, news.folder, context);
+    const acknowledge = read.requisition?.acknowledge ? createAcknowledge(folder, settings, context) : undefined;
     const deadline = (signal: AbortSignal) => deadlineOf(clock, timeoutMs[sftp ? 'sftp' : 'local'], signal);
     return {
       check: async () => [
@@ -86,15 +85,11 @@ const leftovers = new RegExp(`^\\.(?:${documentKinds.join('|')})_.*\\.tmp$`);
 
 async function openFolder(settings: FileSettings, { dataDir, clock }: ConnectorContext): Promise<Folder> {
   const { directory, sftp } = settings;
-  const [file, folder] = [settings.file_mode, settings.folder_mode].map((octal) =>
-    octal === undefined ? undefined : Number.parseInt(octal, 8),
-  );
-  const modes = { file, folder };
   if (sftp) {
     const place = `sftp://${sftp.user}@${sftp.host}:${sftp.port}/${directory.replace(/^\//, '')}`;
-    return createSftpFolder(await sftpLogin(sftp, dataDir), directory, place, modes);
+    return createSftpFolder(await sftpLogin(sftp, dataDir), directory, place);
   }
-  const local = await openLocalFolder(resolve(dataDir, directory), modes);
+  const local = await openLocalFolder(resolve(dataDir, directory));
   await removeLeftovers(local, '', leftovers, clock.nowMs());
   await removeLeftovers(local, bytesFolder, /^\..*\.tmp$/, clock.nowMs());
   return local;

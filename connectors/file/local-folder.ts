@@ -1,15 +1,13 @@
-/** A folder of this machine's file system, local or mounted. */
+/** A folder of this machine's file system, local or mounted. Who may read what is made is decided by the umask of the process. */
 import { constants } from 'node:fs';
-import { chmod, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError, DataError, UnknownOutcome } from 'sourcing-bridge/connector';
-import { codeOf, createFolder, type FileInfo, type Folder, type Modes } from './folder.ts';
+import { codeOf, createFolder, type FileInfo, type Folder } from './folder.ts';
 
 /** Opens the folder, and creates it if it is missing. Throws ConfigError when it cannot be created. */
-export async function openLocalFolder(root: string, given: Modes): Promise<Folder> {
-  // Prices and bids are nobody else's business: other users of the machine need a setting.
-  const modes = { file: given.file ?? 0o600, folder: given.folder ?? 0o700 };
-  await makeFolders(root, modes.folder).catch((cause: unknown) => {
+export async function openLocalFolder(root: string): Promise<Folder> {
+  await makeFolders(root).catch((cause: unknown) => {
     throw new ConfigError(`The folder ${root} (settings.directory) cannot be created: ${String(cause)}`, { cause });
   });
   const at = (path: string) => join(root, path);
@@ -18,12 +16,12 @@ export async function openLocalFolder(root: string, given: Modes): Promise<Folde
     read: (path, range) => readRegular(at(path), range),
     stat: (path) => infoOf(at(path)),
     list: (path) => readdir(at(path)),
-    create: (path, content) => createFile(at(path), content, modes.file),
+    create: (path, content) => createFile(at(path), content),
     replace: async (from, to) => {
       await rename(at(from), at(to));
       await flushNames(dirname(at(to)));
     },
-    makeFolder: (path) => makeFolders(at(path), modes.folder),
+    makeFolder: (path) => makeFolders(at(path)),
     remove: (path) => rm(at(path)),
     during: (_signal, work) => work(),
     close: async () => undefined,
@@ -63,11 +61,9 @@ async function readRegular(file: string, range?: { from: number; to: number }): 
   }
 }
 
-async function createFile(file: string, content: Uint8Array, mode: number): Promise<void> {
-  const handle = await open(file, 'wx', mode);
+async function createFile(file: string, content: Uint8Array): Promise<void> {
+  const handle = await open(file, 'wx');
   try {
-    // The umask of the process may have taken rights away that the settings give.
-    await handle.chmod(mode);
     await handle.writeFile(content);
     await handle.sync();
   } finally {
@@ -75,15 +71,12 @@ async function createFile(file: string, content: Uint8Array, mode: number): Prom
   }
 }
 
-/** Creates a folder with its parents, and flushes the names of those that are new. Existing ones keep their rights. */
-async function makeFolders(directory: string, mode: number): Promise<void> {
-  const first = await mkdir(directory, { recursive: true, mode });
+/** Creates a folder with its parents, and flushes the names of those that are new. */
+async function makeFolders(directory: string): Promise<void> {
+  const first = await mkdir(directory, { recursive: true });
   if (first === undefined) return;
-  for (let created = directory; created.length >= first.length; created = dirname(created)) {
-    // With the bits that a folder inherits, such as the group's.
-    await chmod(created, ((await stat(created)).mode & 0o7000) | mode);
+  for (let created = directory; created.length >= first.length; created = dirname(created))
     await flushNames(dirname(created));
-  }
 }
 
 /** Without a flush, a power cut can undo a new name after other programs have acted on it. */

@@ -5,37 +5,13 @@
 import type { Document } from 'sourcing-bridge/connector';
 import { joinPath, sha256 } from './folder.ts';
 
-const placeholders = ['kind', 'date', 'time', 'sequence'];
-
 /** File systems allow 255; the rest is for endings and suffixes. */
 export const nameBytesMax = 200;
-const placeholder = /\{([^{}]*)\}/g;
 
-/** What is wrong with a template of the names of batches; undefined when it is valid. */
-export function templateFault(template: string): string | undefined {
-  const used = [...template.matchAll(placeholder)].map(([, name = '']) => name);
-  const unknown = used.find((name) => !placeholders.includes(name));
-  if (unknown !== undefined)
-    return `{${unknown}} is not a placeholder here: use ${placeholders.map((name) => `{${name}}`).join(', ')}`;
-  const invalid = /[^A-Za-z0-9._-]/u.exec(template.replaceAll(placeholder, ''))?.[0];
-  if (invalid !== undefined)
-    return `a name may have placeholders, letters, digits, dots, hyphens and underscores, not "${invalid}"`;
-  if (/^[.-]/.test(template)) return 'a name must not begin with a dot or a hyphen';
-  if (!used.includes('sequence')) return 'a name must have {sequence}: without it two files would get the same name';
-  return undefined;
-}
-
-/** The name of a batch; times are in UTC. */
-export function batchName(template: string, { kind, sequence, stampMs }: BatchNaming): string {
-  const digits = new Date(stampMs).toISOString().replaceAll(/[-:]/g, '');
-  const values: Record<string, string> = { kind, sequence, date: digits.slice(0, 8), time: `${digits.slice(0, 15)}Z` };
-  return safeName(template.replaceAll(placeholder, (_all, name: string) => values[name] ?? ''));
-}
-
-interface BatchNaming {
-  readonly kind: string;
-  readonly sequence: string;
-  readonly stampMs: number;
+/** `award_20300131T235958Z_1896134398000-5f2c91ab03d4`: the name of a batch, with its time in UTC. */
+export function batchName(kind: string, { sequence, stampMs }: { sequence: string; stampMs: number }): string {
+  const time = new Date(stampMs).toISOString().replaceAll(/[-:]|\.\d+/g, '');
+  return `${kind}_${time}_${sequence}`;
 }
 
 /** `award_<event id>_<supplier id>`. Characters that no UUID has are escaped, so that two keys never share a name. */

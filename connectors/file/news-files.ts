@@ -10,10 +10,10 @@ import {
   type Outcome,
   outcomeOf,
 } from 'sourcing-bridge/connector';
-import { type BatchItem, createBatchWriter } from './batch-writer.ts';
+import { type BatchItem, createBatchWriter, receiptsFolder } from './batch-writer.ts';
 import { type Deadline, type Folder, joinPath } from './folder.ts';
 import { batchName } from './names.ts';
-import type { FileSettings } from './settings.ts';
+import { type FileSettings, newsFolder } from './settings.ts';
 import { csvOf, encodable } from './table.ts';
 
 interface NewsItem extends BatchItem {
@@ -23,8 +23,7 @@ interface NewsItem extends BatchItem {
 /** Returns the session's `acknowledge`. */
 export function createAcknowledge(
   folder: Folder,
-  { journal, format, csv }: Pick<FileSettings, 'journal' | 'format' | 'csv'>,
-  newsFolder: string,
+  { format, csv }: Pick<FileSettings, 'format' | 'csv'>,
   context: ConnectorContext,
 ) {
   /** Throws DataError for a character that the encoding does not have. */
@@ -43,8 +42,8 @@ export function createAcknowledge(
     return Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
   }
 
-  const writer = createBatchWriter<NewsItem>(folder, joinPath(journal, 'news'), context, {
-    compose: async (items, { sequence, stampMs }) => {
+  const writer = createBatchWriter<NewsItem>(folder, joinPath(receiptsFolder, 'news'), context, {
+    compose: async (items, id) => {
       const refused = new Map<NewsItem, Outcome>();
       for (const item of format === 'csv' ? items : [])
         try {
@@ -53,8 +52,7 @@ export function createAcknowledge(
           refused.set(item, outcomeOf(error));
         }
       const taken = items.filter((item) => !refused.has(item));
-      const base = batchName('{kind}_{time}_{sequence}', { kind: 'news', sequence, stampMs });
-      const name = joinPath(newsFolder, `${base}.${format}`);
+      const name = joinPath(newsFolder, `${batchName('news', id)}.${format}`);
       const written = taken.map((item) => ({ item, contentHash: '', state: item.news.status }));
       return { written, refused, files: [{ name, content: contentOf(taken) }] };
     },

@@ -24,6 +24,7 @@ import {
   listWaiting,
   type Refused,
   takeFiles,
+  takenFolder,
   takenPath,
 } from './taken-files.ts';
 
@@ -133,7 +134,7 @@ export async function* openNumbers(
   const file = (await folder.during(signal, () => listTaken({ folder, settings }))).at(-1);
   if (file === undefined)
     throw new TransientError(
-      `${joinPath(folder.place, settings.folder)} has had no file like ${settings.files}, or it was removed from ${settings.taken}: which requisitions are open is not known.`,
+      `${joinPath(folder.place, settings.folder)} has had no file like ${settings.files}, or it was removed from ${takenFolder}: which requisitions are open is not known.`,
     );
   // As for a read, the newest entry of a number counts.
   const open = new Set<string>();

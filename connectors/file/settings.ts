@@ -10,7 +10,6 @@ import {
   z,
 } from 'sourcing-bridge/connector';
 import { pathFault } from './columns.ts';
-import { templateFault } from './names.ts';
 
 const fingerprint = z
   .string('is missing: without it, another server could pose as this one')
@@ -59,11 +58,9 @@ const csv = z
   .strictObject({
     delimiter: z.enum([',', ';', '\t']).default(','),
     encoding: z
-      .enum(['utf-8', 'utf-8-bom', 'windows-1252', 'iso-8859-1'])
+      .enum(['utf-8', 'utf-8-bom', 'windows-1252'])
       .default('utf-8')
       .describe('A document with a character that the encoding does not have is refused'),
-    line_ends: z.enum(['crlf', 'lf']).default('crlf'),
-    quotes: z.enum(['needed', 'always']).default('needed'),
     header: z.boolean().default(true),
     decimal_separator: z.enum(['.', ',']).default('.').describe('In quantities, shares and amounts'),
     dates: z
@@ -77,11 +74,6 @@ const csv = z
       .describe("quote: a text that a spreadsheet would take for a formula gets a ' before it; keep: for an ERP"),
   })
   .prefault({});
-
-/** A text, because a number such as 0640 means something else in each version of YAML. */
-const mode = z
-  .string("must be a text in quotation marks, like '0640'")
-  .regex(/^[0-7]{3,4}$/, "must be octal digits, like '0640'");
 
 /** A folder's path below `directory`. */
 const subFolder = z
@@ -99,7 +91,6 @@ const dropSettings = z.strictObject({
     .regex(/^[^/\\\0]{1,200}$/, 'must be the name of a file; * stands for any characters')
     .describe('Which files are taken: vendors*.csv'),
   folder: subFolder.or(z.literal('')).default('').describe('The subfolder in which they are dropped'),
-  taken: subFolder.default('taken').describe('The folder below `folder` into which files move when they are taken'),
   format: z
     .enum(['csv', 'jsonl'])
     .default('csv')
@@ -146,11 +137,8 @@ const supplierDropSettings = dropSettings
 
 export type SupplierDropSettings = z.output<typeof supplierDropSettings>;
 
-const acknowledgeSettings = z.strictObject({
-  folder: subFolder
-    .default('requisition-news')
-    .describe('The subfolder of `directory` into which the files are written'),
-});
+/** The subfolder of the files that say what became of requisitions. */
+export const newsFolder = 'requisition-news';
 
 const { items } = requisitionPlaces.shape;
 
@@ -167,11 +155,12 @@ const requisitionDropSettings = dropSettings
           .prefault({}),
       })
       .describe('csv: the names of columns; jsonl: paths'),
-    acknowledge: acknowledgeSettings
-      .optional()
-      .describe('Writes files that say what became of requisitions; default: the ERP is not told'),
+    acknowledge: z
+      .boolean()
+      .default(false)
+      .describe('Writes files into the folder requisition-news of `directory` that say what became of requisitions'),
   })
-  .superRefine(({ format, record, folder, taken, acknowledge }, context) => {
+  .superRefine(({ format, record, folder }, context) => {
     const { at, ...parts } = record.items;
     if ((format === 'csv') !== (at === undefined))
       context.addIssue({
@@ -182,19 +171,15 @@ const requisitionDropSettings = dropSettings
       });
     else if (at !== undefined)
       checkPaths([...namedRequisitionPlaces({ ...record, items: { ...parts, at } }), ...Object.values(parts)], context);
-    const dropped = folder === '' ? taken : `${folder}/${taken}`;
-    if (acknowledge && [folder, dropped].includes(acknowledge.folder))
+    if (folder === newsFolder)
       context.addIssue({
         code: 'custom',
-        path: ['acknowledge', 'folder'],
-        message: 'must be another folder than those of the requisitions: the files in it are for the ERP',
+        path: ['folder'],
+        message: 'must be another one: in it are the files that say what became of requisitions',
       });
   });
 
 export type RequisitionDropSettings = z.output<typeof requisitionDropSettings>;
-
-/** The default template. */
-const batchName = '{kind}_{time}_{sequence}';
 
 export const settingsSchema = z
   .strictObject({
@@ -215,26 +200,6 @@ export const settingsSchema = z
       .enum(['csv', 'jsonl'])
       .default('csv')
       .describe('The format of batches, and of the files of `acknowledge`'),
-    name: z
-      .string()
-      .default(batchName)
-      .describe('The template of the names of batches: {kind}, {date}, {time} and {sequence}; must have {sequence}'),
-    manifest: z
-      .enum(['json', 'ok', 'done', 'none'])
-      .default('json')
-      .describe('The last file of a batch: <name>.manifest.json, or <name>.ok or .done with checksums'),
-    journal: subFolder
-      .default('.sourcing-bridge')
-      .describe('The folder in which the connector remembers what it has written in batches'),
-    file_mode: mode
-      .optional()
-      .describe(
-        "Who may read the files: '0600' (default: this user only) or '0640' (its group, too); with sftp: the server's choice",
-      ),
-    folder_mode: mode
-      .optional()
-      .describe("Of folders that the connector makes; default: '0700', with sftp the server's choice"),
-    batch_size: z.int().min(1).max(1_000).default(200).describe('The largest number of documents in one batch'),
     columns: z.array(column).min(1).optional().describe('Default: all columns that the documents have'),
     csv,
     read: z
@@ -244,11 +209,7 @@ export const settingsSchema = z
   })
   .superRefine((given, context) => {
     const fault = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
-    const { layout, name, columns, format } = given;
-    const wrongName = templateFault(name);
-    if (wrongName !== undefined) fault('name', wrongName);
-    if (name !== batchName && layout === 'document')
-      fault('name', 'is only for layout: batch: the files of a document are called <kind>_<key>, always');
+    const { layout, columns, format } = given;
     const names = (columns ?? []).map((column) => column.name);
     const repeated = names.find((column, index) => names.indexOf(column) !== index);
     if (repeated !== undefined) fault('columns', `"${repeated}" is there twice`);

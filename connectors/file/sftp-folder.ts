@@ -5,12 +5,12 @@
 import { type CheckResult, ConnectorError, DataError, UnknownOutcome } from 'sourcing-bridge/connector';
 import type { SFTPWrapper, Stats } from 'ssh2';
 import type SftpClient from 'ssh2-sftp-client';
-import { createFolder, type FileInfo, type Folder, joinPath, type Modes } from './folder.ts';
+import { createFolder, type FileInfo, type Folder, joinPath } from './folder.ts';
 import { createSftpConnection, isUnsupported } from './sftp-connection.ts';
 import type { SftpLogin } from './sftp-login.ts';
 
 /** The folder `root` of the login; `place` is its name in messages. */
-export function createSftpFolder(login: SftpLogin, root: string, place: string, modes: Modes): Folder {
+export function createSftpFolder(login: SftpLogin, root: string, place: string): Folder {
   const { run, during, close } = createSftpConnection(login, place);
   const at = (path: string) => joinPath(root, path);
   const unknownIfLost = (message: string) => new UnknownOutcome(message);
@@ -67,12 +67,9 @@ export function createSftpFolder(login: SftpLogin, root: string, place: string, 
     read,
     stat: infoOf,
     list: async (path) => (await run(({ client }) => client.list(at(path) || '.'))).map(({ name }) => name),
-    create: (path, content) => run(({ sftp }) => createFile(sftp, at(path), content, modes.file)),
+    create: (path, content) => run(({ sftp }) => createFile(sftp, at(path), content)),
     replace,
-    makeFolder: (path) =>
-      run(({ sftp }) =>
-        promised<void>((done) => sftp.mkdir(at(path), modes.folder === undefined ? {} : { mode: modes.folder }, done)),
-      ),
+    makeFolder: (path) => run(({ sftp }) => promised<void>((done) => sftp.mkdir(at(path), {}, done))),
     remove: async (path) => {
       await run(({ client }) => client.delete(at(path)));
     },
@@ -98,9 +95,9 @@ function replaceResult(isAtOnce: boolean): CheckResult {
 }
 
 /** The library's own upload cannot flush, and makes files that everybody may write. */
-async function createFile(sftp: SFTPWrapper, path: string, content: Uint8Array, mode: number | undefined) {
+async function createFile(sftp: SFTPWrapper, path: string, content: Uint8Array) {
   const bytes = Buffer.from(content);
-  const handle = await promised<Buffer>((done) => sftp.open(path, 'wx', mode === undefined ? {} : { mode }, done));
+  const handle = await promised<Buffer>((done) => sftp.open(path, 'wx', {}, done));
   try {
     await promised((done) => sftp.write(handle, bytes, 0, bytes.length, 0, (error) => done(error)));
     await promised((done) => sftp.ext_openssh_fsync(handle, (error) => done(error))).catch((error: unknown) => {

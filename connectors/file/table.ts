@@ -93,10 +93,8 @@ function rowsOfEntry({ operation, state, file }: Entry, layout: Options['layout'
 export function csvOf(rows: readonly (readonly string[])[], csv: Csv): Uint8Array {
   const text = stringify(rows as string[][], {
     delimiter: csv.delimiter,
-    record_delimiter: csv.line_ends === 'crlf' ? 'windows' : 'unix',
-    quoted: csv.quotes === 'always',
-    quoted_empty: csv.quotes === 'always',
-    // The library quotes only the chosen line end, but a reader may accept any.
+    record_delimiter: 'windows',
+    // The library quotes only this line end, but a reader may accept any.
     quoted_match: /[\r\n]/,
     bom: csv.encoding === 'utf-8-bom',
   });
@@ -163,24 +161,17 @@ export function encodable(text: string, csv: Csv, where: () => string): string {
   return harmless;
 }
 
-/** Of each one-byte encoding, the byte of each character that it has. */
-const bytesOfCharacters: Readonly<Record<'windows-1252' | 'iso-8859-1', ReadonlyMap<string, number>>> = {
-  'windows-1252': bytesBy((byte) => new TextDecoder('windows-1252').decode(byte)),
-  // Not by the decoder, whose iso-8859-1 is windows-1252.
-  'iso-8859-1': bytesBy((byte) => Buffer.from(byte).toString('latin1')),
-};
-
-function bytesBy(decode: (byte: Uint8Array) => string): ReadonlyMap<string, number> {
-  const bytes = Array.from({ length: 256 }, (_, byte) => [decode(Uint8Array.of(byte)), byte] as const);
-  // The decoder makes control characters of the bytes that windows-1252 does not use.
-  return new Map(bytes.filter(([character, byte]) => byte < 0x80 || !/[\u0080-\u009f]/.test(character)));
-}
+/** The byte of each character of windows-1252. */
+const bytesOfCharacters = new Map(
+  Array.from({ length: 256 }, (_, byte) => [new TextDecoder('windows-1252').decode(Uint8Array.of(byte)), byte] as const)
+    // The decoder makes control characters of the bytes that windows-1252 does not use.
+    .filter(([character, byte]) => byte < 0x80 || !/[\u0080-\u009f]/.test(character)),
+);
 
 /** The bytes of a text; a character that the encoding does not have is given to `missing`, which throws. */
 function encode(text: string, encoding: Csv['encoding'], missing: (character: string) => never): Uint8Array {
-  if (encoding === 'utf-8' || encoding === 'utf-8-bom') return Buffer.from(text, 'utf8');
-  const bytes = bytesOfCharacters[encoding];
-  return Uint8Array.from(text, (character) => bytes.get(character) ?? missing(character));
+  if (encoding !== 'windows-1252') return Buffer.from(text, 'utf8');
+  return Uint8Array.from(text, (character) => bytesOfCharacters.get(character) ?? missing(character));
 }
 
 /** `withdrawn` after a cancel; otherwise `awarded` for an award and `current` for any other kind. */

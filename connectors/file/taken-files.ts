@@ -25,6 +25,8 @@ const checkpointForm = z.strictObject({
 });
 export type Checkpoint = z.output<typeof checkpointForm>;
 
+/** Below `folder`. */
+export const takenFolder = 'taken';
 const takenName = /^(\d{8})-[0-9a-f]{8}-(.+)$/;
 /** Programs write under such names until a file is complete. */
 const unfinished = /^\.|\.(?:tmp|temp|part|partial|filepart|crdownload|swp)$|~$/i;
@@ -57,7 +59,7 @@ export function checkpointOf(stored: string | undefined): Checkpoint {
 
 /** The path of a taken file. */
 export function takenPath(settings: DropSettings, name: string): string {
-  return joinPath(settings.folder, settings.taken, name);
+  return joinPath(settings.folder, takenFolder, name);
 }
 
 /** The name under which a taken file was dropped. */
@@ -69,7 +71,7 @@ type Where = Pick<Dropped, 'folder' | 'settings'>;
 
 /** The taken files in their order: only those with such names, as other reads may take from the same folder. */
 export async function listTaken({ folder, settings }: Where): Promise<string[]> {
-  const path = joinPath(settings.folder, settings.taken);
+  const path = joinPath(settings.folder, takenFolder);
   await refuseLinkedFolder(folder, path);
   const isOurs = (name: string) => matching([takenName.exec(name)?.[2] ?? ''], settings).length > 0;
   return (await folder.list(path)).filter(isOurs).toSorted();

@@ -1,6 +1,6 @@
 /**
  * `npm run build`: makes dist/package, which `npm pack ./dist/package` packs: JavaScript, types, migrations, the pages of
- * the console, the sources of the connectors (the templates of new ones), guides, and a list of what is shipped. Folders
+ * the console, the sources of the template of new connectors, guides, and a list of what is shipped. Folders
  * lie as in the repository, so that a path between files is the same in both. The folder gets its name when everything is
  * in it: a build that is killed leaves the old one. Then it makes dist/library of it.
  */
@@ -44,7 +44,7 @@ for (const pattern of [
   'tsconfig.json',
 ])
   copy(pattern);
-for (const file of globSync('connectors/**/*.{ts,md,yaml,sql}', { cwd: root }))
+for (const file of globSync('connectors/memory/*', { cwd: root }))
   copyFile(file, file.replace('connectors/', 'templates/'));
 const materials = billOfMaterials(root);
 writeFileSync(join(draft, 'sbom.cdx.json'), `${JSON.stringify(materials, null, 2)}\n`);

@@ -3,12 +3,11 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { httpsUrl } from '#contract/scalars.ts';
 import { AppError } from '#platform/errors.ts';
 import { addBridgeSubcommand, countOption, whenCalled, wholeNumber } from './command-options.ts';
+import type { BackfillOptions } from './commands/bridge-backfill.ts';
 import type { FindOptions } from './commands/bridge-find.ts';
 import type { HistoryOptions } from './commands/bridge-history.ts';
-import type { RebuildOptions } from './commands/bridge-rebuild.ts';
 import type { ReconcileOptions } from './commands/bridge-reconcile.ts';
 import type { ShowOptions } from './commands/bridge-show.ts';
-import { actionId, attemptId, readLastSeen } from './page-places.ts';
 import { timeOption } from './times.ts';
 
 const runAlertTest = whenCalled(async () => (await import('./commands/bridge-alerts.ts')).runAlertTest);
@@ -16,8 +15,6 @@ const runAudit = whenCalled(async () => (await import('./commands/bridge-audit.t
 const runBackfill = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfill);
 const runBackfillCancel = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfillCancel);
 const runBackfillList = whenCalled(async () => (await import('./commands/bridge-backfill.ts')).runBackfillList);
-const runCheckpointGet = whenCalled(async () => (await import('./commands/bridge-checkpoint.ts')).runCheckpointGet);
-const runCheckpointReset = whenCalled(async () => (await import('./commands/bridge-checkpoint.ts')).runCheckpointReset);
 const runCheckpointSet = whenCalled(async () => (await import('./commands/bridge-checkpoint.ts')).runCheckpointSet);
 const runDeadLetters = whenCalled(async () => (await import('./commands/bridge-dead-letters.ts')).runDeadLetters);
 const runDoctor = whenCalled(async () => (await import('./commands/bridge-doctor.ts')).runDoctor);
@@ -26,15 +23,11 @@ const runDocumentSchema = whenCalled(
 );
 const runFind = whenCalled(async () => (await import('./commands/bridge-find.ts')).runFind);
 const runHistory = whenCalled(async () => (await import('./commands/bridge-history.ts')).runHistory);
-const runIntakeLink = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakeLink);
-const runIntakePlan = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakePlan);
-const runIntakeRun = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakeRun);
-const runIntakeStatus = whenCalled(async () => (await import('./commands/bridge-intake.ts')).runIntakeStatus);
+const runLink = whenCalled(async () => (await import('./commands/bridge-link.ts')).runLink);
 const runMappingTry = whenCalled(async () => (await import('./commands/bridge-mapping-try.ts')).runMappingTry);
 const runPause = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runPause);
 const runResume = whenCalled(async () => (await import('./commands/bridge-pause.ts')).runResume);
 const runPlan = whenCalled(async () => (await import('./commands/bridge-plan.ts')).runPlan);
-const runRebuild = whenCalled(async () => (await import('./commands/bridge-rebuild.ts')).runRebuild);
 const runReconcile = whenCalled(async () => (await import('./commands/bridge-reconcile.ts')).runReconcile);
 const runReplay = whenCalled(async () => (await import('./commands/bridge-replay.ts')).runReplay);
 const runRestored = whenCalled(async () => (await import('./commands/bridge-restored.ts')).runRestored);
@@ -49,10 +42,6 @@ const runWebhookTest = whenCalled(async () => (await import('./commands/bridge-w
 
 const seconds = (flags: string, what: string) => new Option(flags, what).argParser(wholeNumber(0, 1_000_000_000));
 const time = (flags: string, what: string) => new Option(flags, what).argParser(timeOption);
-const skip = () =>
-  new Option('--skip <number>', 'leave out the documents of earlier pages')
-    .argParser(wholeNumber(0, 1_000_000_000))
-    .default(0);
 const limit = (number: number) => countOption('--limit <number>', 'how many are shown at most', number);
 
 /** Adds every subcommand to `bridge`. */
@@ -72,23 +61,22 @@ export function addBridgeCommands(bridge: Command): void {
   addBridgeSubcommand(
     bridge,
     'run',
-    'read all feeds to their end, deliver everything that is due, and exit',
+    'read all feeds to their end, deliver everything that is due, work the intakes, and exit',
     runRun,
   ).addOption(countOption('--patience <seconds>', 'how long to wait for documents that are tried again', 60));
   addBridgeSubcommand(
     bridge,
     'restored',
-    'after you restored the database on its server: the bridge then looks up each document in its ERP before it writes it',
+    'after the database was lost or restored on its server: each document is looked up in its ERP before it is written',
     runRestored,
   ).addOption(time('--made <time>', 'when the backup was made'));
-  addBridgeSubcommand<RebuildOptions>(
-    bridge,
-    'rebuild',
-    'rebuild an empty or restored database from what the ERPs hold, then deliver what differs',
-    runRebuild,
-  ).addOption(countOption('--patience <seconds>', 'how long to wait while nothing moves', 60));
   addHistoryCommands(bridge);
-  addIntakeCommands(bridge);
+  addBridgeSubcommand(
+    bridge,
+    'link <intake> <key> [id]',
+    "say which supplier or event of the service an ERP's record is",
+    runLink,
+  ).option('--new', 'it is a new one');
   addFlowCommands(bridge);
   addFeedCommands(bridge);
   addWebhooksCommand(bridge);
@@ -117,9 +105,9 @@ const groups: Readonly<Record<string, readonly string[]>> = {
     'mapping',
     'document-schema',
   ],
-  'Deliver:': ['run', 'pause', 'resume', 'replay', 'intake'],
+  'Deliver:': ['run', 'pause', 'resume', 'replay', 'link'],
   'Read again:': ['checkpoint', 'backfill', 'audit'],
-  'Set up and recover:': ['webhooks', 'alerts', 'restored', 'rebuild'],
+  'Set up and recover:': ['webhooks', 'alerts', 'restored'],
 };
 
 function groupOf(name: string): string {
@@ -137,31 +125,7 @@ export function addActionFilters(command: Command): Command {
     .addOption(new Option('--outcome <outcome>', 'with this outcome').choices(['allowed', 'failed', 'refused']))
     .addOption(time('--from <time>', 'actions from this time on'))
     .addOption(time('--to <time>', 'actions before this time'))
-    .addOption(new Option('--before <action>', 'actions before this one, which a page prints').argParser(actionId))
     .addOption(limit(50));
-}
-
-function addIntakeCommands(bridge: Command): void {
-  const intake = bridge.command('intake').description('suppliers and requisitions from an ERP to the service');
-  addBridgeSubcommand(
-    intake,
-    'plan [intake]',
-    'show what would be sent to the service now; sends nothing',
-    runIntakePlan,
-  ).addOption(limit(100));
-  addBridgeSubcommand(
-    intake,
-    'run [intake]',
-    'read the ERP, send everything that differs, and exit',
-    runIntakeRun,
-  ).addOption(countOption('--patience <seconds>', 'how long to wait while nothing moves', 60));
-  addBridgeSubcommand(intake, 'status [intake]', 'show what the intakes are doing', runIntakeStatus);
-  addBridgeSubcommand(
-    intake,
-    'link <intake> <number> [external-id]',
-    "say which supplier of the service an ERP's supplier is",
-    runIntakeLink,
-  ).option('--new', 'it is a new one');
 }
 
 /** The words of a command; one that the shell got in quotation marks is one phrase. */
@@ -178,8 +142,7 @@ function addHistoryCommands(bridge: Command): void {
   )
     .addOption(ofFlow())
     .addOption(ofKind())
-    .addOption(limit(20))
-    .addOption(skip());
+    .addOption(limit(20));
   addBridgeSubcommand<HistoryOptions>(
     bridge,
     'history [text...]',
@@ -189,7 +152,6 @@ function addHistoryCommands(bridge: Command): void {
     .addOption(ofFlow())
     .addOption(ofKind())
     .addOption(countOption('--limit <number>', 'how many attempts are shown at most', 50))
-    .addOption(new Option('--before <attempt>', 'attempts before this one, which a page prints').argParser(attemptId))
     .addOption(time('--from <time>', 'attempts from this time on'))
     .addOption(time('--to <time>', 'attempts before this time'));
   addBridgeSubcommand<ShowOptions>(
@@ -213,10 +175,14 @@ function addHistoryCommands(bridge: Command): void {
 }
 
 function addFlowCommands(bridge: Command): void {
-  addBridgeSubcommand(bridge, 'plan [flow]', 'show what would be written to the ERPs now; writes nothing', runPlan)
+  addBridgeSubcommand(
+    bridge,
+    'plan [flow]',
+    'show what a flow would write to its ERP now, or an intake send to the service; does neither',
+    runPlan,
+  )
     .option('--all', 'also documents that are not due')
     .addOption(limit(100))
-    .addOption(skip())
     .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
     .option('--supplier <supplier...>', 'documents about these suppliers only: name, external id or id');
   addBridgeSubcommand<ReconcileOptions>(
@@ -245,12 +211,10 @@ function addFlowCommands(bridge: Command): void {
     'deliver nothing of a flow or an intake until it is resumed',
     runPause,
   ).option('--reason <text>', 'shown wherever the flow is');
-  addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow or intake go on', runResume)
-    .option(
-      '--agree-to-withdrawals',
-      'go on with the many cancellations, or withdrawn requisitions, for which it was paused: they are intended',
-    )
-    .option('--agree-to-archive', 'archive the many suppliers for which the intake was paused: they are intended');
+  addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow or intake go on', runResume).option(
+    '--agree',
+    'to the many withdrawals or archivings for which it was paused: they are intended',
+  );
   addBridgeSubcommand(
     bridge,
     'dead-letters',
@@ -260,8 +224,7 @@ function addFlowCommands(bridge: Command): void {
     .option('--flow <name>', 'of this flow only')
     .option('--event <event...>', 'of these sourcing events only: name, reference or id')
     .option('--supplier <supplier...>', 'about these suppliers only: name, external id or id')
-    .addOption(limit(50))
-    .addOption(new Option('--after <place>', 'the page after this place, which a page prints').argParser(readLastSeen));
+    .addOption(limit(50));
   addBridgeSubcommand(
     bridge,
     'replay',
@@ -279,34 +242,24 @@ function addFlowCommands(bridge: Command): void {
 }
 
 function addFeedCommands(bridge: Command): void {
-  const checkpoint = bridge
-    .command('checkpoint')
-    .description('show how far feeds have been read, or read them from another time');
+  const checkpoint = bridge.command('checkpoint').description('read a feed from another time');
   addBridgeSubcommand(
     checkpoint,
-    'get [feed]',
-    'show the checkpoint of <source>/<feed>, or all checkpoints',
-    runCheckpointGet,
-  );
-  addBridgeSubcommand(
-    checkpoint,
-    'set <feed> <time>',
-    'read <source>/<feed> from this time on',
+    'set <feed> [time]',
+    'read <source>/<feed> from this time on, or from its beginning',
     runCheckpointSet,
   ).option('--yes', 'do not ask');
-  addBridgeSubcommand(checkpoint, 'reset <feed>', 'read <source>/<feed> from its beginning', runCheckpointReset).option(
-    '--yes',
-    'do not ask',
-  );
   const backfill = bridge.command('backfill').description('read a range of time again, beside the live pull');
-  addBridgeSubcommand(backfill, 'start', 'start a backfill; a process with the role pull does the work', runBackfill)
-    .requiredOption('--source <name>', 'the source')
-    .requiredOption('--feed <name>', 'the feed')
+  addBridgeSubcommand<BackfillOptions>(
+    backfill,
+    'start <feed>',
+    'read a range of <source>/<feed> again; a process with the role pull does it',
+    runBackfill,
+  )
     .addOption(
       time('--from <time>', 'the beginning of the range: 2030-12-31T23:59:59Z, or a date').makeOptionMandatory(),
     )
-    .addOption(time('--to <time>', 'the end of the range').makeOptionMandatory())
-    .option('--wait', 'wait until it is done');
+    .addOption(time('--to <time>', 'the end of the range (default: now)'));
   addBridgeSubcommand(backfill, 'list', 'list the open backfills and the latest finished ones', runBackfillList);
   addBridgeSubcommand(backfill, 'cancel <number>', 'stop a backfill', runBackfillCancel);
   addBridgeSubcommand(
@@ -327,8 +280,7 @@ function addWebhooksCommand(bridge: Command): void {
       '--url <url>',
       'the URL by which the service reaches this bridge (default: https://<public_host>:<port>/webhooks/<source>)',
       urlOf,
-    )
-    .option('--name <name>', "the webhook's name at the service", 'sourcing-bridge');
+    );
   addBridgeSubcommand(
     webhooks,
     'rotate',
@@ -347,8 +299,7 @@ function addWebhooksCommand(bridge: Command): void {
   ).requiredOption('--source <name>', 'the source');
   addBridgeSubcommand(webhooks, 'delete', 'delete the webhooks that were registered here', runWebhookDelete)
     .requiredOption('--source <name>', 'the source')
-    .option('--uuid <uuid>', 'this webhook only, also when it was not registered here')
-    .option('--yes', 'as other commands have it: this one never asks, as a webhook can be registered again');
+    .option('--uuid <uuid>', 'this webhook only, also when it was not registered here');
 }
 
 function urlOf(text: string): string {

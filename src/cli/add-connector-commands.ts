@@ -15,13 +15,15 @@ export function addConnectorCommands(connector: Command): void {
     'show what a connector can do and its settings; <name> is a name, a path or a package',
     runConnectorShow,
   );
-  add(connector, 'new <name>', 'make a new connector from the template; it runs and passes its tests', runConnectorNew)
-    .option(
-      '--in <folder>',
-      "the folder in which the connector's folder is made (default: connectors of the repository, else the working directory)",
-    )
-    .option('--from <connector>', 'copy this connector of the program instead of the template')
-    .option('--kinds <kinds>', 'the only kinds that the template takes, separated by commas (default: all)');
+  add(
+    connector,
+    'new <name>',
+    'make a new connector from the template; it runs and passes its tests',
+    runConnectorNew,
+  ).option(
+    '--in <folder>',
+    "the folder in which the connector's folder is made (default: connectors of the repository, else the working directory)",
+  );
   add(
     connector,
     'verify <name>',

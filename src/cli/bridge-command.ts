@@ -148,7 +148,7 @@ export function isIntake({ flows, intakes }: Pick<BridgeSettings, 'flows' | 'int
 }
 
 /** Returns the feed of this name. Throws an AppError `invalid` that lists the feeds that this bridge reads. */
-export function findFeed(source: SourceSettings, name: string): FeedName {
+function findFeed(source: SourceSettings, name: string): FeedName {
   const feed = source.feeds.find((each) => each === name);
   if (feed === undefined)
     throw new AppError(
@@ -156,6 +156,21 @@ export function findFeed(source: SourceSettings, name: string): FeedName {
       `The bridge reads no feed "${name}" of the source "${source.name}"; its feeds are: ${source.feeds.join(', ')}.`,
     );
   return feed;
+}
+
+/** Reads `<source>/<feed>`. Throws an AppError `invalid` that lists the configured sources or feeds. */
+export function feedOf(
+  { settings }: Pick<BridgeCommand, 'settings'>,
+  name: string,
+): { source: string; feed: FeedName } {
+  const [sourceName = '', feedName] = name.split('/');
+  const source = findSource(settings, sourceName);
+  if (feedName === undefined)
+    throw new AppError(
+      'invalid',
+      `Name the source and the feed: ${source.feeds.map((feed) => `${source.name}/${feed}`).join(', ')}.`,
+    );
+  return { source: source.name, feed: findFeed(source, feedName) };
 }
 
 function find<Named extends { name: string }>(

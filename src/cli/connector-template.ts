@@ -1,17 +1,14 @@
 /**
  * The template of a new connector is the reference connector, `connectors/memory`. A copy of its folder under another
- * name runs and passes its tests before anything is edited. Another connector can be the start, too: its files are
- * copied, without its tests where those need files outside of its folder.
+ * name runs and passes its tests before anything is edited.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { connectorsDir } from '#bridge/connectors/load-connector.ts';
-import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { ownManifest, packageDir, runsFromRepository } from '#platform/own-package.ts';
-import { connectorNames } from './commands/connector-list.ts';
 
 /** Where the sources of this program's connectors are. The built package has them beside what was made of them. */
 const sourcesDir = runsFromRepository ? connectorsDir : join(packageDir, 'templates');
@@ -28,25 +25,15 @@ export interface NewConnector {
   readonly needsInstall: boolean;
 }
 
-export interface ConnectorStart {
-  /** The connector of this program that is copied. Default: the template. */
-  readonly from?: string | undefined;
-  /** The only kinds that the template takes then. Default: all. */
-  readonly kinds?: readonly DocumentKind[] | undefined;
-}
-
 /**
  * Makes `<parent>/<name>`, completely or not at all. `parent` is connectors/ by default; where the program is an
- * installed package, the working directory. Throws an AppError `invalid`
- * for a name, a place or a start that is not possible.
+ * installed package, the working directory. Throws an AppError `invalid` for a name or a place that is not possible.
  */
 export async function makeConnector(
   name: string,
   parent: string = runsFromRepository ? connectorsDir : '.',
-  { from, kinds }: ConnectorStart = {},
 ): Promise<NewConnector> {
   checkName(name);
-  checkStart(from, kinds);
   const made = await mkdir(resolve(parent), { recursive: true });
   const home = await realpath(parent);
   const inRepository = runsFromRepository && home === (await realpath(connectorsDir));
@@ -56,10 +43,7 @@ export async function makeConnector(
     await checkPlace(folder, inRepository);
     await writeWhole(folder, async (draft) => {
       const copy = { name, folder, inRepository, needsInstall };
-      const isAll = kinds?.length === documentKinds.length;
-      await (from === undefined || from === template
-        ? copyTemplate(draft, copy, isAll ? undefined : kinds)
-        : copyConnector(draft, copy, from));
+      await copyTemplate(draft, copy);
       if (!inRepository) await makePackage(draft, copy);
     });
   } catch (error) {
@@ -81,27 +65,6 @@ function checkName(name: string): void {
     throw new AppError('invalid', `"${name}" is a reserved name: choose another for the connector.`);
   if (existsSync(join(connectorsDir, name)))
     throw new AppError('invalid', `There is a connector "${name}" already (connectors/${name}): choose another name.`);
-}
-
-function checkStart(from: string | undefined, kinds: readonly DocumentKind[] | undefined): void {
-  if (from === undefined) return;
-  const known = connectorNames();
-  if (!known.includes(from))
-    throw new AppError('invalid', `There is no connector "${from}" to begin with. There are: ${known.join(', ')}.`);
-  if (kinds && from !== template)
-    throw new AppError('invalid', 'The kinds of a copy are those of its original: leave out --kinds, or --from.');
-}
-
-/** The kinds that are named in a list with commas, in the order of the bridge. Throws an AppError `invalid`. */
-export function readKinds(list: string): DocumentKind[] {
-  const names = list.split(',').map((kind) => kind.trim());
-  const unknown = names.filter((name) => !documentKinds.some((kind) => kind === name));
-  if (unknown.length > 0)
-    throw new AppError(
-      'invalid',
-      `There is no kind "${unknown.join('", "')}" of documents: ${documentKinds.join(', ')}.`,
-    );
-  return documentKinds.filter((kind) => names.includes(kind));
 }
 
 async function checkPlace(folder: string, inRepository: boolean): Promise<void> {
@@ -140,85 +103,10 @@ function isInstalledAbove(folder: string): boolean {
   return dirname(folder) !== folder && isInstalledAbove(dirname(folder));
 }
 
-async function copyTemplate(draft: string, copy: Copy, kinds: readonly DocumentKind[] | undefined): Promise<void> {
+async function copyTemplate(draft: string, copy: Copy): Promise<void> {
   const from = join(sourcesDir, template);
-  for (const file of await readdir(from)) {
-    const text = renamed(file, await readFile(join(from, file), 'utf8'), copy);
-    await writeFile(join(draft, file), kinds ? withKinds(file, text, kinds) : text);
-  }
-}
-
-/** Copies another connector's files. Its tests stay where they are when they need what is beside its folder. */
-async function copyConnector(draft: string, { name, folder, inRepository }: Copy, original: string): Promise<void> {
-  const from = join(sourcesDir, original);
-  for (const entry of await readdir(from, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile()) continue;
-    const path = join(entry.parentPath, entry.name);
-    const file = relative(from, path);
-    const text = await readFile(path, 'utf8');
-    if (isTestOfTheRepository(text, inRepository)) continue;
-    await mkdir(dirname(join(draft, file)), { recursive: true });
-    const place = inRepository ? name : folder;
-    const copied =
-      file === 'index.ts'
-        ? replacedIn(original, file, text, [`name: '${original}'`, `name: '${name}'`])
-        : file === 'README.md'
-          ? replacedIn(original, file, text, [`# ${original}: `, `# ${name}: begun as ${original}: `])
-          : file === 'settings.example.yaml'
-            ? text.replaceAll(`connector: ${original}`, `connector: ${place}`)
-            : text;
-    await writeFile(join(draft, file), copied);
-  }
-}
-
-/** A test that reaches out of its folder, or in a package one for a runner that the package does not have. */
-function isTestOfTheRepository(text: string, inRepository: boolean): boolean {
-  return /from '\.\.\/|from '#/.test(text) || (!inRepository && text.includes("from 'vitest'"));
-}
-
-/** The template's file for a connector that takes these kinds only. */
-function withKinds(file: string, text: string, kinds: readonly DocumentKind[]): string {
-  const list = kinds.map((kind) => `'${kind}'`).join(', ');
-  const others = documentKinds.filter((kind) => !kinds.includes(kind));
-  if (file === 'index.ts') {
-    const taken = kinds.map((kind) => `'${kind}'`).join(' | ');
-    const narrowed = text.replaceAll(/\b(Operation|TakenDocument)(?=\[|, signal)/g, `$1<${taken}>`);
-    const listed = replaced(file, narrowed, ['kinds: documentKinds,', `kinds: [${list}],`]);
-    const compared = replaced(file, listed, ['readsBack: documentKinds,', `readsBack: [${list}],`]);
-    return replaced(file, compared, ['  documentKinds,\n', '']);
-  }
-  if (file === 'README.md')
-    return others.reduce(
-      (old, kind) => old.replace(new RegExp(`^\\| \`${kind}\` \\|.*\\| to the ERP \\|\\n`, 'm'), ''),
-      text,
-    );
-  if (file === 'settings.example.yaml')
-    return replaced(file, text, [/documents: \[.*?\]/, `documents: [${kinds.join(', ')}]`]);
-  if (file !== 'mapping.ts' && file !== 'conformance-target.ts') return text;
-  const fewer = others.reduce((old, kind) => replaced(file, old, [caseOf(kind), '']), text);
-  if (others.length === 0) return text;
-  const what = file === 'mapping.ts' ? '${document.kind}' : '${kind}';
-  const refusal = `    default:\n      throw new Error(\`This connector takes no ${what} documents.\`);\n  }\n}\n`;
-  const complete = replaced(file, fewer, ['\n  }\n}\n', `\n${refusal}`]);
-  return file === 'mapping.ts' ? withoutUnused(complete) : withoutUnusedMembers(complete);
-}
-
-/** The branch of a kind in the template's switch: up to the next branch, or the end. */
-function caseOf(kind: DocumentKind): RegExp {
-  return new RegExp(`    case '${kind}':.*?\\n(?=    case |  \\}\\n)`, 's');
-}
-
-/** What only the branches of other kinds used. */
-function withoutUnused(text: string): string {
-  let kept = text;
-  if (!kept.includes('partner: partnerOf') && !kept.includes('= partnerOf'))
-    kept = kept.replace(/\/\*\* The ERP's number of the partner.*?\n\}\n\n/s, '');
-  if (!kept.includes('bytes &&')) kept = kept.replace('bytes?: Uint8Array', '_bytes?: Uint8Array');
-  return kept.replace(/^import \{(.*?)\} from/ms, (_all, names: string) => {
-    const isUsed = (name: string) => kept.split(new RegExp(`\\b${name.replace('type ', '')}\\b`)).length > 2;
-    const imported = names.split(',').map((name) => name.trim());
-    return `import { ${imported.filter((name) => name !== '' && isUsed(name)).join(', ')} } from`;
-  });
+  for (const file of await readdir(from))
+    await writeFile(join(draft, file), renamed(file, await readFile(join(from, file), 'utf8'), copy));
 }
 
 /** The text of a template's file as it stands in the copy. */
@@ -271,29 +159,12 @@ function nodeTestImport(text: string): string {
   return `import { ${imported.join(', ')} } from 'node:test';`;
 }
 
-/** The members of an object that only the branches of other kinds read. */
-function withoutUnusedMembers(text: string): string {
-  const kept = text.includes('...head') ? text : text.replace(/^ {2}const head = .*\n/m, '');
-  return kept.replace(/^ {2}const \{(.*)\} = object;$/m, (_all, members: string) => {
-    const body = kept.slice(kept.indexOf('} = object;'));
-    const used = members.split(', ').filter((member) => {
-      const name = member.split(' = ')[0]?.trim() ?? '';
-      return new RegExp(`\\b${name}\\b`).test(body.slice(0, body.indexOf('\n}\n')));
-    });
-    return `  const { ${used.map((member) => member.trim()).join(', ')} } = object;`;
-  });
-}
-
 type Change = readonly [from: string | RegExp, to: string];
 
-function replaced(file: string, text: string, change: Change): string {
-  return replacedIn(template, file, text, change);
-}
-
-function replacedIn(connector: string, file: string, text: string, [from, to]: Change): string {
+function replaced(file: string, text: string, [from, to]: Change): string {
   const changed = text.replace(from, () => to);
   if (changed === text)
-    throw new Error(`connectors/${connector}/${file} has changed: "connector new" finds no ${String(from)} in it.`);
+    throw new Error(`connectors/${template}/${file} has changed: "connector new" finds no ${String(from)} in it.`);
   return changed;
 }
 

@@ -5,7 +5,7 @@
  */
 import { chmod, mkdir, mkdtemp, rmdir, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Bridge } from '#bridge/create-bridge.ts';
 import type { BridgeRole } from '#bridge/settings/bridge-deps.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
@@ -16,7 +16,7 @@ import type { Database } from '#platform/database/database.ts';
 import { createDatabaseClock } from '#platform/database/database-clock.ts';
 import { type OpenDatabase, openDatabase } from '#platform/database/open-database.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
-import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
+import { AppError, errorText } from '#platform/errors.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import type { ConnectionLimits } from '#platform/http/connections.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
@@ -216,30 +216,11 @@ async function makeDataDir(dataDir: string): Promise<void> {
     const message = `The data folder ${dataDir} cannot be ${what} (${errorText(cause)}). Name another with --data or DATA_DIR.`;
     throw new AppError('invalid', message, { cause });
   };
-  await makeFolder(dataDir).catch(refuse('made'));
+  await mkdir(dataDir, { recursive: true }).catch(refuse('made'));
   // Tested by making something in it: a folder's permissions are not the only thing that can prevent writing.
   await mkdtemp(join(dataDir, '.writable-'))
     .then((probe) => rmdir(probe))
     .catch(refuse('written'));
-}
-
-/**
- * Does what `mkdir` with `recursive` does. That never ends where the system answers ENOENT although the parent folder
- * exists, as in /proc.
- */
-async function makeFolder(folder: string): Promise<void> {
-  try {
-    await mkdir(folder);
-  } catch (error) {
-    const isThere = (path: string) =>
-      stat(path)
-        .then(() => true)
-        .catch(() => false);
-    if (hasErrorCode(error, 'EEXIST') && (await stat(folder)).isDirectory()) return;
-    if (!hasErrorCode(error, 'ENOENT') || (await isThere(dirname(folder)))) throw error;
-    await makeFolder(dirname(folder));
-    await makeFolder(folder);
-  }
 }
 
 /**

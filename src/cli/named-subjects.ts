@@ -77,7 +77,7 @@ export async function findForCommand(
   { database, settings, clock }: Pick<BridgeCommand, 'database' | 'settings' | 'clock'>,
   options: FindCommandOptions,
   words: readonly string[],
-  page: { limit: number; skip?: number },
+  limit: number,
 ) {
   if (options.flow !== undefined) findFlow(settings, options.flow);
   const unknown = options.kind?.find((name) => documentKinds.every((kind) => kind !== name));
@@ -86,7 +86,7 @@ export async function findForCommand(
       'invalid',
       `There is no kind of document "${unknown}"; the kinds are: ${documentKinds.join(', ')}.`,
     );
-  return findDocuments(database, words, { now: timestampNow(clock), flow: options.flow, kinds: options.kind, ...page });
+  return findDocuments(database, words, { now: timestampNow(clock), flow: options.flow, kinds: options.kind, limit });
 }
 
 /**
@@ -99,7 +99,7 @@ export async function findOne(
   words: readonly string[],
 ): Promise<ShownDocument> {
   const text = words.join(' ');
-  const { documents, hasMore, subjects } = await findForCommand(command, options, words, { limit: shownMost });
+  const { documents, hasMore, subjects } = await findForCommand(command, options, words, shownMost);
   const exact = documents.filter(({ key }) => key === text);
   const [only] = exact.length === 1 ? exact : documents;
   if (only && (exact.length === 1 || documents.length === 1)) return only;

@@ -36,6 +36,9 @@ export function tableOf(titles: readonly string[], rows: readonly (readonly Tabl
     .join('\n');
 }
 
+/** Under a list of which `--limit` shows only a part. */
+export const moreText = 'There is more: --limit shows it.';
+
 /** A lag as text for people. */
 export function lagText(seconds: number | null): string {
   return seconds === null ? 'not known' : durationOf(seconds);
@@ -73,7 +76,6 @@ const redrawMs = 100;
 const lineMs = 60_000;
 /** Before that the pace is not known. */
 const paceMs = 3_000;
-const barCells = 24;
 
 /**
  * Shows how much is done, and with a total about how long the rest takes: one line that redraws itself on a terminal;
@@ -105,8 +107,7 @@ export function createProgress(
   return {
     tell(done, total, detail = '') {
       const of = total === undefined ? `${done}` : `${done}/${total}`;
-      const bar = stream.isTTY && total !== undefined ? ` [${barOf(total === 0 ? 1 : done / total)}]` : '';
-      latest = `${what}${bar} ${of}${leftOf(done, total)} ${oneLine(detail)}`.trimEnd();
+      latest = `${what} ${of}${leftOf(done, total)} ${oneLine(detail)}`.trimEnd();
       if (nowMs() - shownMs >= everyMs) show();
     },
     end() {
@@ -114,9 +115,4 @@ export function createProgress(
       if (stream.isTTY && shown !== undefined) stream.write('\n');
     },
   };
-}
-
-function barOf(share: number): string {
-  const full = Math.round(Math.min(1, Math.max(0, share)) * barCells);
-  return '#'.repeat(full) + '.'.repeat(barCells - full);
 }

@@ -66,8 +66,6 @@ export function createProgram(): Command {
     .description('write bridge.yaml and .env for one source, one ERP and one flow, check them, and say what is next')
     .option('--source <url>', 'the URL of the sourcing service; "local" is the one that start runs')
     .option('--connector <name>', 'the connector to the ERP')
-    .option('--flow <name>', 'the name of the flow (default: to-<connector>)')
-    .option('--public-host <name>', "what the webhook's URL names (default: localhost)")
     .option('--dir <folder>', 'where the files are written', '.')
     .action(run(async (options: InitOptions) => (await import('./commands/init.ts')).runInit(options)));
   program
@@ -99,7 +97,7 @@ export function createProgram(): Command {
     .addOption(profile())
     .option(
       '--misbehave <quirks>',
-      'let feeds and webhooks misbehave, to test a client: names with commas between them, "random", or "list" to see all',
+      'let feeds and webhooks misbehave, to test a client: names with commas between them, or "random"',
     )
     .addOption(
       new Option('--misbehave-seed <number>', 'the same seed, changes and requests lead to the same answers')

@@ -29,7 +29,6 @@ const notRun: readonly (readonly [RegExp, string])[] = [
   [/^npm run (test:|bench|build$)/, 'takes minutes, and has a job of its own'],
   [/^npm run docs:/, 'rewrites a page of this repository: a test fails while the page differs'],
   [/^npx (openapi-typescript|-p typescript)/, 'installs from the registry: npm run test:rare does it'],
-  [/^bridge rebuild/, 'needs an empty database: test/cli/bridge-rebuild.test.ts'],
   [/^verify-report/, 'needs the report of an auditor: test/cli/bridge-reconcile.test.ts'],
   [/^bridge show .* --sent/, 'needs two versions of a document: test/cli/operations-transcript.test.ts'],
   [/^bridge replay .* --dead/, 'needs a dead letter: test/cli/bridge-commands.test.ts'],

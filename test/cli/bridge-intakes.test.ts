@@ -68,12 +68,12 @@ async function held() {
 
 test('plan shows what would be sent, and run reads, submits and exits', { timeout: 60_000 }, async () => {
   drop('V-1,Acme,no,ann@acme.example', 'V-2,Beta,no,');
-  const plan = await bridge('intake', 'plan', 'vendors');
+  const plan = await bridge('plan', 'vendors');
   expect([plan.code, plan.stdout]).toEqual([1, expect.stringMatching(/2 to create.*2 suppliers in 1 submission/)]);
   expect(await held()).toEqual([]);
   const run = await json('run');
   expect([run.code, run.value.unfinishedIntakes, await held()]).toEqual([0, [], ['V-1 Acme', 'V-2 Beta']]);
-  expect((await json('intake', 'status')).value.intakes).toMatchObject([{ intake: 'vendors', lag: { inStep: true } }]);
+  expect((await json('status')).value.intakes).toMatchObject([{ intake: 'vendors', lag: { inStep: true } }]);
 });
 
 test('a supplier is found and has a history; status and doctor know the intake', async () => {
@@ -87,7 +87,7 @@ test('a supplier is found and has a history; status and doctor know the intake',
 
 test('a refused supplier and a bad line are shown with their words, and replayed', { timeout: 60_000 }, async () => {
   drop('V-3,Gamma,no,not an address', 'V-4,Delta,perhaps,', 'V-5,Epsilon,no,');
-  const run = await json('intake', 'run', 'vendors', '--patience', '5');
+  const run = await json('run', '--patience', '5');
   expect([run.code, await held()]).toEqual([1, ['V-1 Acme', 'V-2 Beta', 'V-5 Epsilon']]);
   const letters = await bridge('dead-letters', '--flow', 'vendors');
   expect([letters.code, letters.stdout]).toEqual([1, expect.stringMatching(/V-3[\s\S]*email/)]);
@@ -106,7 +106,7 @@ test('a file without its header is refused whole, and status, doctor and alerts 
   const exported = join(folder, 'vendors', 'v-nightly.csv');
   writeFileSync(exported, 'ORA-01017: invalid username/password; logon denied\n');
   drop('V-6,Zeta,no,');
-  const run = await json('intake', 'run', 'vendors', '--patience', '5');
+  const run = await json('run', '--patience', '5');
   expect([run.code, await held()]).toEqual([1, expect.arrayContaining(['V-6 Zeta'])]);
   const named = /v-nightly\.csv: the header has no column "no"/;
   expect((await bridge('status')).stdout).toMatch(named);
@@ -156,12 +156,12 @@ test('the limits of the service are obeyed; plan and status say when the rest wi
   const limitedDb = await createTestDatabase();
   const limited = (...args: readonly string[]) =>
     runHere(['bridge', ...args, '--config', config, '--data', folder], { DATABASE_URL: limitedDb.url });
-  expect((await limited('intake', 'run', 'limited', '--patience', '3')).code).toBe(1);
+  expect((await limited('run', '--patience', '3')).code).toBe(1);
   const { body } = await request('GET', `${service.url}/api/manage/suppliers`, { key });
   expect((body as { result: unknown[] }).result).toHaveLength(2);
   // The service allows two an hour, and its 429 says when the next is: in an hour.
   const rest = /3 suppliers in 3 submissions, done about (\S+ \S+) UTC/;
-  for (const shown of [await limited('intake', 'plan', 'limited'), await limited('intake', 'status')]) {
+  for (const shown of [await limited('plan', 'limited'), await limited('status')]) {
     const done = Date.parse(`${rest.exec(shown.stdout)?.[1]?.replace(' ', 'T')}:00Z`);
     expect(done - Date.now()).toBeGreaterThan(0.9 * 3_600_000);
     expect(done - Date.now()).toBeLessThan(1.1 * 3_600_000);
@@ -184,7 +184,7 @@ test('doctor says that the key lacks the scope that an intake needs, and plan wh
     runHere(['bridge', ...args, '--config', config, '--data', folder], { DATABASE_URL: scopeDb.url });
   await withKey((body as { key: string }).key);
   expect((await run('doctor')).stdout).toMatch(/^fail +intake scope: source +.*403.*scope "manage"/m);
-  expect((await run('intake', 'plan')).stdout).toMatch(/supplier list cannot be read: .*403.*scope "manage"/);
+  expect((await run('plan')).stdout).toMatch(/supplier list cannot be read: .*403.*scope "manage"/);
   await withKey(organisation.key);
   expect((await run('doctor')).stdout).toMatch(/^ok +intake scope: source +the source "main" shows its suppliers/m);
 });
@@ -194,7 +194,7 @@ test('a settings’ read that is missing is named at the start', async () => {
   const intake = { name: 'vendors', source: 'main', connector: 'file', settings: { directory: 'vendors' } };
   const sources = [{ name: 'main', base_url: service.url, api_key: organisation.key }];
   await writeFile(config, JSON.stringify({ bridge: { port: 0, sources, intakes: [intake] } }));
-  const { code, stderr } = await runHere(['bridge', 'intake', 'plan', '--config', config, '--data', folder], {
+  const { code, stderr } = await runHere(['bridge', 'plan', '--config', config, '--data', folder], {
     DATABASE_URL: db.url,
   });
   expect([code, stderr]).toEqual([2, expect.stringContaining('say in settings.read.supplier what is read')]);

@@ -45,10 +45,13 @@ async function json(...args: readonly string[]) {
 const atService = async () => (await organisation.call('GET', '/api/webhooks')).body.result as { uuid: string }[];
 
 test('register, test, list, rotate and delete, for programs and for people', { timeout: 120_000 }, async () => {
-  const made = await json('register', '--url', receiver.url, '--name', 'erp');
-  expect(made).toMatchObject({ code: 0, value: { source: 'main', name: 'erp', url: receiver.url, made: true } });
+  const made = await json('register', '--url', receiver.url);
+  expect(made).toMatchObject({
+    code: 0,
+    value: { source: 'main', name: 'sourcing-bridge', url: receiver.url, made: true },
+  });
   expect(await atService()).toMatchObject([{ uuid: made.value.uuid }]);
-  expect((await json('register', '--url', receiver.url, '--name', 'erp')).value).toMatchObject({ made: false });
+  expect((await json('register', '--url', receiver.url)).value).toMatchObject({ made: false });
 
   expect(await json('test')).toMatchObject({ code: 0, value: { tested: [{ uuid: made.value.uuid, arrived: true }] } });
 
@@ -61,16 +64,17 @@ test('register, test, list, rotate and delete, for programs and for people', { t
 
   const listed = await webhooks('list', '--source', 'main');
   expect(listed.stdout).toMatch(/^webhook +name +url +at the service +key here +triggers$/m);
-  expect(listed.stdout).toMatch(new RegExp(`^${fresh} +erp +${receiver.url} +active +current `, 'm'));
-  expect(listed.stdout).toMatch(new RegExp(`^${made.value.uuid} +erp +${receiver.url} +gone +retired`, 'm'));
+  expect(listed.stdout).toMatch(new RegExp(`^${fresh} +sourcing-bridge +${receiver.url} +active +current `, 'm'));
+  expect(listed.stdout).toMatch(
+    new RegExp(`^${made.value.uuid} +sourcing-bridge +${receiver.url} +gone +retired`, 'm'),
+  );
 
   await receiver.stop();
   const failed = await webhooks('test', '--source', 'main', '--timeout', '1');
   expect([failed.code, failed.stdout]).toEqual([1, expect.stringContaining('did not arrive')]);
   expect(failed.stdout).toMatch(/^- The service (says why: localhost could not be connected to|has not sent it yet)/m);
 
-  // As other commands have it, although this one asks nothing.
-  expect(await json('delete', '--yes')).toMatchObject({ code: 0, value: { deleted: [fresh] } });
+  expect(await json('delete')).toMatchObject({ code: 0, value: { deleted: [fresh] } });
   expect(await atService()).toEqual([]);
   const rotatedAgain = await webhooks('rotate', '--source', 'main');
   expect([rotatedAgain.code, rotatedAgain.stdout]).toEqual([1, '']);

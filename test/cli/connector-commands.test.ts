@@ -204,47 +204,6 @@ describe('connector new outside of the repository', () => {
   });
 });
 
-describe('connector new from another start', () => {
-  /** Makes a connector beside the package that it needs. */
-  async function made(name: string, ...args: string[]) {
-    const parent = await scratchFolder();
-    const { stdout } = await runHere(['connector', 'new', name, '--in', parent, ...args]);
-    const folder = join(parent, name);
-    await mkdir(join(folder, 'node_modules'));
-    await symlink(root, join(folder, 'node_modules/sourcing-bridge'));
-    return { stdout, folder };
-  }
-
-  test('--kinds makes the template with those kinds only, which compiles', async () => {
-    const { folder } = await made('planted', '--kinds', 'award');
-    const types = await run(node, ['node_modules/sourcing-bridge/node_modules/typescript/bin/tsc'], folder);
-    expect(types).toEqual({ code: 0, output: '' });
-    expect(await readFile(join(folder, 'settings.example.yaml'), 'utf8')).toContain('documents: [award]');
-    const mapping = await readFile(join(folder, 'mapping.ts'), 'utf8');
-    expect([...mapping.matchAll(/case '(.*?)'/g)].map(([, kind]) => kind)).toEqual(['award']);
-  });
-
-  test('--from copies a connector, which is loaded', async () => {
-    const { folder, stdout } = await made('planted', '--from', 'sap-s4hana');
-    expect(stdout).toContain('a copy of sap-s4hana');
-    expect(await readFile(join(folder, 'README.md'), 'utf8')).toMatch(/^# planted: /);
-    const shown = await runHere(['connector', 'show', folder]);
-    expect(shown.stdout).toMatch(/^takes documents +supplier, sourcing-event, quotation, award, rfi-answers, file$/m);
-  });
-
-  test.each([
-    [['--from', 'nowhere'], 'There is no connector "nowhere"'],
-    [['--kinds', 'award,invoice'], 'There is no kind "invoice"'],
-    [['--from', 'sap-s4hana', '--kinds', 'award'], 'leave out --kinds, or --from'],
-  ])('%o is refused, and nothing is made', async (args, words) => {
-    const parent = join(await scratchFolder(), 'made-for-nothing');
-    const { code, stderr } = await runHere(['connector', 'new', 'planted', '--in', parent, ...args]);
-    expect(code).toBe(2);
-    expect(stderr).toContain(words);
-    expect(existsSync(parent)).toBe(false);
-  });
-});
-
 describe('connector new in the repository', () => {
   let copy: string;
   const command = (...args: string[]) => run(node, ['src/cli/main.ts', 'connector', ...args], copy);

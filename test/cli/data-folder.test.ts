@@ -76,23 +76,6 @@ test('that a start uses is refused to a second start in one sentence, and is fre
   await lineOf(start(['start', '--no-demo'], freePorts), /ready/);
 });
 
-test.each([
-  ['start', { service: { port: 8443 } }, 'bridge.port and service.port are both 8443'],
-  ['start', { bridge: { console_port: 8080 } }, 'bridge.console_port and service.port are both 8080'],
-  [
-    'bridge',
-    { bridge: { console_port: 8443, console_host: '0.0.0.0' } },
-    'bridge.console_port and bridge.port are both 8443',
-  ],
-])('%s with one port for two of its own settings says which: %j', async (command, configuration, text) => {
-  const folder = await scratchFolder();
-  const config = join(folder, 'bridge.yaml');
-  await writeFile(config, JSON.stringify(configuration));
-  const { code, stderr } = await runHere([command, '--config', config, '--data', join(folder, 'data')]);
-  expect([code, stderr]).toEqual([2, `${text}: give one of them another port.\n`]);
-  expect(await exists(join(folder, 'data'))).toBe(false);
-});
-
 /** The installation with its start as a plain function. */
 async function bound(databaseUrl?: string) {
   const installation = await createInstallation(databaseUrl === undefined ? {} : { databaseUrl });

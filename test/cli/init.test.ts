@@ -27,14 +27,14 @@ test('with every secret at hand it writes, checks against the service, and says 
   const { key } = await service.organisation();
   const dir = await scratchFolder();
   const data = await scratchFolder();
-  const args = ['init', '--dir', dir, '--source', service.url, '--connector', 'file', '--flow', 'erp'];
+  const args = ['init', '--dir', dir, '--source', service.url, '--connector', 'file'];
   const { code, stdout, stderr } = await runCommandLine(args, {
     SOURCING_API_KEY: key,
     DATA_DIR: data,
     DATABASE_URL: service.db.url,
   });
   expect([code, stderr]).toEqual([0, '']);
-  expect(stdout).toContain('flow erp');
+  expect(stdout).toContain('flow to-file');
   // The test of a webhook needs the bridge to run.
   expect(stdout).toMatch(
     /run it:\n.* bridge --config .*\nand while it runs.*\n.* bridge webhooks register --source main/,
@@ -133,7 +133,6 @@ describe('at a terminal', { skip: !canMakeTerminal }, () => {
     const { dir, screen, code, isAllAsked } = await initAtTerminal([
       [/The URL of the sourcing service.*: /, 'http://127.0.0.1:9/api\r'],
       [/The connector to your ERP \(.*file.*\): /, 'file\r'],
-      [/A name for the flow \(Enter for "to-file"\): /, '\r'],
       [/SOURCING_API_KEY \(the API key that the service issued; it is not shown.*\): /, 'sk-unseen-4711\r'],
     ]);
     expect([isAllAsked, screen.includes('unseen')]).toEqual([true, false]);
@@ -151,7 +150,6 @@ describe('at a terminal', { skip: !canMakeTerminal }, () => {
     const { dir, isAllAsked } = await initAtTerminal([
       [/The URL of the sourcing service.*: /, `${url}\r`],
       [/The connector to your ERP \(.*\): /, 'file\r'],
-      [/A name for the flow.*: /, 'erp\r'],
       [/SOURCING_API_KEY .*: /, 'feed-key\r'],
       [/The column of the quantity \(Volume, Unit Price; Enter for none\): /, 'Volume\r'],
       [/The column of the unit price \(Volume, Unit Price; Enter for none\): /, 'Unit Price\r'],
@@ -161,15 +159,13 @@ describe('at a terminal', { skip: !canMakeTerminal }, () => {
     expect(yaml).toMatch(/quantity_column: Volume\n +unit_price_column: Unit Price/);
   });
 
-  test('an answer of another name is taken; a secret that is left out is named, with what is next', async () => {
-    const { dir, screen, code } = await initAtTerminal([
+  test('a secret that is left out is named, with what is next', async () => {
+    const { screen, code } = await initAtTerminal([
       [/The URL of the sourcing service.*: /, 'https://sourcing.example.com\r'],
       [/The connector to your ERP \(.*\): /, 'file\r'],
-      [/A name for the flow.*: /, 'erp-1\r'],
       [/SOURCING_API_KEY .*: /, '\r'],
     ]);
     expect([code, screen]).toEqual([0, expect.stringContaining('Next: fill in SOURCING_API_KEY in .env')]);
-    expect(await readFile(join(dir, 'bridge.yaml'), 'utf8')).toContain('name: erp-1');
   });
 
   test.each([

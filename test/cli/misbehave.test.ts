@@ -1,23 +1,13 @@
 /** `service --misbehave` as a person types it. */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { quirkTable } from '#service/misbehave/quirk-table.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { createOrganisation } from '../harness/test-organisation.ts';
 import { runHere, startCommandLine } from './command-line.ts';
 
-test('`list` shows every quirk with what it does, and starts nothing', async () => {
-  const { code, stdout } = await runHere(['service', '--misbehave', 'list']);
-  expect(code).toBe(0);
-  for (const { name, does } of quirkTable) {
-    const line = stdout.split('\n').find((each) => each.split(/ +/)[1]?.split('=')[0] === name);
-    expect(line).toContain(does);
-  }
-});
-
 test.each([
-  [['--misbehave', 'page-nmbers'], '"page-nmbers" is no quirk. `--misbehave list` shows all.'],
+  [['--misbehave', 'page-nmbers'], '"page-nmbers" is no quirk. docs/misbehave.md lists all.'],
   [['--misbehave', 'page-numbers,offsets'], 'do not go together'],
   [['--misbehave', 'cut', '--misbehave-seed', 'x'], 'whole number'],
   [['--misbehave', 'cut', '--profile', 'public'], '--misbehave changes the feeds of the profile spec'],

@@ -316,7 +316,7 @@ describe('demo', () => {
   test('with --loop, what an ERP raised was ordered once, line by line, and it shows so', {
     timeout: 120_000,
   }, async () => {
-    const command = await startOnServer(['demo', '--loop', '--events', '2', '--suppliers', '3']);
+    const command = await startOnServer(['demo', '--loop']);
     expect(await command.ended).toBe(0);
     // One requisition of three lines and one of two were not withdrawn; two suppliers share each line.
     expect(command.stdout()).toContain('10 purchase order lines name a requisition');

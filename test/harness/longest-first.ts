@@ -38,7 +38,7 @@ export const longest = [
   'test/upgrade/upgrade.test.ts',
   'test/connectors/odoo/conformance.test.ts',
   'test/connectors/tryton/purchases.test.ts',
-  'test/cli/bridge-rebuild.test.ts',
+  'test/cli/bridge-restored.test.ts',
   'test/bridge/pull/backfill/run-backfills.test.ts',
   'test/faults/pooler.test.ts',
   'test/cli/secrets-rotate.test.ts',

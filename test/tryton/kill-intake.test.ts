@@ -196,7 +196,7 @@ function configurationOf(service: { url: string; apiKey: string }, erp: { url: s
 
 async function agreeToFirstRun(bridge: Installation): Promise<void> {
   await until('the first run waits for a person', async () => {
-    const status = bridge.start(['bridge', 'intake', 'status', '--json']);
+    const status = bridge.start(['bridge', 'status', '--json']);
     await status.end;
     return status.lines.join('').includes('"first-run"');
   });

@@ -117,7 +117,7 @@ async function matchRest(
     if (found.is === 'none') return [asNew(row)];
     if (found.is === 'one' && isOnly(found.key)) return [{ erpKey: row.erpKey, key: found.key, linked: 'match' }];
     const what = found.is === 'one' ? `several suppliers of the ERP fit ${found.key} of the service` : found.why;
-    const why = `${what}; say which it is: bridge intake link ${name} ${row.erpKey} <external id>, or --new`;
+    const why = `${what}; say which it is: bridge link ${name} ${row.erpKey} <external id>, or --new`;
     dead.push({ is: 'dead', erpKey: row.erpKey, type: 'ambiguous', why });
     return [];
   });

@@ -158,6 +158,6 @@ async function knownIntake(sql: Sql, intake: string): Promise<void> {
 function unknownIntake(intake: string): AppError {
   return new AppError(
     'not-found',
-    `No intake "${intake}" is known: start the bridge once with it in the configuration, or use bridge intake run.`,
+    `No intake "${intake}" is known: start the bridge once with it in the configuration, or use bridge run.`,
   );
 }

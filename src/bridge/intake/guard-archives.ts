@@ -34,6 +34,6 @@ export async function guardArchives(tx: Sql, intake: IntakeSettings, now: Timest
   const before = archived === 0 ? '' : ` (${archived} were archived within the last ${guardHours} h)`;
   return (
     `${waiting} of ${all} suppliers are to be archived at once${before}. ` +
-    `If that is right, agree to it: bridge resume ${intake.name} --agree-to-archive`
+    `If that is right, agree to it: bridge resume ${intake.name} --agree`
   );
 }

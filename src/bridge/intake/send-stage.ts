@@ -270,7 +270,7 @@ async function begins(tx: Sql, { intake, clock }: IntakeWork, waiting: Waiting):
   }
   const reason =
     `it is the first run, and the service has suppliers already: ${waiting.create} would be created, ` +
-    `${waiting.update} changed, ${waiting.archive} archived. Look at them with: bridge intake plan ${intake.name}. ` +
+    `${waiting.update} changed, ${waiting.archive} archived. Look at them with: bridge plan ${intake.name}. ` +
     `If that is right: bridge resume ${intake.name}`;
   await pauseIntakeFor(tx, intake.name, { kind: 'first-run', reason }, now);
   return false;

@@ -279,7 +279,9 @@ export const bridgeSettings = z
     console_security_contact: z
       .url({ protocol: /^(mailto|https)$/, error: 'must be a URL, like mailto:security@example.com' })
       .optional()
-      .describe('Whom to tell about a weakness: stands in /.well-known/security.txt of the console; default: no such file'),
+      .describe(
+        'Whom to tell about a weakness: stands in /.well-known/security.txt of the console; default: no such file',
+      ),
     console_tls: tlsFiles.optional().describe('A certificate: the console then speaks HTTPS; without it HTTP'),
     console_token: z
       .string()

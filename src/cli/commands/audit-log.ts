@@ -20,7 +20,7 @@ import { AppError } from '#platform/errors.ts';
 import type { BridgeCommandOptions } from '../bridge-command.ts';
 import { openInstallation } from '../installation.ts';
 import { readCommandConfiguration } from '../local-settings.ts';
-import { print, shortTime, tableOf } from '../output.ts';
+import { moreText, print, shortTime, tableOf } from '../output.ts';
 
 export interface AuditLogOptions extends BridgeCommandOptions {
   name?: string;
@@ -29,7 +29,6 @@ export interface AuditLogOptions extends BridgeCommandOptions {
   outcome?: ActionOutcome;
   from?: Timestamp;
   to?: Timestamp;
-  before?: string;
   limit: number;
   program?: AuditedProgram;
   jsonl?: boolean;
@@ -38,8 +37,7 @@ export interface AuditLogOptions extends BridgeCommandOptions {
 
 const pageMax = 1_000;
 
-/** A page for people; the last line says how to read on. */
-function actionsText(actions: readonly RecordedAction[], next: string | undefined): string {
+function actionsText(actions: readonly RecordedAction[], hasMore: boolean): string {
   const table = tableOf(
     ['when', 'who', 'from', 'what', 'object', 'outcome', 'details'],
     actions.map((action) => [
@@ -53,7 +51,7 @@ function actionsText(actions: readonly RecordedAction[], next: string | undefine
     ]),
     'No actions.',
   );
-  return next === undefined ? table : `${table}\nEarlier ones: --before ${next}`;
+  return hasMore ? `${table}\n${moreText}` : table;
 }
 
 /** Throws an AppError `invalid` when there is no log to be read. */
@@ -65,16 +63,16 @@ export async function runAuditLog(options: AuditLogOptions): Promise<number> {
   const { database } = installation.open;
   const programs = await logsOf(database, options.program);
   if (options.verify) return await verify(options, database, programs);
-  const { name, what, object, outcome, from, to, before, limit } = options;
-  const filter = { name, what, object, outcome, from, to, before };
+  const { name, what, object, outcome, from, to, limit } = options;
+  const filter = { name, what, object, outcome, from, to };
   if (options.jsonl) {
     await writeLines(database, programs, filter);
     return 0;
   }
   const found = await readAuditLogs(database, programs, { ...filter, limit: limit + 1 });
   const actions = found.slice(0, limit);
-  const next = found.length > limit ? actions.at(-1)?.id : undefined;
-  print(options, { actions, next: next ?? null }, () => actionsText(actions, next));
+  const hasMore = found.length > limit;
+  print(options, { actions, hasMore }, () => actionsText(actions, hasMore));
   return 0;
 }
 
@@ -108,9 +106,9 @@ async function logsOf(sql: Sql, wanted: AuditedProgram | undefined): Promise<Aud
 async function writeLines(
   sql: Sql,
   programs: readonly AuditedProgram[],
-  filter: Omit<ActionFilter, 'limit'>,
+  filter: Omit<ActionFilter, 'limit' | 'before'>,
 ): Promise<void> {
-  let { before } = filter;
+  let before: string | undefined;
   for (;;) {
     const page = await readAuditLogs(sql, programs, { ...filter, before, limit: pageMax });
     const lines = page.map((action) => `${JSON.stringify(action)}\n`).join('');

@@ -1,9 +1,8 @@
 /** `bridge audit`: requests a full audit, which reads a whole feed again and counts late arrivals. */
 import { requestAudit } from '#bridge/operate/control-feeds.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
+import { type BridgeCommandOptions, feedOf, requireSource, withBridge } from '../bridge-command.ts';
 import { print } from '../output.ts';
-import { feedOf } from './bridge-checkpoint.ts';
 
 /**
  * Audits the feed `<source>/<feed>`, or all feeds. A process with the role pull does it, and `bridge status` shows the

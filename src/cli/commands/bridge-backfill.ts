@@ -4,41 +4,32 @@ import { cancelBackfill, readBackfills, startBackfill } from '#bridge/operate/co
 import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { type BridgeCommand, type BridgeCommandOptions, findFeed, findSource, withBridge } from '../bridge-command.ts';
+import { type BridgeCommand, type BridgeCommandOptions, feedOf, withBridge } from '../bridge-command.ts';
 import { underWay } from '../feed-words.ts';
-import { createProgress, print, shortTime, tableOf } from '../output.ts';
+import { print, shortTime, tableOf } from '../output.ts';
 
 export interface BackfillOptions extends BridgeCommandOptions {
-  source: string;
-  feed: string;
   from: Timestamp;
-  to: Timestamp;
-  wait?: boolean;
+  to?: Timestamp;
 }
 
 type ListedBackfill = Awaited<ReturnType<typeof readBackfills>>[number];
 
-const pollMs = 500;
-
-/**
- * A process with the role pull does the work. With `--wait` this waits for it, and exits with 1 when it was cancelled.
- */
-export function runBackfill(options: BackfillOptions): Promise<number> {
+/** A process with the role pull does the work. */
+export function runBackfill(options: BackfillOptions, name: string): Promise<number> {
   return withBridge(
     options,
     async (command) => {
-      const { settings, database, clock } = command;
-      const source = findSource(settings, options.source);
-      const feed = findFeed(source, options.feed);
-      if (options.from >= options.to) throw new AppError('invalid', '--from must be before --to.');
-      const range = { source: source.name, feed, from: options.from, to: options.to };
-      const details = { from: range.from, to: range.to };
-      const id = await command.perform({ what: 'backfill.start', object: `feed ${source.name}/${feed}`, details }, () =>
-        startBackfill(database, range, timestampNow(clock)),
+      const { database, clock, perform } = command;
+      const feed = feedOf(command, name);
+      const { from, to = timestampNow(clock) } = options;
+      if (from >= to) throw new AppError('invalid', '--from must be before --to.');
+      const id = await perform({ what: 'backfill.start', object: `feed ${name}`, details: { from, to } }, () =>
+        startBackfill(database, { ...feed, from, to }, timestampNow(clock)),
       );
-      const backfill = options.wait ? await waitFor(command, id) : await readOne(command, id);
+      const backfill = await readOne(command, id);
       print(options, backfill, () => textOf([backfill], timestampNow(clock)));
-      return options.wait && backfill.finished === null ? 1 : 0;
+      return 0;
     },
     { withoutSecrets: true },
   );
@@ -85,22 +76,6 @@ async function readOne({ database }: BridgeCommand, id: number): Promise<ListedB
   const [backfill] = await readBackfills(database, [id]);
   if (backfill) return backfill;
   throw new AppError('invalid', `There is no backfill ${id}: bridge backfill list shows the existing ones.`);
-}
-
-async function waitFor(command: BridgeCommand, id: number): Promise<ListedBackfill> {
-  const { clock, signal } = command;
-  const progress = createProgress(`backfill ${id}`);
-  try {
-    for (;;) {
-      const backfill = await readOne(command, id);
-      const { records, finished, cancelled } = backfill;
-      progress.tell(records, undefined, `records, ${stateOf(backfill, timestampNow(clock))}`);
-      if (finished !== null || cancelled !== null || signal.aborted) return backfill;
-      await clock.sleep(pollMs, signal).catch(() => undefined);
-    }
-  } finally {
-    progress.end();
-  }
 }
 
 function textOf(backfills: readonly ListedBackfill[], now: Timestamp): string {

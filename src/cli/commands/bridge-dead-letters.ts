@@ -4,31 +4,28 @@
  */
 import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
 import { readIntakeDeadLetters } from '#bridge/intake/control-intakes.ts';
-import { type DeadLetter, readDeadLetters } from '#bridge/ledger/flows/control-flows.ts';
+import { readDeadLetters } from '#bridge/ledger/flows/control-flows.ts';
 import { type BridgeCommand, type BridgeCommandOptions, isIntake, withBridge } from '../bridge-command.ts';
 import { type SubjectOptions, subjectIds } from '../named-subjects.ts';
-import { print, shortTime, tableOf } from '../output.ts';
-import type { LastSeen } from '../page-places.ts';
+import { moreText, print, shortTime, tableOf } from '../output.ts';
 import { referenceText } from './bridge-find.ts';
 
 export interface DeadLettersOptions extends BridgeCommandOptions, SubjectOptions {
   flow?: string;
   limit: number;
-  after?: LastSeen;
 }
 
 /** Shows the newest first. Exit code 1 when there are any. */
 export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
   const show = async (command: BridgeCommand) => {
     const { settings, database } = command;
-    const { flow, limit, after } = options;
+    const { flow, limit } = options;
     const ofIntake = flow !== undefined && isIntake(settings, flow);
     const sources = settings.sources.map(({ name }) => name);
     const found = await readDeadLetters(database, {
       ...(await subjectIds(command, sources, options)),
       limit: limit + 1,
       ...(flow === undefined ? {} : { flow }),
-      ...(after && { after: { deadSince: after[0], flow: after[1], kind: after[2], key: after[3] } }),
     });
     const urlOf = createObjectUrls(settings.flows);
     const deadLetters = await Promise.all(
@@ -36,14 +33,14 @@ export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
         .slice(0, limit)
         .map(async (letter) => ({ ...letter, url: (await urlOf(letter.flow, letter.reference)) ?? null })),
     );
-    // Those of intakes stand on the first page: they have no event by which they could be chosen.
-    const isChosen = options.event !== undefined || options.supplier !== undefined || after !== undefined;
+    // Those of intakes have no event by which they could be chosen.
+    const isChosen = options.event !== undefined || options.supplier !== undefined;
     const intakes =
       isChosen || (flow !== undefined && !ofIntake)
         ? []
         : await readIntakeDeadLetters(database, { intake: flow, limit });
-    const next = found.length > limit ? placeOf(deadLetters.at(-1)) : null;
-    print(options, { deadLetters, intakes, next }, () => {
+    const hasMore = found.length > limit;
+    print(options, { deadLetters, intakes, hasMore }, () => {
       const table = tableOf(
         ['flow', 'kind', 'event', 'supplier', 'since', 'error', 'in the ERP as', 'what the ERP said', 'key'],
         deadLetters.map((letter) => [
@@ -57,7 +54,7 @@ export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
           letter.lastError,
           letter.key,
         ]),
-        after ? 'No further dead letters.' : 'No dead letters.',
+        'No dead letters.',
       );
       const parts = intakes.length === 0 || deadLetters.length > 0 ? [table] : [];
       if (intakes.length > 0)
@@ -75,17 +72,9 @@ export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
             ]),
           ),
         );
-      const text = parts.join('\n\n');
-      const ofFlow = flow === undefined ? '' : ` --flow ${flow}`;
-      return next === null ? text : `${text}\nThere are more: bridge dead-letters${ofFlow} --after ${next}`;
+      return [...parts, ...(hasMore ? [moreText] : [])].join('\n\n');
     });
     return deadLetters.length + intakes.length > 0 ? 1 : 0;
   };
   return withBridge(options, show, { withoutSecrets: true });
-}
-
-function placeOf(letter: DeadLetter | undefined): string | null {
-  if (!letter) return null;
-  const place: LastSeen = [letter.deadSince, letter.flow, letter.kind, letter.key];
-  return Buffer.from(JSON.stringify(place)).toString('base64url');
 }

@@ -4,23 +4,22 @@ import { type FoundIntakeRecord, findIntakeRecords } from '#bridge/intake/intake
 import type { ShownDocument } from '#bridge/ledger/attempts/document-rows.ts';
 import { isIntake, withBridge } from '../bridge-command.ts';
 import { eventText, type FindCommandOptions, findForCommand, nothingFound, supplierText } from '../named-subjects.ts';
-import { print, shortTime, tableOf } from '../output.ts';
+import { moreText, print, shortTime, tableOf } from '../output.ts';
 
 export interface FindOptions extends FindCommandOptions {
   limit: number;
-  skip: number;
 }
 
 /** Shows those that need a look first, then the latest. Exit code 1 when nothing fits. */
 export function runFind(options: FindOptions, words: readonly string[]): Promise<number> {
   const text = words.join(' ');
   const find = async (command: Parameters<Parameters<typeof withBridge>[1]>[0]) => {
-    const { limit, skip } = options;
+    const { limit } = options;
     const ofIntake = options.flow !== undefined && isIntake(command.settings, options.flow);
     const { documents, hasMore, subjects } = ofIntake
       ? { documents: [], hasMore: false, subjects: [] }
-      : await findForCommand(command, options, words, { limit, skip });
-    const withIntakes = skip === 0 && options.kind === undefined && (options.flow === undefined || ofIntake);
+      : await findForCommand(command, options, words, limit);
+    const withIntakes = options.kind === undefined && (options.flow === undefined || ofIntake);
     const intakes = withIntakes ? await findIntakeRecords(command.database, { text, intake: options.flow, limit }) : [];
     const urlOf = createObjectUrls(command.settings.flows);
     const shown = await Promise.all(
@@ -31,12 +30,11 @@ export function runFind(options: FindOptions, words: readonly string[]): Promise
     );
     print(options, { documents: shown, hasMore, subjects, intakes }, () => {
       if (shown.length === 0 && intakes.length > 0) return intakesText(intakes);
-      if (shown.length === 0) return skip > 0 ? 'No further documents.' : nothingFound(text, subjects);
-      const more = hasMore ? [`There are more: --skip ${skip + shown.length}`] : [];
+      if (shown.length === 0) return nothingFound(text, subjects);
       return [
         tableText(shown),
         ...(intakes.length > 0 ? ['', intakesText(intakes), ''] : []),
-        ...more,
+        ...(hasMore ? [moreText] : []),
         'Its way there, step by step: bridge history <the same words>',
       ].join('\n');
     });

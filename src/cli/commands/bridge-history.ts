@@ -10,12 +10,11 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommand, findFlow, isIntake, withBridge } from '../bridge-command.ts';
 import { eventText, type FindCommandOptions, findForCommand, findOne, supplierText } from '../named-subjects.ts';
-import { print, shortTime, tableOf } from '../output.ts';
+import { moreText, print, shortTime, tableOf } from '../output.ts';
 import { referenceText } from './bridge-find.ts';
 
 export interface HistoryOptions extends FindCommandOptions {
   limit: number;
-  before?: string;
   from?: Timestamp;
   to?: Timestamp;
 }
@@ -27,9 +26,9 @@ export function runHistory(options: HistoryOptions, words: readonly string[]): P
     const record = await intakeRecordOf(command, options, words);
     if (record) return showRecord(command, options, record);
     const document = await findOne(command, options, words);
-    const { limit, before, from, to } = options;
+    const { limit, from, to } = options;
     const madeOf = await recordsOf(command, document);
-    const timeline = await readTimeline(command.database, document, { limit, before, from, to, madeOf });
+    const timeline = await readTimeline(command.database, document, { limit, from, to, madeOf });
     const url = await createObjectUrls(command.settings.flows)(document.flow, document.reference);
     print(
       options,
@@ -65,7 +64,7 @@ async function intakeRecordOf(
   const ofIntake = flow !== undefined && isIntake(settings, flow);
   if (!ofIntake && (flow !== undefined || options.kind !== undefined)) return undefined;
   const found = await findIntakeRecords(database, { text, intake: flow, limit: 10 });
-  if (!ofIntake && (await findForCommand(command, options, words, { limit: 1 })).documents.length > 0) return undefined;
+  if (!ofIntake && (await findForCommand(command, options, words, 1)).documents.length > 0) return undefined;
   const exact = found.filter(({ erpKey, key }) => erpKey === text || key === text);
   const [only, second] = exact.length > 0 ? exact : found;
   if (!second || (!ofIntake && !only)) return only;
@@ -105,17 +104,17 @@ async function showRecord(
 /** The latest attempts of all documents, or of a flow: what the pusher has done lately. */
 function runLatest(options: HistoryOptions): Promise<number> {
   const show = async ({ database, settings }: BridgeCommand) => {
-    const { flow, limit, before, from, to } = options;
+    const { flow, limit, from, to } = options;
     if (flow !== undefined) findFlow(settings, flow);
-    const found = await readLatestAttempts(database, { limit: limit + 1, before, from, to, flow, kinds: options.kind });
+    const found = await readLatestAttempts(database, { limit: limit + 1, from, to, flow, kinds: options.kind });
     const urlOf = createObjectUrls(settings.flows);
     const attempts = await Promise.all(
       found
         .slice(0, limit)
         .map(async (attempt) => ({ ...attempt, url: (await urlOf(attempt.flow, attempt.reference)) ?? null })),
     );
-    const next = found.length > limit ? (attempts.at(-1)?.id ?? null) : null;
-    print(options, { attempts, before: next }, () => {
+    const hasMore = found.length > limit;
+    print(options, { attempts, hasMore }, () => {
       const table = tableOf(
         ['time', 'flow', 'kind', 'event', 'supplier', 'action', 'outcome', 'in the ERP as', 'what was said'],
         attempts.map((attempt) => [
@@ -131,7 +130,7 @@ function runLatest(options: HistoryOptions): Promise<number> {
         ]),
         'No attempt was made yet.',
       );
-      return next === null ? table : `${table}\nEarlier attempts: --before ${next}`;
+      return hasMore ? `${table}\n${moreText}` : table;
     });
     return 0;
   };

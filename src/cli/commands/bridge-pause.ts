@@ -10,8 +10,7 @@ export interface PauseOptions extends BridgeCommandOptions {
 }
 
 export interface ResumeOptions extends BridgeCommandOptions {
-  agreeToWithdrawals?: boolean;
-  agreeToArchive?: boolean;
+  agree?: boolean;
 }
 
 /**
@@ -41,16 +40,14 @@ export function runResume(options: ResumeOptions, flow: string): Promise<number>
     options,
     async ({ settings, database, clock, perform }) => {
       if (isIntake(settings, flow)) {
-        const agreedToArchive = {
-          agreeToArchive: options.agreeToArchive === true || options.agreeToWithdrawals === true,
-        };
+        const agreedToArchive = { agreeToArchive: options.agree === true };
         await perform({ what: 'intake.resume', object: `intake ${flow}`, details: agreedToArchive }, () =>
           resumeIntake(database, flow, agreedToArchive, timestampNow(clock)),
         );
         print(options, { intake: flow, paused: false, ...agreedToArchive }, () => `${flow} sends again.`);
         return 0;
       }
-      const agreed = { agreeToWithdrawals: options.agreeToWithdrawals === true };
+      const agreed = { agreeToWithdrawals: options.agree === true };
       await perform({ what: 'flow.resume', object: `flow ${flow}`, details: agreed }, () =>
         resumeFlow(database, flow, agreed, timestampNow(clock)),
       );

@@ -1,14 +1,14 @@
-/** `bridge plan`: what would be written to each ERP now; changes nothing. */
+/** `bridge plan`: what flows would write to ERPs now, and intakes send to the service; does neither. */
 import { openFlows } from '#bridge/connectors/open-flows.ts';
 import { registeredFlows } from '#bridge/ledger/flows/flow-state.ts';
 import { countPlanned, planFlow } from '#bridge/operate/plan/plan-flow.ts';
-import { type BridgeCommandOptions, findFlow, requireSource, withBridge } from '../bridge-command.ts';
+import { type BridgeCommandOptions, isIntake, requireSource, withBridge } from '../bridge-command.ts';
 import { type SubjectOptions, subjectIds } from '../named-subjects.ts';
-import { oneLine, print, shortTime, tableOf } from '../output.ts';
+import { moreText, oneLine, print, shortTime, tableOf } from '../output.ts';
+import { type IntakePlan, intakePlanText, planIntakes } from '../plan-intakes.ts';
 
 export interface PlanOptions extends BridgeCommandOptions, SubjectOptions {
   limit: number;
-  skip: number;
   all?: boolean;
 }
 
@@ -17,7 +17,7 @@ type Changes = Awaited<ReturnType<typeof planFlow>>;
 interface FlowPlan {
   flow: string;
   changes: Changes;
-  /** How many documents are due, or with `--all` exist; `changes` holds those of one page. */
+  /** How many documents are due, or with `--all` exist; `changes` holds at most `--limit`. */
   documents: number;
   /** False: no process has begun with this flow yet, so none of its documents is due. */
   registered: boolean;
@@ -26,14 +26,19 @@ interface FlowPlan {
 const writes = new Set<Changes[number]['action']>(['create', 'amend', 'cancel', 'reject']);
 
 /**
- * Plans one flow, or all. Exit code 1 when there is something to write, something that would be refused, or a flow that
- * is not registered: what it would write is not known.
+ * Plans one flow or intake, or all. Exit code 1 when there is something to write or to send, something that would be
+ * refused, or a flow that is not registered: what it would write is not known.
  */
 export function runPlan(options: PlanOptions, name: string | undefined): Promise<number> {
   return withBridge(options, async (command) => {
     const { settings, database, clock, installation, signal } = command;
     requireSource(settings);
-    const flows = name === undefined ? settings.flows : [findFlow(settings, name)];
+    const isOfIntake = name !== undefined && isIntake(settings, name);
+    const isNamed = (each: { name: string }) => name === undefined || each.name === name;
+    const flows = settings.flows.filter((flow) => !isOfIntake && isNamed(flow));
+    // Events and suppliers are chosen among the documents of flows.
+    const isFiltered = options.event !== undefined || options.supplier !== undefined;
+    const intakes = settings.intakes.filter((intake) => !isFiltered && isNamed(intake));
     await using opened = new AsyncDisposableStack();
     const plans: FlowPlan[] = [];
     const registered = await registeredFlows(database);
@@ -48,34 +53,30 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
       for (const openFlow of await openFlows(deps, opened))
         plans.push({
           flow: flow.name,
-          changes: await planFlow(
-            { database, openFlow, clock },
-            { limit: options.limit, skip: options.skip, signal, ...filter },
-          ),
+          changes: await planFlow({ database, openFlow, clock }, { limit: options.limit, skip: 0, signal, ...filter }),
           documents: await countPlanned({ database, openFlow }, filter),
           registered: registered.has(flow.name),
         });
     }
-    print(options, { plans }, () =>
-      plans.length === 0
-        ? 'No flow is configured.'
-        : plans.map((plan) => `${plan.flow}\n${textOf(plan, options)}`).join('\n\n'),
-    );
+    const ofIntakes = await planIntakes(command, intakes, options.limit);
+    print(options, { plans, intakes: ofIntakes }, () => {
+      const texts = [...plans.map((plan) => `${plan.flow}\n${textOf(plan)}`), ...ofIntakes.map(intakePlanText)];
+      return texts.length === 0 ? 'No flow is configured.' : texts.join('\n\n');
+    });
     const needsLook = ({ changes, registered: isKnown }: FlowPlan) =>
       !isKnown || changes.some(({ action }) => writes.has(action));
-    return plans.some(needsLook) ? 1 : 0;
+    const sends = ({ changes, events }: IntakePlan) => changes.length + events.length > 0;
+    return plans.some(needsLook) || ofIntakes.some(sends) ? 1 : 0;
   });
 }
 
-function textOf(plan: FlowPlan, { skip, all }: PlanOptions): string {
-  const { flow, changes, documents, registered } = plan;
+function textOf({ flow, changes, documents, registered }: FlowPlan): string {
   if (!registered)
     return (
       'This flow is not registered yet, so none of its documents is due and nothing can be planned. To look before ' +
       'anything is written, give it `begins_paused: true`; then start a process with the role push, or run ' +
       `\`bridge run\`. \`bridge mapping try ${flow}\` shows the documents before that.`
     );
-  const end = skip + changes.length;
   const table = tableOf(
     ['action', 'kind', 'event', 'supplier', 'in the ERP as', 'not before', 'what', 'key'],
     changes.map(({ action, kind, key, notBefore, steps, eventName, supplierName, reference }) => [
@@ -88,9 +89,7 @@ function textOf(plan: FlowPlan, { skip, all }: PlanOptions): string {
       steps.map(oneLine).join('; '),
       key,
     ]),
-    skip > 0 ? 'No further documents.' : 'Nothing to write.',
+    'Nothing to write.',
   );
-  if (end >= documents || end === skip) return table;
-  const more = `bridge plan ${flow}${all === true ? ' --all' : ''} --skip ${end}`;
-  return `${table}\n${skip + 1} to ${end} of ${documents}; further ones: ${more}`;
+  return changes.length < documents ? `${table}\n${changes.length} of ${documents}. ${moreText}` : table;
 }

@@ -29,7 +29,7 @@ import {
 } from '../bridge-command.ts';
 import { confirm } from '../confirm.ts';
 import { subjectIds } from '../named-subjects.ts';
-import { createProgress, oneLine, print, tableOf } from '../output.ts';
+import { createProgress, moreText, oneLine, print, tableOf } from '../output.ts';
 
 export interface ReconcileOptions extends BridgeCommandOptions {
   event?: string[];
@@ -192,7 +192,7 @@ function textOf({ flow, run, files, counts, findings, more, replayed }: Compared
   return [
     summary,
     table,
-    ...(more ? ['There is more: --limit shows it.'] : []),
+    ...(more ? [moreText] : []),
     ...(files.length > 0 ? [`Written: ${files.join(', ')}`] : []),
     ...(replayed > 0
       ? [

@@ -77,7 +77,7 @@ async function replayOfIntake(
   print(options, { intake, replayed: count }, () =>
     count === 0
       ? 'No supplier matches.'
-      : `${count === 1 ? '1 supplier is' : `${count} suppliers are`} compared again: a process with the role intake sends what differs, or bridge intake run.`,
+      : `${count === 1 ? '1 supplier is' : `${count} suppliers are`} compared again: a process with the role intake sends what differs, or bridge run.`,
   );
   return count === 0 ? 1 : 0;
 }

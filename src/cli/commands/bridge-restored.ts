@@ -1,6 +1,6 @@
 /**
- * `bridge restored`: tells the bridge that its database, on a server, was restored from a backup by the server's own
- * tools. `restore` does the same for the embedded database.
+ * `bridge restored`: tells the bridge that its database was restored from a backup by the server's own tools, or was lost
+ * and is empty now. `restore` does the same for the embedded database.
  */
 import { noteLostCommits } from '#bridge/ledger/lost-commits/note-lost-commits.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -31,6 +31,6 @@ export function runRestored(options: BridgeCommandOptions & { made?: Timestamp }
       );
       return 0;
     },
-    { withoutSecrets: true, migrate: true },
+    { withoutSecrets: true, begin: true },
   );
 }

@@ -2,6 +2,7 @@
  * `bridge run`: reads all feeds to their end, delivers everything that is due, works the intakes, and exits. For a scheduler instead of a
  * daemon, or beside one. Exit code 0 when everything was delivered; 1 when something failed, is refused or paused.
  */
+import { lossText } from '#bridge/operate/status/flow-lag.ts';
 import type { RunResult } from '#bridge/run-once.ts';
 import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { whysOf } from '../feed-words.ts';
@@ -21,7 +22,8 @@ export function runRun(options: RunOptions): Promise<number> {
     const { failedFeeds, undelivered, unfinishedIntakes } = result;
     // A comparison of before this run says nothing of what was delivered in it.
     const left = result.status.conditions.filter(({ kind }) => kind !== 'erp-differs' && kind !== 'comparison-late');
-    const isWell = failedFeeds.length + undelivered + unfinishedIntakes.length + left.length === 0;
+    const isCaughtUp = result.status.lostCommits === null;
+    const isWell = isCaughtUp && failedFeeds.length + undelivered + unfinishedIntakes.length + left.length === 0;
     print(options, { ok: isWell && !signal.aborted, ...result }, () => textOf(result, signal.aborted));
     return isWell && !signal.aborted ? 0 : 1;
   };
@@ -44,5 +46,16 @@ function textOf({ failedFeeds, undelivered, unfinishedIntakes, status }: RunResu
   const open = status.intakes
     .filter(({ intake }) => unfinishedIntakes.includes(intake))
     .map(({ intake, lag }) => `The intake ${intake} is not through: ${lag.why}`);
-  return [flows, ...failures, ...rest, ...open, ...(stopped ? ['The run was stopped before its end.'] : [])].join('\n');
+  const loss =
+    status.lostCommits === null
+      ? []
+      : [`${lossText(status.lostCommits)}. A later run goes on: bridge status says how far it is.`];
+  return [
+    flows,
+    ...failures,
+    ...rest,
+    ...open,
+    ...loss,
+    ...(stopped ? ['The run was stopped before its end.'] : []),
+  ].join('\n');
 }

@@ -20,7 +20,6 @@ interface SourceOptions extends BridgeCommandOptions {
 
 interface RegisterOptions extends SourceOptions {
   url?: string;
-  name: string;
 }
 
 interface ChosenOptions extends SourceOptions {
@@ -38,7 +37,7 @@ export function runWebhookRegister(options: RegisterOptions): Promise<number> {
     if (options.url === undefined && settings.port === 0)
       throw new AppError('invalid', 'The port of the webhook endpoint is not fixed (bridge.port is 0): add --url.');
     const url = options.url ?? webhookUrlOf(settings, source);
-    const details = { name: options.name, url };
+    const details = { name: 'sourcing-bridge', url };
     const { webhook, made, deleted } = await command.perform(
       { what: 'webhook.register', object: `source ${source}`, details },
       () => registerWebhook(depsOf(command, source), details),

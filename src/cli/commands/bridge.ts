@@ -5,7 +5,6 @@ import { AppError, errorText } from '#platform/errors.ts';
 import { type Configuration, presentFile, readConfiguration, variablesFileBeside } from '../configuration.ts';
 import { createConsoleDoctor } from '../console-doctor.ts';
 import { type Installation, openInstallation, startInstalledBridge, storageOf } from '../installation.ts';
-import { bridgePorts, checkOwnPorts } from '../own-ports.ts';
 import { listenForStop, type StopRequest, untilStopped } from '../stop-request.ts';
 import { nextConfiguration, type ReadConfiguration, textsOf } from '../watch-configuration.ts';
 
@@ -51,8 +50,6 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
 
 function read(options: BridgeOptions, file: string | undefined): Configuration {
   const configuration = readConfiguration(file, options);
-  // Only a process that receives listens on both.
-  if (options.role === 'all' || options.role === 'receive') checkOwnPorts(bridgePorts(configuration.bridge));
   if (options.role === 'console' && !configuration.bridge.console_pages)
     throw new AppError('invalid', 'The role console shows the console, and bridge.console_pages switches it off.');
   return configuration;

@@ -2,22 +2,17 @@
 
 import { join, relative } from 'node:path';
 import { commandLine, packageDir } from '#platform/own-package.ts';
-import { makeConnector, type NewConnector, readKinds } from '../connector-template.ts';
+import { makeConnector, type NewConnector } from '../connector-template.ts';
 import { type OutputOptions, print } from '../output.ts';
 
 interface NewOptions extends OutputOptions {
   in?: string;
-  from?: string;
-  kinds?: string;
 }
 
 /** Throws an AppError `invalid` for a name or a folder that is not possible; then it leaves nothing behind. */
 export async function runConnectorNew(options: NewOptions, name: string): Promise<number> {
-  const kinds = options.kinds === undefined ? undefined : readKinds(options.kinds);
-  const made = await makeConnector(name, options.in, { from: options.from, kinds });
-  print(options, { name, folder: made.folder }, () =>
-    options.from === undefined ? nextSteps(name, made) : copiedSteps(name, made, options.from),
-  );
+  const made = await makeConnector(name, options.in);
+  print(options, { name, folder: made.folder }, () => nextSteps(name, made));
   return 0;
 }
 
@@ -36,14 +31,4 @@ function nextSteps(name: string, { folder, inRepository, needsInstall }: NewConn
      ERP_CLIENT_SECRET=secret ${commandLine} start --demo --config ${place}/settings.example.yaml
 
 ${relative('', join(packageDir, 'docs/writing-a-connector.md'))} leads through it.`;
-}
-
-function copiedSteps(name: string, { folder, inRepository }: NewConnector, original: string): string {
-  const place = inRepository ? relative('', folder) : folder;
-  return `Made ${place}, a copy of ${original}. What ${original} needs to be tested stays in test/connectors/${original}.
-
-  1. Read README.md:     which file does what, and what is written where. Then change it.
-  2. See its settings:   ${commandLine} connector show ${inRepository ? name : place}
-  3. Use it in a flow:   connector: ${inRepository ? name : place}
-  4. Try it:             ${commandLine} connector verify ${inRepository ? name : place} --test-system`;
 }

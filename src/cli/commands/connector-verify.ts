@@ -26,7 +26,8 @@ interface VerifyOptions extends OutputOptions {
 }
 
 export async function runConnectorVerify(options: VerifyOptions, name: string): Promise<number> {
-  const { bridge, data_dir } = readConfiguration(options.config, options, process.env);
+  const { bridge, data_dir, umask } = readConfiguration(options.config, options, process.env);
+  process.umask(Number.parseInt(umask, 8));
   const flow = flowOf(bridge.flows, name, options.flow);
   const kinds = kindsOf(flow, options.kinds);
   const sample = sampleOf(options.sample);

@@ -16,7 +16,7 @@ import { type Installation, openInstallation, storageOf } from '../installation.
 import { type LocalPrograms, startLocalPrograms } from '../local-programs.ts';
 import { localSource } from '../local-settings.ts';
 import { clientOf } from '../local-setup.ts';
-import { createLoop } from '../loop.ts';
+import { createLoop, playLoop } from '../loop.ts';
 import { listenForStop } from '../stop-request.ts';
 
 export interface DemoOptions {
@@ -50,9 +50,8 @@ export async function runDemo(options: DemoOptions): Promise<number> {
   opened.defer(() => programs.close());
   if (loop) {
     const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
-    const { events: requisitions, suppliers } = options;
     console.log(`Service ${programs.service.url}; database: ${storageOf(installation)}\n`);
-    return (await loop.play({ installation, programs, client, requisitions, suppliers, signal: stop.signal })) ? 0 : 1;
+    return (await playLoop({ loop, installation, programs, client, signal: stop.signal })) ? 0 : 1;
   }
   // Awaited here: a promise that is returned unawaited would run after everything is closed.
   return await playAndCompare(installation, programs, options, stop.signal);

@@ -12,7 +12,6 @@ import { isatty } from 'node:tty';
 import { parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { connectorFolder } from '#bridge/connectors/load-connector.ts';
-import { settingName } from '#bridge/settings/settings.ts';
 import { createClient } from '#client/create-client.ts';
 import { AppError } from '#platform/errors.ts';
 import { commandLine } from '#platform/own-package.ts';
@@ -24,8 +23,6 @@ import { connectorNames } from './connector-list.ts';
 export interface InitOptions {
   source?: string;
   connector?: string;
-  flow?: string;
-  publicHost?: string;
   dir: string;
 }
 
@@ -81,9 +78,9 @@ export async function runInit(options: InitOptions, env: NodeJS.ProcessEnv = pro
   return code;
 }
 
-type Chosen = Readonly<Record<'source' | 'connector' | 'flow' | 'publicHost', string>>;
+type Chosen = Readonly<Record<'source' | 'connector', string>>;
 
-async function choose({ source, connector, flow, publicHost }: InitOptions): Promise<Chosen> {
+async function choose({ source, connector }: InitOptions): Promise<Chosen> {
   const known = connectorNames();
   const chosenSource = checkedSource(
     source ??
@@ -95,21 +92,7 @@ async function choose({ source, connector, flow, publicHost }: InitOptions): Pro
   const chosenConnector = connector ?? (await ask('connector', `The connector to your ERP (${known.join(', ')})`));
   if (!known.includes(chosenConnector))
     throw new AppError('invalid', `There is no connector "${chosenConnector}". There are: ${known.join(', ')}.`);
-  return {
-    source: chosenSource,
-    connector: chosenConnector,
-    flow: await chooseFlow(flow, `to-${chosenConnector}`),
-    publicHost: publicHost ?? 'localhost',
-  };
-}
-
-/** Without an option it is the usual name, unless a person at the terminal types another. */
-async function chooseFlow(given: string | undefined, usual: string): Promise<string> {
-  const asked = given === undefined && isAtTerminal();
-  const flow = given ?? ((asked && (await ask('flow', `A name for the flow (Enter for "${usual}")`))) || usual);
-  const parsed = settingName.safeParse(flow);
-  if (!parsed.success) throw new AppError('invalid', `The flow "${flow}" ${parsed.error.issues[0]?.message}.`);
-  return flow;
+  return { source: chosenSource, connector: chosenConnector };
 }
 
 /** The values of these variables: of the environment, else what a person types at the terminal. */
@@ -171,18 +154,23 @@ const example = z.object({ bridge: z.object({ flows: z.array(z.looseObject({})).
  * The first flow of the connector's example, between the chosen source and ERP, for awards. The columns, tags and
  * attributes that the example names are those of the simulator: no other source gets them.
  */
-async function flowOf({ source, connector, flow }: Chosen): Promise<Record<string, unknown>> {
+async function flowOf({ source, connector }: Chosen): Promise<Record<string, unknown>> {
   const file = join(connectorFolder(connector) ?? '', 'settings.example.yaml');
   const { bridge } = example.parse(parseDocument(await readFile(file, 'utf8')).toJS());
-  const of = { name: flow, source: source === localSource ? localSource : 'main', connector, documents: ['award'] };
+  const of = {
+    name: `to-${connector}`,
+    source: source === localSource ? localSource : 'main',
+    connector,
+    documents: ['award'],
+  };
   const { quantity_column, unit_price_column, mapping, ...own } = bridge.flows[0] as Record<string, unknown>;
   return { ...own, ...of, ...(source === localSource && { quantity_column, unit_price_column, mapping }) };
 }
 
-function textOf({ source, publicHost }: Chosen, flow: Record<string, unknown>): string {
+function textOf({ source }: Chosen, flow: Record<string, unknown>): string {
   const sources = [{ name: 'main', base_url: source, api_key: `\${${apiKeyVariable}}` }];
   const isLocal = source === localSource;
-  const settings = { bridge: { public_host: publicHost, ...(isLocal ? {} : { sources }), flows: [flow] } };
+  const settings = { bridge: { public_host: 'localhost', ...(isLocal ? {} : { sources }), flows: [flow] } };
   return stringify(settings, { lineWidth: 0, aliasDuplicateObjects: false });
 }
 

@@ -18,14 +18,9 @@ export interface ServiceOptions {
 }
 
 /**
- * Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened. With
- * `--misbehave list` it only prints the quirks.
+ * Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened.
  */
 export async function runService(options: ServiceOptions): Promise<number> {
-  if (options.misbehave?.trim() === 'list') {
-    console.log((await import('../quirk-words.ts')).listOfQuirks());
-    return 0;
-  }
   const misbehave =
     options.misbehave === undefined
       ? undefined

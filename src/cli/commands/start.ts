@@ -17,7 +17,6 @@ import { type Installation, openInstallation, storageOf } from '../installation.
 import { type LocalPrograms, startLocalPrograms } from '../local-programs.ts';
 import { localSource } from '../local-settings.ts';
 import { clientOf } from '../local-setup.ts';
-import { bridgePorts, checkOwnPorts, type OwnPort } from '../own-ports.ts';
 import { listenForStop, type StopRequest, untilStopped } from '../stop-request.ts';
 
 const stepMs = 1_500;
@@ -33,7 +32,6 @@ export interface StartOptions {
 export async function runStart(options: StartOptions): Promise<number> {
   const configuration = readConfiguration(options.config, options);
   const { flows, sources } = configuration.bridge;
-  checkOwnPorts(localPorts(configuration));
   const demo = options.demo ?? (flows.length === 0 && sources.length === 0);
   const stop = listenForStop();
   const isFirst = configuration.database_url === undefined && !existsSync(join(configuration.data_dir, 'postgres'));
@@ -69,10 +67,6 @@ async function run(
   if (demo) await playUntil(client, AbortSignal.any([stop.signal, installation.gone]));
   await untilStopped(stop, installation.gone);
   console.log('\nStopping. Press Ctrl-C again to end at once.');
-}
-
-function localPorts({ service, bridge }: Configuration): OwnPort[] {
-  return [{ setting: 'service.port', host: service.host, port: service.port }, ...bridgePorts(bridge)];
 }
 
 /**

@@ -1,8 +1,8 @@
 /**
- * What the doctor finds in the database: the server, the tables, the sealed keys, the live processes and the leases.
+ * What the doctor finds in the database: the server, the tables, the sealed keys and the live processes.
  */
 
-import { type LiveProcess, readProcesses } from '#bridge/ledger/leases/liveness.ts';
+import { readProcesses } from '#bridge/ledger/leases/liveness.ts';
 import { pendingBridgeMigrations } from '#bridge/migrate-bridge.ts';
 import { openKey } from '#bridge/receive/webhook-store.ts';
 import type { BridgeSettings } from '#bridge/settings/settings.ts';
@@ -90,28 +90,12 @@ export async function findSealed(database: Database, secrets: SecretBox): Promis
   );
 }
 
-interface HeldLease {
-  name: string;
-  holder: number | null;
-  expired: boolean;
-}
-
-/** The live processes of the bridge, and which of them holds each lease. */
+/** The live processes of the bridge, and the roles that none of them has. */
 export async function findProcesses(
   database: Database,
   { intakes }: Pick<BridgeSettings, 'intakes'>,
 ): Promise<DoctorFinding[]> {
   const processes = await readProcesses(database);
-  const leases = await database.query<HeldLease>(
-    `select name, holder, expires < clock_timestamp() as expired from bridge.leases where holder is not null order by name`,
-  );
-  return [
-    ...processesFindings(processes, intakes.length > 0),
-    ...leases.map((lease) => leaseFinding(lease, processes)),
-  ];
-}
-
-function processesFindings(processes: readonly LiveProcess[], hasIntakes: boolean): DoctorFinding[] {
   if (processes.length === 0)
     return [
       warn(
@@ -124,21 +108,9 @@ function processesFindings(processes: readonly LiveProcess[], hasIntakes: boolea
   const roles = new Set(
     processes.map(({ name }) => /^bridge-(receive|pull|push|intake|console) /.exec(name)?.[1] ?? 'all'),
   );
-  const wanted = ['receive', 'pull', 'push', ...(hasIntakes ? ['intake'] : [])];
+  const wanted = ['receive', 'pull', 'push', ...(intakes.length > 0 ? ['intake'] : [])];
   const missing = roles.has('all') ? [] : wanted.filter((role) => !roles.has(role));
   for (const role of missing)
     findings.push(warn('processes', `none has the role ${role}`, `Start one: ${commandLine} bridge --role ${role}.`));
   return findings;
-}
-
-function leaseFinding({ name, holder, expired }: HeldLease, processes: readonly LiveProcess[]): DoctorFinding {
-  const process = processes.find(({ id }) => id === holder)?.name;
-  const lease = `lease ${name}`;
-  if (process === undefined) return ok(lease, 'its holder has ended: the next process that needs it takes it over');
-  if (!expired) return ok(lease, `held by ${process}`);
-  return warn(
-    lease,
-    `${process} holds it and has not renewed it in time`,
-    'That process hangs or cannot reach the database; another process takes over. Restart it if this stays.',
-  );
 }

@@ -43,7 +43,7 @@ export function drawMisbehaviour(random: Fraction, most: number): Misbehaviour {
 function readQuirk(text: string): Chosen {
   const [name = '', number] = text.split('=');
   const quirk = quirkTable.find((each) => each.name === name);
-  if (!quirk) throw invalid(`"${name}" is no quirk. \`--misbehave list\` shows all.`);
+  if (!quirk) throw invalid(`"${name}" is no quirk. docs/misbehave.md lists all.`);
   const { parameter } = quirk;
   if (number === undefined) return { quirk, value: parameter?.fallback ?? 0 };
   if (!parameter) throw invalid(`The quirk ${name} takes no number.`);

@@ -371,7 +371,7 @@ test('where the service does not list its jobs, an uncertain outcome is held for
   world.endNextPost('reset');
   await settle();
   expect(await letters()).toMatchObject([{ erpKey: 'PR-1', errorType: 'uncertain' }]);
-  expect((await letters())[0]?.lastError).toContain('bridge intake link requisitions PR-1 <its id>, or --new');
+  expect((await letters())[0]?.lastError).toContain('bridge link requisitions PR-1 <its id>, or --new');
   await replayIntake(db.database, { intake: 'requisitions', dead: true }, timestampNow(world.clock));
   await settle();
   expect([world.posts.length, (await letters()).length]).toEqual([1, 1]);
@@ -567,7 +567,7 @@ test('many requisitions that are missing at once, or all of them, pause the inta
       kind: 'withdrawals',
       reason:
         '3 of 5 open requisitions are missing in the ERP at once. If they were deleted there, agree to it: ' +
-        'bridge resume requisitions --agree-to-withdrawals',
+        'bridge resume requisitions --agree',
     },
   ]);
   await resume();

@@ -39,7 +39,7 @@ function layoutIn(folder: Folder, more?: Record<string, unknown>, clock: Clock =
       write(operations, signal, deadlineOf(clock, 60_000, signal)),
   };
 }
-const openRoot = () => openLocalFolder(root, { file: undefined, folder: undefined });
+const openRoot = () => openLocalFolder(root);
 const fresh = async (more?: Record<string, unknown>, clock?: Clock) => layoutIn(await openRoot(), more, clock);
 
 /** What the reader has imported: the states of each document, in their order. */
@@ -251,7 +251,7 @@ test('a newer version of a document has the later name, also where the clock of 
   const sample = sampleOf('award');
   const nowMs = Date.UTC(2030, 0, 31, 23, 59, 58);
   const write = async (version: 0 | 1, clock: Clock) =>
-    (await fresh({ name: '{time}_{sequence}' }, clock)).write([operation('amend', sample, sample.versions[version])]);
+    (await fresh({}, clock)).write([operation('amend', sample, sample.versions[version])]);
   await write(0, createManualClock(nowMs));
   await write(1, createManualClock(nowMs - 3_600_000));
   const imported: Imported = new Map();

@@ -53,7 +53,6 @@ describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : 
       settings: (address) => ({
         directory: inbox('batches')(),
         layout: 'batch',
-        batch_size: 20,
         sftp: sftp(address),
         csv: { formulas: 'keep' },
         read: droppedFiles('csv'),

@@ -174,7 +174,7 @@ export function droppedFiles(format: 'csv' | 'jsonl', content: 'delta' | 'whole'
       files: `needs*.${format}`,
       content,
       record: needs[format],
-      acknowledge: { folder: 'told' },
+      acknowledge: true,
     },
   };
 }
@@ -244,7 +244,7 @@ export function dropFiles(
 
   /** Imports what there is, and removes it: each row is kept, so that one that comes twice is seen. */
   function importNews(): void {
-    const folder = join(inbox(), 'told');
+    const folder = join(inbox(), 'requisition-news');
     if (!existsSync(folder)) return;
     for (const name of readdirSync(folder).toSorted()) {
       const path = join(folder, name);

@@ -34,7 +34,6 @@ const targets = [
     settings: () => ({
       directory: 'batches',
       layout: 'batch',
-      batch_size: 50,
       csv: { formulas: 'keep' },
       read: droppedFiles('csv'),
     }),
@@ -47,8 +46,6 @@ const targets = [
       directory: 'lines',
       layout: 'batch',
       format: 'jsonl',
-      name: '{kind}_{sequence}',
-      batch_size: 20,
       read: droppedFiles('jsonl'),
     }),
     ...dropFiles(inbox('lines'), 'jsonl'),

@@ -238,7 +238,7 @@ describe('a folder', () => {
   });
 
   test('in which the JSON cannot be written keeps the files that it had', async () => {
-    const local = await openLocalFolder(folder, { file: undefined, folder: undefined });
+    const local = await openLocalFolder(folder);
     let isFull = false;
     const filling: Folder = {
       ...local,
@@ -261,7 +261,7 @@ describe('a folder', () => {
 
   test('is written by no process that stood still past its time limit', async () => {
     const clock = createManualClock();
-    const local = await openLocalFolder(folder, { file: undefined, folder: undefined });
+    const local = await openLocalFolder(folder);
     const slow: Folder = {
       ...local,
       write: async (path, content) => {

@@ -20,7 +20,7 @@ export async function interceptFolder(
   before: (n: number) => Promise<void>,
   after: (n: number, name: string) => Promise<void> = async () => undefined,
 ): Promise<InterceptedFolder> {
-  const folder = await openLocalFolder(root, { file: undefined, folder: undefined });
+  const folder = await openLocalFolder(root);
   let count = 0;
   const calls = intercepted.map((name) => {
     const call = folder[name] as (...given: unknown[]) => Promise<unknown>;

@@ -208,10 +208,8 @@ describe('what programs write is read', () => {
   };
   const text = 'no;name\n1;Łódź\n2;"B\nb"\n';
   test.each<[string, string | Uint8Array, object?]>([
-    ['lines that end in CR (a Macintosh)', text.replaceAll('\n', '\r')],
     ['lines that end in CRLF', text.replaceAll('\n', '\r\n')],
     ['lines that end in LF', text],
-    ['a first line that names the delimiter (Excel)', `sep=;\r\n${text}`, { delimiter: ',' }],
     ['UTF-16 with a byte order mark (Excel: Unicode text)', utf16(text, false)],
     ['UTF-16, big endian', utf16(text, true)],
     ['UTF-8 with a byte order mark, whatever the settings say', `\uFEFF${text}`, { encoding: 'windows-1252' }],
@@ -224,16 +222,6 @@ describe('what programs write is read', () => {
         ['2', 'B\nb'],
       ],
       [],
-    ]);
-  });
-
-  test('a file of one CR line, in pieces of any size', async () => {
-    const bytes = Buffer.from(`no,name\r${'1,A\r'.repeat(200_000)}`);
-    const found = await entriesOf(bytes, ',');
-    expect([found.length, found.filter(({ fault }) => fault).length, found.at(-1)]).toMatchObject([
-      200_001,
-      0,
-      { line: 200_001, cells: ['1', 'A'] },
     ]);
   });
 });

@@ -234,7 +234,7 @@ describe('the ERP is told', () => {
   const textOf = (name: string) => readFileSync(join(folder, 'requisition-news', name), 'utf8');
 
   test('by one file for each call, and by none again under the same key, also when it was imported and removed', async () => {
-    const session = await open({ acknowledge: {} }, { line_ends: 'lf' });
+    const session = await open({ acknowledge: true });
     expect(await session.acknowledge?.([news(1), news(2)], never)).toMatchObject([
       { status: 'updated', reference: 'requisition-news/PR-1' },
       { status: 'updated' },
@@ -243,12 +243,12 @@ describe('the ERP is told', () => {
     expect(first).toMatch(/^news_\d{8}T\d{6}Z_\d{13}-[0-9a-f]{12}\.csv$/);
     // A name that a spreadsheet would run is quoted.
     expect(textOf(first)).toBe(
-      'requisition,status,event_kind,event_id,event_name,event_reference,link,reason,text,news_key\n' +
-        `PR-1,created,event,e1,'=Steel,"PR-1, PR-2",https://s.example/e1,,"The event ""Steel"" was made of PR-1",key-1\n` +
-        `PR-2,created,event,e1,'=Steel,"PR-1, PR-2",https://s.example/e1,,"The event ""Steel"" was made of PR-2",key-2\n`,
+      'requisition,status,event_kind,event_id,event_name,event_reference,link,reason,text,news_key\r\n' +
+        `PR-1,created,event,e1,'=Steel,"PR-1, PR-2",https://s.example/e1,,"The event ""Steel"" was made of PR-1",key-1\r\n` +
+        `PR-2,created,event,e1,'=Steel,"PR-1, PR-2",https://s.example/e1,,"The event ""Steel"" was made of PR-2",key-2\r\n`,
     );
     rmSync(join(folder, 'requisition-news', first));
-    const later = await open({ acknowledge: {} });
+    const later = await open({ acknowledge: true });
     expect(await later.acknowledge?.([news(1), news(2), news(3)], never)).toMatchObject([
       { status: 'unchanged' },
       { status: 'unchanged' },
@@ -259,11 +259,11 @@ describe('the ERP is told', () => {
   });
 
   test('in JSON Lines as well, with its reason', async () => {
-    const session = await open({ acknowledge: { folder: 'out/news' } }, {}, { format: 'jsonl' });
+    const session = await open({ acknowledge: true }, {}, { format: 'jsonl' });
     const { event: _none, ...failed } = news(1, { status: 'failed', reason: 'no' });
     await session.acknowledge?.([failed], never);
-    const [name = ''] = readdirSync(join(folder, 'out/news'));
-    expect(JSON.parse(readFileSync(join(folder, 'out/news', name), 'utf8'))).toEqual({
+    const [name = ''] = readdirSync(join(folder, 'requisition-news'));
+    expect(JSON.parse(readFileSync(join(folder, 'requisition-news', name), 'utf8'))).toEqual({
       requisition: 'PR-1',
       status: 'failed',
       reason: 'no',
@@ -273,7 +273,7 @@ describe('the ERP is told', () => {
   });
 
   test('what the encoding cannot hold is refused alone', async () => {
-    const session = await open({ acknowledge: {} }, { encoding: 'windows-1252' });
+    const session = await open({ acknowledge: true }, { encoding: 'windows-1252' });
     expect(await session.acknowledge?.([news(1, { text: 'Łódź' }), news(2)], never)).toMatchObject([
       { status: 'rejected', error: { type: 'data', message: expect.stringContaining('PR-1: column text') } },
       { status: 'updated' },
@@ -300,14 +300,9 @@ describe('settings are refused', () => {
       'read.requisition.record: a b: must be written as',
     ],
     [
-      'news in the folder of the files',
-      { folder: 'in', acknowledge: { folder: 'in' } },
-      'read.requisition.acknowledge.folder: must be another',
-    ],
-    [
-      'news among the taken files',
-      { acknowledge: { folder: 'taken' } },
-      'read.requisition.acknowledge.folder: must be another',
+      'requisitions in the folder of the news',
+      { folder: 'requisition-news' },
+      'read.requisition.folder: must be another',
     ],
     [
       'a column with the list of items',

@@ -53,8 +53,6 @@ async function written(settings: Record<string, unknown>, ...documents: Document
     fileConnector.settings.parse({
       directory: 'out',
       layout: 'batch',
-      name: '{kind}_{sequence}',
-      manifest: 'none',
       ...settings,
     }),
     testContext({ dataDir }).context,
@@ -66,8 +64,11 @@ async function written(settings: Record<string, unknown>, ...documents: Document
   );
   const files = new Map<string, Buffer>();
   for (const name of (await readdir(join(dataDir, 'out'))).sort())
-    if (name.includes('.') && !name.startsWith('.'))
-      files.set(name.replace(/\d{13}-[0-9a-f]{12}/, '<sequence>'), await readFile(join(dataDir, 'out', name)));
+    if (/\.(csv|jsonl)$/.test(name))
+      files.set(
+        name.replace(/\d{8}T\d{6}Z_\d{13}-[0-9a-f]{12}/, '<sequence>'),
+        await readFile(join(dataDir, 'out', name)),
+      );
   return { outcomes, files, text: files.get('award_<sequence>.csv')?.toString('utf8') ?? '' };
 }
 
@@ -89,13 +90,13 @@ test('the settings choose and name columns, decimals, dates and separators', asy
   const { text } = await written(
     {
       columns,
-      csv: { delimiter: ';', decimal_separator: ',', dates: 'DD.MM.YYYY', line_ends: 'lf', formulas: 'keep' },
+      csv: { delimiter: ';', decimal_separator: ',', dates: 'DD.MM.YYYY', formulas: 'keep' },
     },
     awardOf(),
   );
   expect(text).toBe(
-    'WERKS;EKORG;LIFNR;MATNR;MENGE;NETPR;BSART;EINDT;TEXT;ZEILE;LOEKZ\n' +
-      '1000;P1;4711;000123;1234,5;-2,05;NB;31.01.2030;=1+1;2,50;create\n',
+    'WERKS;EKORG;LIFNR;MATNR;MENGE;NETPR;BSART;EINDT;TEXT;ZEILE;LOEKZ\r\n' +
+      '1000;P1;4711;000123;1234,5;-2,05;NB;31.01.2030;=1+1;2,50;create\r\n',
   );
 });
 
@@ -118,7 +119,7 @@ test('by default cells that a spreadsheet would take for formulas are quoted; nu
   );
 });
 
-test('cells with quotes, separators or any line ends are quoted, and all cells with quotes: always', async () => {
+test('cells with quotes, separators or any line ends are quoted', async () => {
   const lines = ['a"b', 'a,b', 'a\nb', 'a\rb', 'a b'].map((lot) => ({ lot, share: '1', cost: '1', values: [] }));
   const chosen = [
     { name: 'lot', from: 'line.lot' },
@@ -127,19 +128,11 @@ test('cells with quotes, separators or any line ends are quoted, and all cells w
   expect((await written({ columns: chosen, csv: { header: false } }, awardOf({ lines }))).text).toBe(
     '"a""b",awarded\r\n"a,b",awarded\r\n"a\nb",awarded\r\n"a\rb",awarded\r\na b,awarded\r\n',
   );
-  const [line] = lines.slice(-1);
-  const { text } = await written(
-    { columns: chosen, csv: { quotes: 'always' } },
-    awardOf({ lines: line ? [line] : [] }),
-  );
-  expect(text).toBe('"lot","state"\r\n"a b","awarded"\r\n');
 });
 
 test.each([
   ['windows-1252', 'Žluť 5 €', undefined],
   ['windows-1252', '5 € – „ü“', [0x35, 0x20, 0x80, 0x20, 0x96, 0x20, 0x84, 0xfc, 0x93]],
-  ['iso-8859-1', '5 €', undefined],
-  ['iso-8859-1', 'ü½', [0xfc, 0xbd]],
   ['utf-8-bom', 'ü', [0xef, 0xbb, 0xbf, 0xc3, 0xbc]],
   ['utf-8', 'ü', [0xc3, 0xbc]],
 ] as const)('%s encodes "%s", or refuses only that document and names the character', async (encoding, name, bytes) => {
@@ -153,7 +146,7 @@ test.each([
   const content = files.get('award_<sequence>.csv');
   const refused = {
     type: 'data',
-    message: expect.stringMatching(/e1\/s1.*column N.*"[ť€]" \(U\+(?:0165|20AC)\)/) as string,
+    message: expect.stringMatching(/e1\/s1.*column N.*"ť" \(U\+0165\)/) as string,
   };
   const first = bytes ? { status: 'created' } : { status: 'rejected', error: refused };
   expect(outcomes).toMatchObject([first, { status: 'created' }]);
@@ -215,14 +208,6 @@ test('JSON Lines have one whole document per line', async () => {
 });
 
 test.each([
-  ['ok', 'award_<sequence>.ok'],
-  ['done', 'award_<sequence>.done'],
-] as const)('a manifest %s has the checksums as sha256sum reads them', async (manifest, name) => {
-  const { files } = await written({ manifest }, awardOf());
-  expect(files.get(name)?.toString()).toMatch(/^[0-9a-f]{64} {2}award_\d{13}-[0-9a-f]{12}\.csv\n$/);
-});
-
-test.each([
   [{ columns: [{ name: 'x', from: 'line.colour' }] }, 'columns', 'line has no member colour; it has lot'],
   [{ columns: [{ name: 'x', from: 'colour' }] }, 'columns', 'is in no document'],
   [
@@ -242,14 +227,6 @@ test.each([
     'twice',
   ],
   [{ columns: [{ name: 'x' }] }, 'columns', 'either from or value'],
-  [{ name: '{kind}_{date}' }, 'name', '{sequence}'],
-  [{ name: '{kind}_{sequence}_{supplier.name}' }, 'name', '{supplier.name}'],
-  [{ name: 'a b_{sequence}' }, 'name', 'not " "'],
-  [{ name: '../{sequence}' }, 'name', 'not "/"'],
-  [{ layout: 'document', name: '{kind}_{sequence}' }, 'name', 'only for layout: batch'],
-  [{ name: '-{kind}_{sequence}' }, 'name', 'not begin with a dot or a hyphen'],
-  [{ journal: '-journal' }, 'journal', 'must not begin with a hyphen'],
-  [{ journal: '../journal' }, 'journal', ''],
   [{ csv: { dates: 'DD/MMM' } }, 'csv', 'YYYY'],
   [{ sftp: { host: 'h', user: 'u', password: 'p' } }, 'sftp', 'another server could pose as this one'],
   [{ sftp: { host: 'h', user: 'u', fingerprint: `SHA256:${'a'.repeat(43)}` } }, 'sftp', 'set a password'],

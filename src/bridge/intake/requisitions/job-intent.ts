@@ -56,7 +56,7 @@ export async function maySendJobs(tx: Sql, { intake, clock }: IntakeDeps): Promi
   }
   const reason =
     `it is the first run: ${requisitions} requisitions would become ${events} ` +
-    `${intake.make === 'request' ? 'requests' : 'events'}. Look at them with: bridge intake plan ${intake.name}. ` +
+    `${intake.make === 'request' ? 'requests' : 'events'}. Look at them with: bridge plan ${intake.name}. ` +
     `If that is right: bridge resume ${intake.name}`;
   await pauseIntakeFor(tx, intake.name, { kind: 'first-run', reason }, now);
   return false;

@@ -72,7 +72,7 @@ async function guardMissing(
   const before = withdrawn === 0 ? '' : ` (${withdrawn} within the last ${guardHours} h)`;
   return (
     `${waiting} of ${open} open requisitions are missing in the ERP at once${before}. If they were deleted there, ` +
-    `agree to it: bridge resume ${intake.name} --agree-to-withdrawals`
+    `agree to it: bridge resume ${intake.name} --agree`
   );
 }
 

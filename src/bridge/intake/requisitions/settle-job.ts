@@ -191,7 +191,7 @@ export async function holdJob(tx: Sql, { intake, source, clock }: Deps, job: str
   const text =
     kind === 'create'
       ? `it may have become ${about ? intakeEventText(source, about) : 'an event'} or not (${why}). Look for "${about?.reference ?? ''}" ` +
-        `at the service, and say which it is: bridge intake link ${intake.name} ${first?.erpKey ?? ''} <its id>, or --new to make it again`
+        `at the service, and say which it is: bridge link ${intake.name} ${first?.erpKey ?? ''} <its id>, or --new to make it again`
       : `${kind === 'attach' ? 'its files may have been attached to' : 'its change may have been made in'} ` +
         `${about ? intakeEventText(source, about) : 'its event'} or not (${why}): look there`;
   if (kind === 'create')

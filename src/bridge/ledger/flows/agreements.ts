@@ -1,11 +1,6 @@
 /** What a person adds to `bridge resume` after a pause that needs an agreement; empty for any other pause. */
 export function agreementText(pausedKind: string | null): string {
-  const options: Readonly<Record<string, string>> = {
-    archives: '--agree-to-archive',
-    withdrawals: '--agree-to-withdrawals',
-  };
-  const option = options[pausedKind ?? ''];
-  return option === undefined ? '' : ` ${option}, if they are intended`;
+  return pausedKind === 'archives' || pausedKind === 'withdrawals' ? ' --agree, if they are intended' : '';
 }
 
 /** What is withdrawn or archived within this time is counted together: a pull of many pages brings it little by little. */

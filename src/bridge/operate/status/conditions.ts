@@ -332,7 +332,7 @@ function ofIntake(intake: IntakeStatus, lateBefore: Timestamp): Condition[] {
       kind: 'intake-paused',
       since: intake.pausedAt,
       summary: `Intake ${name} is paused; ${waiting}: ${short(intake.pausedReason)}`,
-      action: `Look at it: bridge intake plan ${name}. Then: bridge resume ${name}${agreementText(intake.pausedKind)}`,
+      action: `Look at it: bridge plan ${name}. Then: bridge resume ${name}${agreementText(intake.pausedKind)}`,
     });
   } else if (intake.readFailures > 0 || intake.stuck || isBefore(intake.oldestWaiting, lateBefore))
     conditions.push({
@@ -340,7 +340,7 @@ function ofIntake(intake: IntakeStatus, lateBefore: Timestamp): Condition[] {
       kind: 'intake-behind',
       since: intake.readFailures > 0 ? intake.lastRead : (intake.oldestSubmission ?? intake.oldestWaiting),
       summary: `Intake ${name} is behind: ${short(intake.lag.why)}`,
-      action: `See bridge intake status ${name} and bridge doctor. It tries again by itself; nothing is lost.`,
+      action: `See bridge status and bridge doctor. It tries again by itself; nothing is lost.`,
     });
   if (deadLetters > 0)
     conditions.push({

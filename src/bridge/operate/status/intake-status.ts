@@ -137,11 +137,6 @@ export function isThrough(status: IntakeStatus): boolean {
   return status.lastRead !== null && toSend + status.submissions + status.toCompare === 0;
 }
 
-/** True when an operator should look at the intake. */
-export function intakeNeedsLook({ pausedReason, deadLetters, readFailures, stuck }: IntakeStatus): boolean {
-  return pausedReason !== null || deadLetters > 0 || readFailures > 0 || stuck;
-}
-
 function backlogOf(
   { creates, updates, archives, events, nextSend, source: name }: IntakeRow,
   intake: IntakeSettings,

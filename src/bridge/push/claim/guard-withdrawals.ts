@@ -37,6 +37,6 @@ export async function guardWithdrawals(tx: Sql, flow: FlowSettings, now: Timesta
   const before = withdrawn === 0 ? '' : ` (${withdrawn} were withdrawn within the last ${guardHours} h)`;
   return (
     `${waiting} of ${delivered} delivered documents are to be withdrawn at once${before}. ` +
-    `If that is right, agree to it: bridge resume ${flow.name} --agree-to-withdrawals`
+    `If that is right, agree to it: bridge resume ${flow.name} --agree`
   );
 }

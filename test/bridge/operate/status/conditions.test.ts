@@ -91,7 +91,7 @@ describe('a flow', () => {
       },
     ]);
     expect(of({ flow: { pausedReason: 'many', pausedKind: 'withdrawals' } })[0]?.action).toContain(
-      'bridge resume erp --agree-to-withdrawals',
+      'bridge resume erp --agree',
     );
   });
 
@@ -118,8 +118,7 @@ describe('an intake', () => {
         since: null,
         level: 'fail',
         summary: 'Intake vendors is paused; 12 suppliers wait: too many',
-        action:
-          'Look at it: bridge intake plan vendors. Then: bridge resume vendors --agree-to-archive, if they are intended',
+        action: 'Look at it: bridge plan vendors. Then: bridge resume vendors --agree, if they are intended',
       },
     ]);
   });

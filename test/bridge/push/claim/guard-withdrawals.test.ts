@@ -44,7 +44,7 @@ describe('more withdrawals at once than both bounds', () => {
     const flow = await pusher.flowRow();
     expect(flow?.paused_kind).toBe('withdrawals');
     expect(flow?.paused_reason).toContain('6 of 10 delivered documents');
-    expect(flow?.paused_reason).toContain('bridge resume erp --agree-to-withdrawals');
+    expect(flow?.paused_reason).toContain('bridge resume erp --agree');
   });
 
   test('pause the flow although they come little by little', async () => {

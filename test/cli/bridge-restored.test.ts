@@ -1,5 +1,5 @@
 /**
- * `bridge rebuild` with the real service, the ERP of the memory connector and PostgreSQL tables: the bridge's database is
+ * `bridge restored`, and the runs after it, with the real service, the ERP of the memory connector and PostgreSQL tables: the bridge's database is
  * an old backup, or gone. The memory ERP makes a second object of each repeated create.
  */
 import { readFile, writeFile } from 'node:fs/promises';
@@ -127,22 +127,22 @@ async function expectEqual(): Promise<void> {
   expect(numbers().map(([key]) => key)).toEqual(wanted.map(([key]) => key));
 }
 
-/** Starts a rebuild as a process and kills it with -9 when this is true of the restore that it has noted. */
-async function killedRebuild(
+/** Starts a run as a process and kills it with -9 when this is true of the restore that was noted. */
+async function killedRun(
   when: (restore: OpenLoss) => boolean,
   {
     data = folder,
     env = { DATABASE_URL: databaseUrl },
   }: { data?: string; env?: Readonly<Record<string, string>> } = {},
 ): Promise<void> {
-  const rebuild = startCommandLine(args(['rebuild'], data), env);
-  await until('the rebuild has come so far', async () => {
+  const run = startCommandLine(args(['run'], data), env);
+  await until('the run has come so far', async () => {
     const url = data === folder ? databaseUrl : await urlOfEmbedded(data);
     const restore = await withDatabase(url, readOpenLoss).catch(() => undefined);
     return restore !== undefined && when(restore);
   });
-  rebuild.signal('SIGKILL');
-  expect(await rebuild.ended).toBe('SIGKILL');
+  run.signal('SIGKILL');
+  expect(await run.ended).toBe('SIGKILL');
 }
 
 /** Of the server that runs; `useEmbedded` might own it before the process does, and end it. */
@@ -162,6 +162,9 @@ async function withDatabase<T>(url: string, use: (database: Database) => Promise
     await database.close();
   }
 }
+
+/** Each run exits with 1 until everything was looked up. */
+const runUntilCaughtUp = () => until('the loss is caught up with', async () => (await bridge('run')).code === 0);
 
 /** As if the restore was noted long ago: calls of the lost bridge can take effect no longer, and are not waited for. */
 const ageRestore = (url: string) =>
@@ -196,10 +199,10 @@ test('from a backup: equal, nothing twice, and killed on the way it goes on wher
   // The bridge is lost; the source goes on, and its database is that of the backup.
   await awardedEvent('Shelves', ['S1', 'S3']);
   databaseUrl = backup.url;
-  for (const when of [isNoted, isAsking]) await killedRebuild(when);
+  expect(await bridge('restored')).toMatchObject({ code: 0 });
+  for (const when of [isNoted, isAsking]) await killedRun(when);
   await ageRestore(databaseUrl);
-  const rebuilt = await bridge('rebuild');
-  expect(rebuilt).toMatchObject({ code: 0, stdout: expect.stringContaining('Rebuilt') });
+  await runUntilCaughtUp();
   await expectEqual();
   expectNoneTwice(before);
   expect((await bridge('status')).stdout).not.toContain('estored');
@@ -215,9 +218,10 @@ test('from nothing: the ledger is that of the ERP, and only what nobody has deli
   // Taken back while there is no bridge: the award of S3 for the chairs, which no record names any more.
   await desk(organisation, 'POST', `${chairs}/reopen`);
   await award(chairs, ['S2', 'S2']);
-  await killedRebuild(isAsking);
+  expect(await bridge('restored')).toMatchObject({ code: 0 });
+  await killedRun(isAsking);
   await ageRestore(databaseUrl);
-  expect(await bridge('rebuild')).toMatchObject({ code: 0 });
+  await runUntilCaughtUp();
   await expectEqual();
   expectNoneTwice(before);
   // The ledger is whole: a comparison finds each object as it was delivered.
@@ -234,11 +238,11 @@ test.runIf(process.env['FAULTS'])(
     const before = numbers();
     const data = join(await scratchFolder(), 'data');
     closeAtEnd(() => useEmbedded(data, async () => undefined));
-    await killedRebuild(isNoted, { data, env: {} });
-    await killedRebuild(isAsking, { data, env: {} });
+    expect(await startCommandLine(args(['restored'], data)).ended).toBe(0);
+    await killedRun(isNoted, { data, env: {} });
+    await killedRun(isAsking, { data, env: {} });
     await useEmbedded(data, ageRestore);
-    const rebuild = startCommandLine(args(['rebuild'], data));
-    expect([await rebuild.ended, rebuild.stdout()]).toEqual([0, expect.stringContaining('Rebuilt')]);
+    await until('the loss is caught up with', async () => (await startCommandLine(args(['run'], data)).ended) === 0);
     await expectEqual();
     expectNoneTwice(before);
   },
