@@ -9,7 +9,7 @@ import { execFileSync } from 'node:child_process';
 import { failedSeeds } from './failed-seeds.ts';
 
 /** Few, as every run of all tests has them; `npm run test:simulation` runs 10,000. */
-const seedsInAll = 30;
+const seedsInAll = 12;
 /** Where git cannot name the commit, as in an archive of the files. */
 const commitUnknown = '000000000';
 /** The first digits of a commit's id, each of which has so many seeds of its own, above all that people type. */

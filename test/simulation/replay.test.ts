@@ -6,13 +6,11 @@ const run = useSimulation();
 const timeout = 600_000;
 
 test('the same seed produces the same log, whichever seed ran before', { timeout }, async () => {
-  for (const seed of ['3', '11']) {
-    const first = await run(seed);
-    await run('5');
-    const again = await run(seed);
-    expect(first.lines.length).toBeGreaterThan(200);
-    expect(again.lines).toEqual(first.lines);
-  }
+  const first = await run('3');
+  await run('5');
+  const again = await run('3');
+  expect(first.lines.length).toBeGreaterThan(200);
+  expect(again.lines).toEqual(first.lines);
 });
 
 /** Whether one of the sixty seeds of version 2 from this one on reports a violation of this invariant. */

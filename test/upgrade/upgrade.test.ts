@@ -108,6 +108,7 @@ const notKept = [
   'rereads',
   'restores',
   'samples',
+  'document_notes',
   'replays',
   'replay_documents',
   'scenario_awards',

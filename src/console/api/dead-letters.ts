@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
 import { readRefusalGroups, replayDeadLetters } from '#bridge/ledger/flows/dead-letter-reasons.ts';
-import { writeNote } from '#bridge/operate/history/document-notes.ts';
+import { noteDocument } from '#bridge/operate/history/note-document.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import {
@@ -68,7 +68,7 @@ export const noteDocumentCall = ({ database, clock, note }: ConsoleApiDeps) =>
       const details = { kind, key, lookedAfterBy, decision };
       await note(viewer, { what: 'document.note', object: `flow ${flow}`, details });
       const noted = timestampNow(clock);
-      await writeNote(database, place, { lookedAfterBy, decision, notedBy: viewer.name, noted });
+      await noteDocument(database, place, { lookedAfterBy, decision, notedBy: viewer.name, noted });
     },
   );
 

@@ -1,6 +1,5 @@
 /** The list of documents, with its filters. */
 import { z } from 'zod';
-import { noteKey, readNotes } from '#bridge/operate/history/document-notes.ts';
 import { listDocuments, listedStates } from '#bridge/operate/history/list-documents.ts';
 import { decimalText, timestampInQuery } from '#contract/scalars.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -62,12 +61,8 @@ async function list(deps: ConsoleApiDeps, viewer: Viewer, asked: z.output<typeof
     { now: timestampNow(deps.clock), limit, after },
   );
   const last = documents.at(-1);
-  const notes = await readNotes(deps.database, documents);
   return {
-    documents: (await withUrls(deps, documents)).map((document) => ({
-      ...document,
-      documentNote: notes.get(noteKey(document)) ?? null,
-    })),
+    documents: await withUrls(deps, documents),
     next: nextOf(last && { changed: last.changed, flow: last.flow, kind: last.kind, key: last.key }, hasMore),
   };
 }

@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { type DocumentPlace, readDocuments } from '#bridge/ledger/attempts/document-rows.ts';
 import { readVersions } from '#bridge/ledger/attempts/document-versions.ts';
-import { noteKey, readNotes } from '#bridge/operate/history/document-notes.ts';
 import { documentNow } from '#bridge/operate/history/document-now.ts';
 import { readTimeline } from '#bridge/operate/history/read-timeline.ts';
 import type { Document } from '#connector/documents.ts';
@@ -32,11 +31,10 @@ async function read(
   const { madeOf, ...now } = await documentNow(database, settings, place);
   const versions = await readVersions(database, place);
   const timeline = await readTimeline(database, document, { limit: attemptsShown, before, madeOf });
-  const notes = await readNotes(database, [place]);
   if (namesPeople(now.document)) await noteRead(viewer, place);
   const url = (await urlOf(document.flow, document.reference)) ?? null;
   return {
-    document: { ...document, url, documentNote: notes.get(noteKey(place)) ?? null },
+    document: { ...document, url },
     now,
     versions: versions.map(({ document: _document, madeOf: _madeOf, ...version }) => version),
     timeline: { entries: timeline.entries.toReversed(), before: timeline.before ?? null },

@@ -21,7 +21,6 @@ import type { HostileQuirks } from './hostile-source.ts';
 export const calm: HostileQuirks = { ...plainFeed, future: false, commitOrdered: false };
 
 export interface CheckpointRow {
-  changes: number;
   watermark: string | null;
   last_error: string | null;
   failures: number;

@@ -5,6 +5,15 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { type DocumentFacts, type DocumentState, stateOf } from './document-state.ts';
 
+/** What people have written down of a document that was refused. */
+export interface DocumentNote {
+  /** Who looks after it; null: nobody is named. */
+  readonly lookedAfterBy: string | null;
+  readonly decision: string | null;
+  readonly notedBy: string;
+  readonly noted: Timestamp;
+}
+
 export interface DocumentPlace {
   readonly flow: string;
   readonly kind: DocumentKind;
@@ -19,6 +28,7 @@ export interface ShownDocument extends DocumentPlace, Subject, DocumentState {
   /** When the ERP last took it. */
   readonly delivered: Timestamp | null;
   readonly pull: string | null;
+  readonly documentNote: DocumentNote | null;
 }
 
 /** `d`: a row of `bridge.flow_documents`, `f`: its flow. The names are those that the source shows now. */
@@ -53,13 +63,16 @@ export const shownColumns = `d.flow, d.kind, d.key, f.source, d.sourcing_event a
   d.last_error as "lastError", d.delivered, d.delivered_hash is not null as "isHeld", d.reference,
   d.intent_at as "intentAt", d.call_ended as "callEnded", d.withdraws is not distinct from d.wanted as "isWithdrawal",
   d.kind = any(f.kinds) as "isTaken", f.paused_reason as "pausedReason", f.circuit_until as "circuitUntil",
-  f.throttled_until as "throttledUntil", d.pull`;
+  f.throttled_until as "throttledUntil", d.pull, d.note as "documentNote"`;
 
 /** Documents that need a look first, then those with the latest change. */
 const order = `(d.due is null and d.dead_since is null), greatest(d.delivered, d.waiting_since, d.dead_since) desc nulls last,
   d.flow, d.kind, d.key`;
 
-export type DocumentRow = DocumentPlace & Subject & DocumentFacts & { source: string; pull: string | null };
+export type DocumentRow = DocumentPlace &
+  Subject &
+  DocumentFacts &
+  Pick<ShownDocument, 'source' | 'pull' | 'documentNote'>;
 
 /**
  * Reads the documents for which `condition` holds, which may use `d` and `f`. The names are looked up for the page, not
@@ -82,8 +95,8 @@ export async function readDocuments(
 
 /** Returns the document of a row of `shownColumns`, with its state. */
 export function shownDocumentOf(row: DocumentRow, now: Timestamp): ShownDocument {
-  const { flow, kind, key, source, reference, delivered, pull } = row;
+  const { flow, kind, key, source, reference, delivered, pull, documentNote } = row;
   const { sourcingEvent, eventName, eventReference, supplier, supplierName, supplierExternalId } = row;
   const subject = { sourcingEvent, eventName, eventReference, supplier, supplierName, supplierExternalId };
-  return { flow, kind, key, source, ...subject, reference, delivered, pull, ...stateOf(row, now) };
+  return { flow, kind, key, source, ...subject, reference, delivered, pull, documentNote, ...stateOf(row, now) };
 }
