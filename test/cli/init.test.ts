@@ -34,7 +34,7 @@ test('with every secret at hand it writes, checks against the service, and says 
     DATABASE_URL: service.db.url,
   });
   expect([code, stderr]).toEqual([0, '']);
-  expect(stdout).toContain('flow to-file');
+  expect(stdout).toContain('flow erp');
   // The test of a webhook needs the bridge to run.
   expect(stdout).toMatch(
     /run it:\n.* bridge --config .*\nand while it runs.*\n.* bridge webhooks register --source main/,
@@ -139,7 +139,7 @@ describe('at a terminal', { skip: !canMakeTerminal }, () => {
     expect(await readFile(join(dir, '.env'), 'utf8')).toContain('SOURCING_API_KEY=sk-unseen-4711');
     const yaml = await readFile(join(dir, 'bridge.yaml'), 'utf8');
     expect(yaml).toContain('base_url: http://127.0.0.1:9');
-    expect(yaml).toContain('name: to-file');
+    expect(yaml).toContain('name: erp');
     // It was checked: nothing listens at this port.
     expect([code, screen]).toEqual([1, expect.stringContaining('127.0.0.1:9')]);
     expect(screen).toContain('bridge doctor --config');

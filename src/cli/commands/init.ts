@@ -158,7 +158,8 @@ async function flowOf({ source, connector }: Chosen): Promise<Record<string, unk
   const file = join(connectorFolder(connector) ?? '', 'settings.example.yaml');
   const { bridge } = example.parse(parseDocument(await readFile(file, 'utf8')).toJS());
   const of = {
-    name: `to-${connector}`,
+    // The name that the guides use.
+    name: 'erp',
     source: source === localSource ? localSource : 'main',
     connector,
     documents: ['award'],
