@@ -75,9 +75,7 @@ describe('the configuration of each connector', () => {
       await writeFile(made.env, filled);
       const { bridge } = readConfiguration(made.yaml, {}, {});
       expect(bridge.sources).toMatchObject([{ base_url: 'https://sourcing.example.com', api_key: 'value-of-.env' }]);
-      expect(bridge.flows).toMatchObject([
-        { name: 'erp', source: 'main', connector, documents: ['award'] },
-      ]);
+      expect(bridge.flows).toMatchObject([{ name: 'erp', source: 'main', connector, documents: ['award'] }]);
       expect(readConfiguration(made.yaml, {}, { SOURCING_API_KEY: 'own' }).bridge.sources[0]?.api_key).toBe('own');
       // The columns, tags and attributes of another service are not known.
       const [flow] = bridge.flows;
