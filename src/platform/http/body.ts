@@ -189,8 +189,23 @@ export function parseJson(bytes: Uint8Array): unknown {
       message: 'invalid JSON body',
     });
   }
-  refuseUnstorable(value, 'The body');
+  if (mayBeUnstorable(text)) refuseUnstorable(value, 'The body');
   return value;
+}
+
+/**
+ * Whether a JSON text that was decoded and parsed needs to be looked through: without an escape it has neither NUL nor half
+ * of a surrogate pair, and without as many brackets it is not nested that deep.
+ */
+function mayBeUnstorable(text: string): boolean {
+  if (text.includes('\\')) return true;
+  let opened = 0;
+  for (const bracket of ['{', '['])
+    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) {
+      opened += 1;
+      if (opened > depthMax) return true;
+    }
+  return false;
 }
 
 /** Throws `invalid` with the first place that PostgreSQL or UTF-8 cannot hold. `what` begins the message. */

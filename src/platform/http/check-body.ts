@@ -23,7 +23,9 @@ export interface BodyRules {
 
 /** A body up to this size is checked at once; a larger one takes its turn, and is checked in the thread. */
 export const smallBodyBytes = 64 * 1024;
-/** Of so many values a schema may find every fault: that costs little. */
+/** Up to this size values are not counted. */
+const uncountedBytes = 16 * 1024;
+/** Of so many values, about what uncounted bytes may hold, a schema may find every fault: that costs little. */
 const unboundedValues = 10_000;
 /** Memory for one body is bounded by these: ten megabytes may hold more than three million values. */
 const valuesMax = 2_000_000;
@@ -37,7 +39,8 @@ export function checkBody(rules: BodyRules, bytes: Uint8Array): unknown {
     if (bytes.length === 0) return undefined;
     if (method !== 'POST') throw new AppError('invalid', `${method} ${path} takes no body.`);
   }
-  const read = countValues(bytes) > unboundedValues ? parseLargeInput : parseInput;
+  const values = bytes.length > uncountedBytes ? countValues(bytes) : 0;
+  const read = values > unboundedValues ? parseLargeInput : parseInput;
   const given = parseJson(bytes);
   const body = read(schema ?? noFields, nullsAreLeftOut ? withoutNulls(given) : given, 'The body');
   if (!schema) return undefined;
