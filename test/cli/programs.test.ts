@@ -73,19 +73,14 @@ describe('service', () => {
       expect.objectContaining({ requestId: 'from-the-test', program: 'service', status: 404 }),
     );
     for (const logged of lines) expect(logged).toMatchObject({ level: expect.any(String) as string, name: 'service' });
-  });
-
-  test('has "ready" as a line of JSON on standard error', async () => {
-    const command = await startOnServer(['service', '--port', '0']);
-    const url = (await command.line(/ready/)).replace('service ready ', '');
-    command.signal('SIGTERM');
-    expect(await command.ended).toBe(0);
-    const lines = command.stderr().trim().split('\n');
-    const ready = lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ msg }) => msg === 'ready');
-    expect(ready).toMatchObject([
-      { level: 'info', name: 'service', url, storage: expect.stringContaining('PostgreSQL') },
+    expect(lines.filter(({ msg }) => msg === 'ready')).toEqual([
+      expect.objectContaining({
+        level: 'info',
+        url,
+        storage: expect.stringContaining('PostgreSQL') as string,
+        time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
+      }),
     ]);
-    expect(ready[0]?.['time']).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   });
 
   test('with a certificate speaks HTTPS and says so; a certificate that cannot be read stops the start', async () => {
@@ -222,8 +217,11 @@ describe('bridge', () => {
 });
 
 describe('start', () => {
-  test('prints where everything is, and ends with 0 on Ctrl-C while the simulator plays', async () => {
-    const command = await startOnServer(['start']);
+  test('prints where everything is; commands find its source and its flow; and it ends with 0 on Ctrl-C while the simulator plays', async () => {
+    const { url: database } = await createTestDatabase();
+    const env = { DATABASE_URL: database, ...freePorts };
+    const data = join(await scratchFolder(), 'data');
+    const command = startCommandLine(['start', '--data', data], env);
     const url = urlIn(await command.line(/^sourcing-bridge ready/));
     await command.line(/ drafted: /);
     const shown = command.stdout();
@@ -235,19 +233,7 @@ describe('start', () => {
     expect(console?.[2]).toMatch(/^a link that logs in: .* console link$/);
     expect(await statusOf(`${console?.[1]}/healthz`)).toBe(200);
     expect(await statusOf(`${url}/readyz`)).toBe(200);
-    command.signal('SIGINT');
-    expect(await command.ended).toBe(0);
-    expect(command.stdout()).toMatch(/\nStopping\. .*\n(.*\n)*Stopped\.\n$/);
-    expect(command.stderr()).toBe('');
-  });
-
-  test('the commands of a bridge need no configuration beside it: they find its source and its flow', async () => {
-    const { url } = await createTestDatabase();
-    const dataDir = join(await scratchFolder(), 'data');
-    const env = { DATABASE_URL: url, ...freePorts };
-    const start = startCommandLine(['start', '--no-demo', '--data', dataDir], env);
-    await start.line(/^sourcing-bridge ready/);
-    const run = await runCommandLine(['bridge', 'run', '--json', '--data', dataDir], env);
+    const run = await runCommandLine(['bridge', 'run', '--json', '--data', data], env);
     expect([run.code, JSON.parse(run.stdout)]).toMatchObject([
       0,
       {
@@ -255,8 +241,12 @@ describe('start', () => {
         status: { feeds: [1, 2, 3, 4].map(() => ({ source: 'local' })), flows: [{ flow: 'erp-inbox' }] },
       },
     ]);
-    const pause = await runCommandLine(['bridge', 'pause', 'erp-inbox', '--data', dataDir], env);
+    const pause = await runCommandLine(['bridge', 'pause', 'erp-inbox', '--data', data], env);
     expect([pause.code, pause.stdout]).toEqual([0, expect.stringContaining('erp-inbox is paused')]);
+    command.signal('SIGINT');
+    expect(await command.ended).toBe(0);
+    expect(command.stdout()).toMatch(/\nStopping\. .*\n(.*\n)*Stopped\.\n$/);
+    expect(command.stderr()).toBe('');
   });
 
   test('stops in order when the request comes while it is starting', async () => {
@@ -276,20 +266,9 @@ describe('start', () => {
   });
 });
 
-describe('--profile public', () => {
-  test('service speaks as the public pages say', async () => {
-    const command = await startOnServer(['service', '--port', '0', '--profile', 'public']);
-    const url = urlIn(await command.line(/ready/));
-    const answer = await fetch(`${url}/api/feeds/awards`, { headers: { authorization: 'Bearer sb_unknown' } });
-    expect([answer.status, await answer.text()]).toEqual([403, '']);
-    command.signal('SIGTERM');
-    expect(await command.ended).toBe(0);
-  });
-
-  test('another profile is refused', async () => {
-    const { code, stderr } = await runCommandLine(['service', '--profile', 'private']);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('Allowed choices are spec, public')]);
-  });
+test('service refuses a profile that it does not know', async () => {
+  const { code, stderr } = await runHere(['service', '--profile', 'private']);
+  expect([code, stderr]).toEqual([2, expect.stringContaining('Allowed choices are spec, public')]);
 });
 
 describe('demo', () => {

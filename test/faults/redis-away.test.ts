@@ -1,11 +1,10 @@
 /**
- * Every role a process of its own, and their Redis is away, or cannot carry wake-ups: deliveries go on by what each
- * process finds in SQL, and no process is unready.
+ * Every role a process of its own, and their Redis is away, or takes no writes: deliveries go on by what each process
+ * finds in SQL, and no process is unready. A Redis of the wrong kind is the same to a process: queue.test.ts.
  */
 import { Redis } from 'ioredis';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { hasRedisServer, startRedisServer } from '../harness/redis.ts';
-import { startRedisWith, unusableKinds } from '../harness/redis-kinds.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { deliverByRoles } from './each-role.ts';
 
@@ -31,10 +30,6 @@ const conditions: { name: string; start: () => Promise<{ url: string; spoil: () 
       return { url: server.url, spoil };
     },
   },
-  ...(['a Sentinel', 'a node of a cluster'] as const).map((kind) => ({
-    name: `is ${kind}`,
-    start: async () => ({ url: await startRedisWith(unusableKinds[kind]), spoil: async () => undefined }),
-  })),
 ];
 
 describe.runIf(hasRedisServer()).each(conditions)('a Redis that $name', ({ start }) => {

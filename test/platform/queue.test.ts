@@ -6,6 +6,7 @@ import { createDatabase } from '#platform/database/database.ts';
 import { createLogger, silentLogger } from '#platform/log.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
 import { findTestRedis, hasRedisServer, startRedisServer } from '../harness/redis.ts';
+import { startRedisWith, unusableKindNames, unusableKinds } from '../harness/redis-kinds.ts';
 import { createEmptyDatabase } from '../harness/test-database.ts';
 import { type CutOffProxy, startCutOffProxy } from './queue/cut-off-proxy.ts';
 
@@ -195,15 +196,10 @@ describe.runIf(hasRedisServer())('a Redis', () => {
     expect(new Set(worked)).toEqual(new Set(['before', 'flushed', 'restarted']));
   });
 
-  test('that became a replica, and takes no writes, delays nothing that is worked here', async () => {
-    const server = await start();
-    const signals = await openSignals({ redisUrl: server.url });
+  test.each(unusableKindNames)('that is %s delays nothing that is worked here', async (kind) => {
+    const signals = await openSignals({ redisUrl: await startRedisWith(unusableKinds[kind]) });
     const worked = workLane(signals);
-    const client = new Redis(server.url);
-    await client.replicaof('127.0.0.1', 1);
-    client.disconnect();
-    const sender = await openSignals({ redisUrl: server.url });
-    expect(await msOf(sender.signal(lane, ['lost']))).toBeLessThan(2_500);
+    expect(await msOf(signals.signal('of another process', ['lost']))).toBeLessThan(2_500);
     signals.wakeHere(lane, ['swept']);
     await expect.poll(() => worked).toEqual(['swept']);
     expect(lines.map(({ level }) => level)).toContain('warn');

@@ -58,7 +58,6 @@ export async function startReceive(
   for (const { name, feeds, bearer } of settings.sources)
     sources.set(name, {
       feeds: new Set(feeds),
-      freshnessMs,
       bearer: bearer && createBearerCheck(bearer, deps),
     });
   const bodies = {
@@ -76,6 +75,7 @@ export async function startReceive(
     bodyBytesMax: settings.body_bytes_max,
     bodies,
     backlogMax,
+    freshnessMs,
     signingKeys,
     refusals,
     sources,

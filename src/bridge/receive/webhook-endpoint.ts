@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { idOf, linksJob } from '#bridge/documents/document-keys.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { isSignedWith, readSignature } from '#contract/signature.ts';
-import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { feedOfTrigger, jobTrigger, notification } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -34,10 +34,6 @@ import { createPullWakes } from './wake-pulls.ts';
 export interface ReceivedSource {
   /** The feeds that this bridge reads: a notification of another feed is acknowledged and wakes nothing. */
   readonly feeds: ReadonlySet<FeedName>;
-  /**
-   * A notification whose time differs from now by more is acknowledged and does nothing; undefined: all are accepted.
-   */
-  readonly freshnessMs: number | undefined;
   /** Undefined: no token is required. */
   readonly bearer: BearerCheck | undefined;
 }
@@ -50,6 +46,11 @@ export interface WebhookEndpointDeps {
   bodyBytesMax: number;
   bodies: UnverifiedBounds;
   backlogMax: number;
+  /**
+   * A notification whose time differs from now by more is acknowledged and does nothing: the service would repeat a refused
+   * one with the same time until it switches the webhook off. No data is lost, as a notification only makes a pull sooner.
+   */
+  freshnessMs: number;
   signingKeys: Pick<SigningKeys, 'keysOf' | 'readAgain'>;
   refusals: Pick<Refusals, 'refused' | 'accepted'>;
   /** The sources, by their names. */
@@ -62,7 +63,6 @@ export interface WebhookEndpointDeps {
 
 /** A source with what this process remembers of it. */
 interface KnownSource extends ReceivedSource {
-  readonly isStale: (timestamp: Timestamp, nowMs: number) => boolean;
   readonly recent: RecentNotifications;
 }
 
@@ -122,11 +122,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
   const sources = new Map<string, KnownSource>(
     [...deps.sources].map(([name, source]) => [
       name,
-      {
-        ...source,
-        isStale: staleness(source.freshnessMs),
-        recent: createRecentNotifications(rememberedMax),
-      },
+      { ...source, recent: createRecentNotifications(rememberedMax) },
     ]),
   );
   const warn = createThrottledWarnings(deps.log);
@@ -176,7 +172,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     span?: Span,
   ): Promise<AcceptedAs> {
     const receivedMs = clock.nowMs();
-    if (source.isStale(timestamp, receivedMs)) {
+    if (Math.abs(receivedMs - msFromTimestamp(timestamp)) > deps.freshnessMs) {
       warn(
         'stale',
         { source: name, timestamp },
@@ -258,33 +254,6 @@ function readNotification(body: Buffer): Pick<VerifiedNotification, 'trigger' | 
   // The bridge itself asks for links to files, by a job for each few files.
   const isOfJob = trigger === jobTrigger && payload['type'] !== linksJob;
   return { trigger, timestamp, job: isOfJob ? idOf(payload['job']) : undefined };
-}
-
-/** 100 years: with more, the bounds would have no form as a Timestamp. */
-const freshnessMaxMs = 100 * 365 * 86_400_000;
-
-/**
- * Returns the check for stale notifications. A stale notification does nothing, but it is acknowledged: the service would
- * repeat a refused notification with the same time until it switches the webhook off. No data is lost, as a
- * notification only makes a pull start sooner.
- */
-function staleness(givenMs: number | undefined): (timestamp: Timestamp, nowMs: number) => boolean {
-  if (givenMs === undefined) return () => false;
-  const freshnessMs = Math.min(givenMs, freshnessMaxMs);
-  // The order of the texts is the order of the times. Within the same second nearly all are known to be fresh.
-  const boundsAt = (ms: number) => ({
-    from: timestampFromMs(ms - freshnessMs),
-    before: timestampFromMs(ms + freshnessMs + 1),
-  });
-  let second = { fromMs: Number.NaN, from: '', before: '' };
-  return (timestamp, nowMs) => {
-    const fromMs = nowMs - (nowMs % 1000);
-    if (fromMs !== second.fromMs)
-      second = { fromMs, from: boundsAt(fromMs + 1000).from, before: boundsAt(fromMs).before };
-    if (timestamp >= second.from && timestamp < second.before) return false;
-    const { from, before } = boundsAt(nowMs);
-    return timestamp < from || timestamp >= before;
-  };
 }
 
 /**

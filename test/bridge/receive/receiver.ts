@@ -43,6 +43,7 @@ export async function startReceiver(options: {
   keys?: readonly string[];
   clock?: Clock;
   source?: Partial<ReceivedSource>;
+  freshnessMs?: number;
   plain?: boolean;
   stalledMs?: number;
 }): Promise<Receiver> {
@@ -60,7 +61,7 @@ export async function startReceiver(options: {
   });
   const woken: string[] = [];
   const sources = new Map<string, ReceivedSource>([
-    ['main', { feeds: new Set(feedNames), freshnessMs: undefined, bearer: undefined, ...options.source }],
+    ['main', { feeds: new Set(feedNames), bearer: undefined, ...options.source }],
   ]);
   const refusals = createRefusals({ log, clock, sources });
   const { route, drain } = createWebhookEndpoint({
@@ -71,6 +72,7 @@ export async function startReceiver(options: {
     bodyBytesMax: 10_000,
     bodies: roomyBounds(),
     backlogMax: 1_000,
+    freshnessMs: options.freshnessMs ?? Number.POSITIVE_INFINITY,
     signingKeys,
     refusals,
     sources,

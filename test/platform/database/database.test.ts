@@ -66,6 +66,16 @@ describe('values', () => {
     expect(await database.query(`select ${expression} as value`)).toEqual([{ value: expected }]);
   });
 
+  it('are the same over a URL with options of its own, and its time limit stays', async () => {
+    const url = new URL(test.url);
+    url.searchParams.set('options', '-c statement_timeout=120000 -c TimeZone=Asia/Tokyo -c DateStyle=German');
+    const other = openOther(url.href);
+    expect(
+      await other.query(`select '2030-12-31 23:59:59+00'::timestamptz as time, '2024-02-29'::date as day,
+        current_setting('statement_timeout') as timeout`),
+    ).toEqual([{ time: '2030-12-31T23:59:59.000000Z', day: '2024-02-29', timeout: '2min' }]);
+  });
+
   it('times keep their microseconds on the way in and out', async () => {
     const timestamps = fc
       .tuple(

@@ -118,7 +118,7 @@ describe('a test that does not arrive', () => {
   });
 
   test('because the receiver finds it stale', async () => {
-    const late = await startReceiver({ database: db.database, clock: testClock(), source: { freshnessMs: 1_000 } });
+    const late = await startReceiver({ database: db.database, clock: testClock(), freshnessMs: 1_000 });
     const { uuid } = await register(late.url);
     expect(await look(uuid)).toEqual([expect.stringContaining('too far apart')]);
   });
