@@ -7,25 +7,12 @@ import { once } from 'node:events';
 import { cpus } from 'node:os';
 import type { Installation } from '#cli/installation.ts';
 import { describeDatabase, withInstallation } from './bench-installation.ts';
-import { benchBidSubmission } from './bid-submission.ts';
-import { benchBurst } from './burst.ts';
-import { benchCatchUp } from './catch-up.ts';
-import { benchConsole } from './console.ts';
 import { benchDeliveries } from './deliveries.ts';
 import { benchFeedPage } from './feed-page.ts';
 import { type Goal, goalsSoFar, noteGoal, printGoals } from './goals.ts';
-import { benchHttpConnector } from './http-connector.ts';
-import { benchIntakes } from './intakes.ts';
-import { benchOdooConnector } from './odoo-connector.ts';
-import { benchPostgresConnector } from './postgres-connector.ts';
-import { benchPullGrowth } from './pull-growth.ts';
 import { benchPullRecords } from './pull-records.ts';
-import { benchPushHistory } from './push-history.ts';
-import { benchReconcile } from './reconcile.ts';
-import { benchSapConnector } from './sap-connector.ts';
 import { benchScale } from './scale.ts';
 import { benchSources } from './sources.ts';
-import { benchTrytonConnector } from './tryton-connector.ts';
 import { benchWebhookEndpoint } from './webhook-endpoint.ts';
 import { benchWholeWay } from './whole-way.ts';
 
@@ -33,21 +20,8 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   'webhook-endpoint': benchWebhookEndpoint,
   'feed-page': benchFeedPage,
   deliveries: benchDeliveries,
-  'bid-submission': benchBidSubmission,
   'whole-way': benchWholeWay,
   'pull-records': benchPullRecords,
-  'pull-growth': benchPullGrowth,
-  burst: benchBurst,
-  'catch-up': benchCatchUp,
-  'push-history': benchPushHistory,
-  console: benchConsole,
-  'postgres-connector': benchPostgresConnector,
-  'tryton-connector': benchTrytonConnector,
-  'odoo-connector': benchOdooConnector,
-  'sap-connector': benchSapConnector,
-  'http-connector': benchHttpConnector,
-  intakes: benchIntakes,
-  reconcile: benchReconcile,
   scale: benchScale,
   sources: benchSources,
 };
