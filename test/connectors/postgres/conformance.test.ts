@@ -106,6 +106,8 @@ const target: ConformanceTarget = {
   notApplicable: { 'expired login': 'an open connection does not expire' },
   // The first request of a write, one in the middle, and COMMIT; kill.test.ts kills at any moment.
   faultPoints: 3,
+  // All kinds are written by the same statements; a file has bytes.
+  faultKinds: ['award', 'file'],
 };
 
 /** What somebody may do by hand in SQL, and the fields that differ then. `$1` is the key. */

@@ -109,6 +109,33 @@ describe('the status', () => {
     expect(erp?.lag).toEqual({ seconds: null, inStep: false, why: 'its source former is not configured here' });
   });
 
+  test('shows a configured flow that no process has started yet beside the others', async () => {
+    await seed();
+    const flows = ['erp', 'warehouse'].map((name) => ({ name, source: 'main', connector: 'file' }));
+    const configured = { ...settings, flows: bridgeSettings.parse({ flows }).flows };
+    const shown = await readStatus(db.database, { settings: configured, now: timestampNow(clock) });
+    expect(shown.flows.map(({ flow, lag }) => [flow, lag.seconds])).toEqual([
+      ['erp', 120],
+      ['stopped', 30],
+      ['warehouse', null],
+    ]);
+  });
+
+  test('shows the last error of the document that was tried most often', async () => {
+    await seed();
+    await db.database.query(
+      `update bridge.flow_documents set attempts = 5, last_error = 'wants a tax code' where key = 'b'`,
+    );
+    expect((await status()).flows[0]).toMatchObject({ retrying: 2, lastError: 'wants a tax code' });
+  });
+
+  test('shows no lag for a flow whose source is not configured here', async () => {
+    await seed();
+    await db.database.query(`update bridge.flows set source = 'former' where name = 'erp'`);
+    const [erp] = (await status()).flows;
+    expect(erp?.lag).toEqual({ seconds: null, inStep: false, why: 'its source former is not configured here' });
+  });
+
   test('without any configuration is empty and idle', async () => {
     const empty = await readStatus(db.database, { settings: { sources: [] }, now: timestampNow(clock) });
     expect(empty).toEqual({
