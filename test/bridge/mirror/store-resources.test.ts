@@ -46,11 +46,6 @@ describe('an object without a time of change', () => {
     expect(await bodies()).toEqual([{ id: idOf(1), name: 'a' }]);
   });
 
-  test('that an answer lists twice counts by its later entry', async () => {
-    await store('supplier', at(1), { id: idOf(1), name: 'a' }, { id: idOf(1), name: 'b' });
-    expect(await bodies()).toEqual([{ id: idOf(1), name: 'b' }]);
-  });
-
   test('is not written again while it does not change', async () => {
     const event = { id: idOf(90), status: 'OPEN' };
     expect(await store('sourcing-event', at(1), event)).toEqual({ changed: 1, unreadable: 0 });
@@ -82,12 +77,6 @@ test('a question counts by its own time; of equal times the later request counts
   expect(await bodies()).toMatchObject([{ text: 'second, requested earlier' }]);
   await store('question', at(0), question(at(30), 'third'));
   expect(await bodies()).toMatchObject([{ text: 'third' }]);
-});
-
-test('a question that an answer lists twice counts by its own time, too', async () => {
-  const question = (modified: string, text: string) => ({ id: idOf(1), sourcing_event: idOf(90), modified, text });
-  await store('question', at(1), question(at(20), 'second'), question(at(10), 'first'));
-  expect(await bodies()).toMatchObject([{ text: 'second' }]);
 });
 
 test('the contacts for the events of a page are not part of a supplier', async () => {
