@@ -46,6 +46,11 @@ describe('an object without a time of change', () => {
     expect(await bodies()).toEqual([{ id: idOf(1), name: 'a' }]);
   });
 
+  test('that an answer lists twice counts by its later entry', async () => {
+    await store('supplier', at(1), { id: idOf(1), name: 'a' }, { id: idOf(1), name: 'b' });
+    expect(await bodies()).toEqual([{ id: idOf(1), name: 'b' }]);
+  });
+
   test('is not written again while it does not change', async () => {
     const event = { id: idOf(90), status: 'OPEN' };
     expect(await store('sourcing-event', at(1), event)).toEqual({ changed: 1, unreadable: 0 });
