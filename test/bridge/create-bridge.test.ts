@@ -145,22 +145,22 @@ describe('a role', () => {
     await bridge.close(0);
   });
 
-  test.each(['pull', 'push'] as const)('%s starts although the port for notifications is taken', async (role) => {
+  test('push starts although the port for notifications is taken', async () => {
     const blocker = createServer();
     await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve));
     const address = blocker.address();
     const port = typeof address === 'object' ? address?.port : undefined;
     const { deps } = await depsOf({ sources: [source], flows: [flow], port });
-    const bridge = await startBridge({ ...deps, role });
+    const bridge = await startBridge({ ...deps, role: 'push' });
     expect(bridge.url).toBeUndefined();
     await bridge.close(0);
     blocker.close();
   });
 
-  test.each(['receive', 'pull'] as const)('%s leaves the flows as the pushers have them', async (role) => {
+  test('pull leaves the flows as the pushers have them', async () => {
     const { db, deps } = await depsOf({ sources: [source] });
     await db.database.query(`insert into bridge.flows (name, source, kinds) values ('inbox', 'main', '{award}')`);
-    const bridge = await startBridge({ ...deps, role });
+    const bridge = await startBridge({ ...deps, role: 'pull' });
     await bridge.close(0);
     expect(await db.database.query('select kinds from bridge.flows')).toEqual([{ kinds: ['award'] }]);
   });

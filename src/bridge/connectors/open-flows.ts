@@ -176,6 +176,14 @@ function createLazySession(
     return opening;
   }
 
+  async function ready(): Promise<Session> {
+    return inner ?? within(timeouts.openMs, session());
+  }
+
+  function openedOrOutcome(): Promise<Session | Outcome> {
+    return ready().catch(notOpenedOutcome);
+  }
+
   const lazy: Session & { opening(): Promise<void> } = {
     /** Resolves when the session is open, could not be opened yet, or takes too long. Rejects for wrong settings. */
     opening: () =>
@@ -202,40 +210,28 @@ function createLazySession(
       return inner?.firstTests?.bind(inner) as NonNullable<Session['firstTests']>;
     },
     write: async (operations, signal) => {
-      let opened: Session;
-      try {
-        opened = inner ?? (await within(timeouts.openMs, session()));
-      } catch (error) {
-        const outcome = notOpenedOutcome(error);
-        return operations.map(() => outcome);
-      }
-      return opened.write(operations, signal);
+      const opened = await openedOrOutcome();
+      return 'status' in opened ? operations.map(() => opened) : opened.write(operations, signal);
     },
     acknowledge: async (acknowledgements, signal) => {
-      let opened: Session;
-      try {
-        opened = inner ?? (await within(timeouts.openMs, session()));
-      } catch (error) {
-        const outcome = notOpenedOutcome(error);
-        return acknowledgements.map(() => outcome);
-      }
+      const opened = await openedOrOutcome();
+      if ('status' in opened) return acknowledgements.map(() => opened);
       if (!opened.acknowledge) throw new ConfigError('The connector declares that it acknowledges, and cannot.');
       return opened.acknowledge(acknowledgements, signal);
     },
     readBack: async (deliveries, signal) => {
-      const opened = inner ?? (await within(timeouts.openMs, session()));
+      const opened = await ready();
       if (!opened.readBack) throw new ConfigError('The connector declares that it reads back, and cannot.');
       return opened.readBack(deliveries, signal);
     },
-    lookup: async (documents, signal) =>
-      (inner ?? (await within(timeouts.openMs, session()))).lookup(documents, signal),
+    lookup: async (documents, signal) => (await ready()).lookup(documents, signal),
     async *read(stream, checkpoint, signal) {
-      const opened = inner ?? (await within(timeouts.openMs, session()));
+      const opened = await ready();
       if (!opened.read) throw new ConfigError('The connector declares that it reads, and cannot.');
       yield* opened.read(stream, checkpoint, signal);
     },
     async *openRequisitions(signal) {
-      const opened = inner ?? (await within(timeouts.openMs, session()));
+      const opened = await ready();
       if (!opened.openRequisitions)
         throw new ConfigError('The connector declares that it lists open requisitions, and cannot.');
       yield* opened.openRequisitions(signal);

@@ -6,6 +6,7 @@ import { nameJobs } from '#bridge/mirror/jobs-to-read.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
+import { deleteOldRows } from '#platform/database/delete-old-rows.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
 
 export interface ReceivedNotification {
@@ -22,9 +23,7 @@ export interface ReceivedNotification {
   trace?: string | undefined;
 }
 
-const intoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, body, received)
-   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])`);
-const tracedIntoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, body, received, trace)
+const intoInbox = prepared(`insert into bridge.inbox (source, trigger, feed, body, received, trace)
    select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`);
 
 /**
@@ -52,7 +51,6 @@ export async function storeNotifications(
   database: Database,
   notifications: readonly ReceivedNotification[],
 ): Promise<void> {
-  const isTraced = notifications.some(({ trace }) => trace !== undefined);
   const limits = { withinMs: storeWithinMs };
   const ofJobs = notifications.filter(({ job }) => job !== undefined);
   if (ofJobs.length > 0) {
@@ -61,48 +59,28 @@ export async function storeNotifications(
       ofJobs.map(({ job }) => job),
       ofJobs.map(({ receivedMs }) => new Date(receivedMs).toISOString()),
     ];
-    await database.execute(withJobs, [...paramsOf(notifications, true), ...jobs], limits);
-  } else await database.execute(isTraced ? tracedIntoInbox : intoInbox, paramsOf(notifications, isTraced), limits);
+    await database.execute(withJobs, [...paramsOf(notifications), ...jobs], limits);
+  } else await database.execute(intoInbox, paramsOf(notifications), limits);
 }
 
-function paramsOf(notifications: readonly ReceivedNotification[], isTraced: boolean): unknown[] {
+function paramsOf(notifications: readonly ReceivedNotification[]): unknown[] {
   return [
     notifications.map(({ source }) => source),
     notifications.map(({ trigger }) => trigger),
     notifications.map(({ feed }) => feed ?? null),
     notifications.map(({ body }) => body.toString().replace(byteOrderMark, '')),
     notifications.map(({ receivedMs }) => new Date(receivedMs).toISOString()),
-    ...(isTraced ? [notifications.map(({ trace }) => trace ?? null)] : []),
+    notifications.map(({ trace }) => trace ?? null),
   ];
 }
 
-const pruneBatch = 5_000;
-/** Pruning runs within the sweep, which has other work to do, and which a stop waits for. */
-const batchesPerCall = 10;
-
 /**
- * Deletes notifications that are older than `keptDays`, including those that no pull has answered, in batches that are
- * transactions of their own. A notification only makes a pull start sooner: a feed that could not be read for that long, or
- * is no longer configured, does not need it. Two processes may do it at once. Returns whether none is left: ten batches at
- * most are deleted, and a failure leaves the rest, too, for the next call.
+ * Deletes notifications that are older than `keptDays`, including those that no pull has answered, a bounded number of them.
+ * A notification only makes a pull start sooner: a feed that could not be read for that long, or is no longer configured,
+ * does not need it. Returns whether none is left.
  */
 export async function pruneInbox(sql: Sql, now: Timestamp, keptDays: number): Promise<boolean> {
   const before = addMicros(now, -keptDays * 86_400_000_000);
-  let batches = 0;
-  for (const [table, time] of [
-    ['bridge.answers', 'answered'],
-    ['bridge.inbox', 'received'],
-  ])
-    for (;;) {
-      if (batches === batchesPerCall) return false;
-      batches += 1;
-      const deleted = await sql.query(
-        `delete from ${table} where ctid = any(array(
-           select ctid from ${table} where ${time} < $1 limit ${pruneBatch} for update skip locked))
-         returning 1`,
-        [before],
-      );
-      if (deleted.length < pruneBatch) break;
-    }
-  return true;
+  const answers = await deleteOldRows(sql, { table: 'bridge.answers', column: 'answered', before });
+  return (await deleteOldRows(sql, { table: 'bridge.inbox', column: 'received', before })) && answers;
 }

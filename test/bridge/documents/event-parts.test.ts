@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { eventHead, exchangeRates, supplierHead } from '#bridge/documents/event-parts.ts';
+import { eventHead } from '#bridge/documents/event-parts.ts';
 import { makeSourcingEventDocument } from '#bridge/documents/sourcing-event-document.ts';
 import { documentSchemas } from '#connector/documents.ts';
 import { eventRecord, idOf } from '../parts.ts';
@@ -43,18 +43,6 @@ describe('a deleted event', () => {
 });
 
 describe('the suppliers of an event', () => {
-  test('have no external id when it is empty', () => {
-    const shown = inFlow({ record: record({ suppliers: [{ id: idOf(11), name: 'A', external_id: '' }] }) });
-    if ('made' in shown) throw new Error(shown.reason);
-    expect(supplierHead(shown, idOf(11), undefined)).toEqual({ id: idOf(11), name: 'A' });
-    const included = { id: idOf(11), name: 'B', external_id: 'V-1' };
-    expect(supplierHead(shown, idOf(11), included)).toEqual({ id: idOf(11), name: 'A', external_id: 'V-1' });
-    expect(supplierHead(shown, idOf(12), { id: idOf(12), name: 'C', external_id: '' })).toEqual({
-      id: idOf(12),
-      name: 'C',
-    });
-  });
-
   test('count once each, and which entry counts does not depend on their order', () => {
     const twice = [
       { id: idOf(11), name: 'A' },
@@ -176,24 +164,4 @@ describe('a sourcing event document', () => {
     });
     expect(documentSchemas['sourcing-event'].parse(documentOf(made))).toEqual(documentOf(made));
   });
-
-  test('is withdrawn when it is deleted and rejected when it cannot be read', () => {
-    expect(make(record({ status: 'DELETED' }))).toMatchObject({ made: 'document', wanted: false });
-    expect(make(record({ status: 'DRAFT' }))).toMatchObject({ made: 'document', wanted: true });
-    expect(make(record({ rounds: 'many' }))).toEqual({
-      made: 'rejected',
-      reason: "the sourcing event's record: rounds Invalid input: expected array, received string",
-    });
-    expect(make(record({ suppliers: [{ id: idOf(11), accepted: 'yes' }] }))).toEqual({
-      made: 'rejected',
-      reason: `the sourcing event's supplier ${idOf(11)}: accepted Invalid input: expected boolean, received string`,
-    });
-  });
-});
-
-test('all documents show their event in the same way', () => {
-  const read = inFlow({ record: record({ secondary_currencies: [{ code: 'USD', exchange_rate: '1.10' }] }) });
-  if ('made' in read) throw new Error(read.reason);
-  expect(eventHead(read, event)).toEqual({ id: event, name: 'Office chairs', type: 'RFQ', is_test: false, tags: [] });
-  expect(exchangeRates(read)).toEqual([{ code: 'USD', exchange_rate: '1.10' }]);
 });

@@ -73,36 +73,36 @@ async function attach(
   };
 }
 
-test('a file of a requisition that is a URL is fetched by the service, with the type that its server says', async () => {
+test('files that are URLs are fetched by the service; one that cannot be is named to a person, and keeps no other back', async () => {
   const { held, letters } = await attach(
     [
-      { file_name: 'drawing.pdf', url: urlOf('/drawing.pdf') },
-      { file_name: 'untyped', url: urlOf('/untyped') },
+      ...['/large', '/endless', '/moved', '/missing', '/drawing.pdf', '/untyped'].map((path) => ({
+        file_name: path.slice(1),
+        url: urlOf(path),
+      })),
       { file_name: 'note.txt', content: Buffer.from('by hand').toString('base64') },
+      { file_name: 'plain', url: 'http://files.example.com/drawing.pdf' },
+      { file_name: 'broken', content: 'no base64!' },
     ],
     { isLocalAllowed: true },
   );
+  // With the type that its server says.
   expect(held).toEqual([
     ['drawing.pdf', 'application/pdf', 4],
     ['untyped', 'application/octet-stream', 5],
     ['note.txt', 'application/octet-stream', 7],
   ]);
-  expect(letters).toEqual([]);
-});
-
-test('one that is too large, redirects or is missing is named to a person, and keeps no other file back', async () => {
-  const { held, letters } = await attach(
-    ['/large', '/endless', '/moved', '/missing', '/drawing.pdf'].map((path) => ({
-      file_name: path.slice(1),
-      url: urlOf(path),
-    })),
-    { isLocalAllowed: true },
-  );
-  expect(held).toEqual([['drawing.pdf', 'application/pdf', 4]]);
   // A redirection is not followed: only the file itself was asked for at its own URL.
-  expect(requested.toSorted()).toEqual(['/drawing.pdf', '/endless', '/large', '/missing', '/moved']);
+  expect(requested.toSorted()).toEqual(['/drawing.pdf', '/endless', '/large', '/missing', '/moved', '/untyped']);
   expect(letters).toEqual([['PR-7', 'files', expect.any(String) as string]]);
-  for (const words of ['large: too_large', 'endless: too_large', 'moved: redirect', 'missing: http_404', 'PR-7'])
+  for (const words of [
+    'large: too_large',
+    'endless: too_large',
+    'moved: redirect',
+    'missing: http_404',
+    'plain: ',
+    'broken: ',
+  ])
     expect(letters[0]?.[2]).toContain(words);
 });
 
@@ -120,18 +120,4 @@ test('one in a private network is not fetched, and nobody learns whether it is t
   expect(letters).toEqual([['PR-7', 'files', expect.any(String) as string]]);
   for (const name of ['inside', 'metadata', 'router', 'mapped'])
     expect(letters[0]?.[2]).toContain(`${name}: unreachable`);
-});
-
-test('one that the API does not take is named to a person; the event stays, and has the other files', async () => {
-  const { held, letters } = await attach(
-    [
-      { file_name: 'plain', url: 'http://files.example.com/drawing.pdf' },
-      { file_name: 'broken', content: 'no base64!' },
-      { file_name: 'drawing.pdf', url: urlOf('/drawing.pdf') },
-    ],
-    { isLocalAllowed: true },
-  );
-  expect(held).toEqual([['drawing.pdf', 'application/pdf', 4]]);
-  expect(letters).toEqual([['PR-7', 'files', expect.any(String) as string]]);
-  for (const words of ['plain: ', 'broken: ']) expect(letters[0]?.[2]).toContain(words);
 });

@@ -79,18 +79,3 @@ test('the event has the columns of the template, the lots of the requisition, an
   });
   expect(await letters()).toEqual([]);
 });
-
-test('a template that does not exist makes a dead letter that says so, and no event', async () => {
-  const service = await startTestService();
-  const organisation = await service.organisation();
-  const { erp, letters, makeAll } = await startRequisitions(
-    { service, organisation },
-    { make: 'event-from-template', template: '00000000-0000-4000-8000-000000000000' },
-  );
-  erp.saveRecord('requisitions', requisition);
-  await makeAll();
-  expect(await readWholeFeed(organisation, 'sourcing-events')).toEqual([]);
-  expect(await letters()).toMatchObject([
-    { erpKey: 'PR-7', errorType: 'data', lastError: expect.stringContaining('template') as string },
-  ]);
-});

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import { createHistoryPruning, pruneHistory } from '#bridge/mirror/prune-history.ts';
+import { createHistoryPruning } from '#bridge/mirror/prune-history.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { testClock } from '../parts.ts';
 
@@ -28,32 +28,9 @@ test('versions that were replaced longer ago than the setting are deleted; young
   );
   await addHistory(3, 25);
   await addHistory(2, 23);
-  expect(await pruneHistory(db.database, now, 1)).toEqual({ deleted: 3, finished: true });
+  await createHistoryPruning({ database: db.database, clock: testClock(), days: 1 })();
   expect(await left()).toBe(2);
   expect(await db.database.query('select record_id from bridge.mirror')).toEqual([{ record_id: 'old' }]);
-});
-
-test('many versions are deleted in batches, as many as one call allows', async () => {
-  await addHistory(12_000, 48);
-  expect(await pruneHistory(db.database, now, 1, 1)).toEqual({ deleted: 5_000, finished: false });
-  expect(await left()).toBe(7_000);
-  expect(await pruneHistory(db.database, now, 1)).toEqual({ deleted: 7_000, finished: true });
-});
-
-test('two calls at once share the work', async () => {
-  await addHistory(12_000, 48);
-  const both = await Promise.all([pruneHistory(db.database, now, 1), pruneHistory(db.database, now, 1)]);
-  expect(both.reduce((sum, { deleted }) => sum + deleted, 0)).toBe(12_000);
-  expect(await left()).toBe(0);
-});
-
-test('housekeeping goes on with its next call where one was not enough', async () => {
-  const prune = createHistoryPruning({ database: db.database, clock: testClock(), days: 1 });
-  await addHistory(50_001, 25);
-  await prune();
-  expect(await left()).toBe(1);
-  await prune();
-  expect(await left()).toBe(0);
 });
 
 test('housekeeping prunes once an hour', async () => {

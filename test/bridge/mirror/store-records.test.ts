@@ -57,13 +57,6 @@ describe('versions', () => {
     expect(await db.database.query('select seen from bridge.mirror')).toEqual([{ seen: now }]);
   });
 
-  test('of two versions with the same stamp, the one that was read last counts, in either direction', async () => {
-    const [one, other] = [award(1, { lot_name: 'one' }), award(1, { lot_name: 'other' })];
-    for (const shown of [one, other, one]) expect(await store([shown])).toMatchObject({ changed: 1 });
-    expect(await lotNames()).toEqual(['one']);
-    expect(await history()).toEqual(['one', 'other']);
-  });
-
   test.each([
     ['is left out where nothing is known of that', undefined],
     ['is left out where the newer one may have come later than a replica that lags knows', now],
@@ -104,12 +97,6 @@ describe('versions', () => {
     const again = await store([award(undefined, { lot_name: 'timeless again' })], { at: later, shownSince: later });
     expect(again.changed).toBe(0);
     expect(await lotNames()).toEqual(['with a time']);
-  });
-
-  test('of a record that a page shows twice, the newest version counts, the later of equals', async () => {
-    const page = [award(3, { lot_name: 'c' }), award(1, { lot_name: 'a' }), award(3, { lot_name: 'd' })];
-    expect(await store(page)).toMatchObject({ stamps: [at(3), at(1), at(3)], changed: 1 });
-    expect(await lotNames()).toEqual(['d']);
   });
 
   test('with a record that cannot be stored, nothing of its page is stored', async () => {

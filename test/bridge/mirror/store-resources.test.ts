@@ -84,12 +84,6 @@ test('a question counts by its own time; of equal times the later request counts
   expect(await bodies()).toMatchObject([{ text: 'third' }]);
 });
 
-test('a question that an answer lists twice counts by its own time, too', async () => {
-  const question = (modified: string, text: string) => ({ id: idOf(1), sourcing_event: idOf(90), modified, text });
-  await store('question', at(1), question(at(20), 'second'), question(at(10), 'first'));
-  expect(await bodies()).toMatchObject([{ text: 'second' }]);
-});
-
 test('the contacts for the events of a page are not part of a supplier', async () => {
   const supplier = { id: idOf(1), name: 'Supplier', contacts: [] };
   await store('supplier', at(1), { ...supplier, bidder_contacts: [{ name: 'A', email: 'a@b.example' }] });

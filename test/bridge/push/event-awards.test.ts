@@ -1,8 +1,5 @@
 /** The document of all awards of an event, on its way: never a part of it, and one object, however the awards arrive. */
 import { beforeEach, expect, test } from 'vitest';
-import { readDeadLetters } from '#bridge/ledger/flows/control-flows.ts';
-import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
-import { storeResources } from '#bridge/mirror/store-resources.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { eventRecord, idOf, lotAwardRecord, nextModified } from '../parts.ts';
 import { createFakeErp, type FakeErp } from './fake-erp.ts';
@@ -130,76 +127,4 @@ test('it is withdrawn when all awards are taken back, and comes again with new o
   await tenMinutesLater();
   expect(totals()).toEqual(['7']);
   erp.throwFaults();
-});
-
-test('a supplier that gets its external id changes the document that shows it', async () => {
-  await pusher.store('sourcing-events', closed(1));
-  await page(lot(1, '1'));
-  await readToEnd();
-  await worker.push();
-  await pusher.db.database.transaction((tx) =>
-    storeResources(tx, {
-      source: 'main',
-      kind: 'supplier',
-      objects: [{ id: supplier(0), name: 'Supplier 0', external_id: 'V-1' }],
-      observed: timestampNow(pusher.clock),
-      now: timestampNow(pusher.clock),
-    }),
-  );
-  await worker.push();
-  expect(erp.operations.at(-1)).toMatchObject({
-    action: 'amend',
-    document: { lines: [{ supplier: { external_id: 'V-1' } }], suppliers: [{ external_id: 'V-1' }] },
-  });
-});
-
-test('a flow that begins to take it gets it of what the mirror holds', async () => {
-  await registerFlows(pusher.db.database, [{ ...pusher.flow, documents: ['award'] }], timestampNow(pusher.clock));
-  await pusher.store('sourcing-events', closed(1));
-  await page(lot(1, '1'));
-  await readToEnd();
-  await registerFlows(pusher.db.database, [pusher.flow], timestampNow(pusher.clock));
-  await worker.push();
-  expect(totals()).toEqual(['1']);
-});
-
-test('a tag that the mapping requires and an event lacks makes a dead letter that names the event and the tag', async () => {
-  const fields = {
-    Number: { from: 'event.reference_id', required: true },
-    Rfx: { from: 'event.tags[Rfx Id]', required: true },
-  };
-  const mapped = await createPusher(2, {
-    documents: ['award', 'event-awards'],
-    mapping: { 'event-awards': { fields, lines: {} }, award: { fields, lines: {} } } as never,
-  });
-  const taking = createFakeErp({ kinds: ['award', 'event-awards'] });
-  const { push } = await mapped.worker(taking);
-  await mapped.db.database.query(
-    `insert into bridge.checkpoints (source, feed, next_pull, watermark, last_pull) values ('main', 'awards', $1, $1, $1)`,
-    [timestampNow(mapped.clock)],
-  );
-  const record = (more: Record<string, unknown>) =>
-    eventRecord(event, [supplier(0), supplier(1)], { name: 'Office chairs', ...more });
-  await mapped.store('sourcing-events', record({ reference_id: 'PR-7' }));
-  await mapped.award([0, '1']);
-  await push();
-  const words = 'the field "Rfx" has no value, as event.tags[Rfx Id] is empty; fill it in the sourcing service';
-  expect(await readDeadLetters(mapped.db.database, { limit: 10 })).toMatchObject(
-    ['event-awards', 'award'].map((kind) => ({
-      kind,
-      sourcingEvent: event,
-      eventName: 'Office chairs',
-      lastError: expect.stringContaining(`${kind}: ${words}`),
-    })),
-  );
-  await mapped.store('sourcing-events', record({ tags: [{ name: 'Rfx Id', value: 'R1' }] }));
-  await push();
-  expect((await readDeadLetters(mapped.db.database, { limit: 10 })).map(({ lastError }) => lastError)).toEqual([
-    expect.stringContaining('the field "Number" has no value, as event.reference_id is empty'),
-    expect.stringContaining('the field "Number" has no value, as event.reference_id is empty'),
-  ]);
-  await mapped.store('sourcing-events', record({ reference_id: 'PR-7', tags: [{ name: 'Rfx Id', value: 'R1' }] }));
-  await push();
-  expect(await readDeadLetters(mapped.db.database, { limit: 10 })).toEqual([]);
-  expect(taking.operations.at(-1)).toMatchObject({ document: { fields: { Number: 'PR-7', Rfx: 'R1' } } });
 });

@@ -1,6 +1,7 @@
 /** Deletes old attempts, and the versions of documents that nothing compares with any more. */
 import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
+import { deleteOldRows } from '#platform/database/delete-old-rows.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { firstIdAt } from '#platform/time-ordered-id.ts';
 
@@ -20,37 +21,11 @@ interface VersionPlace {
 }
 
 /**
- * Deletes the attempts that began more than `days` before `nowMs`, in at most `batchesMax` batches, each a transaction of
- * its own. Several processes may prune at once and share the work. Returns how many were deleted, and whether none is
- * left; a failure leaves the rest for the next call.
- */
-export async function pruneAttempts(
-  sql: Sql,
-  nowMs: number,
-  days: number,
-  batchesMax = Number.POSITIVE_INFINITY,
-): Promise<{ deleted: number; finished: boolean }> {
-  const until = firstIdAt(nowMs - days * dayMs);
-  let deleted = 0;
-  for (let batches = 1; ; batches += 1) {
-    const rows = await sql.query(
-      `delete from bridge.attempts where id = any(array(
-         select id from bridge.attempts where id < $1 order by id limit ${batchSize} for update skip locked))
-       returning 1`,
-      [until],
-    );
-    deleted += rows.length;
-    if (rows.length < batchSize) return { deleted, finished: true };
-    if (batches >= batchesMax) return { deleted, finished: false };
-  }
-}
-
-/**
  * Deletes versions that were sent more than `days` before `nowMs`, except the one that each document was delivered with:
  * `plan` compares with it. Looks at one batch of them after `after`, oldest first, and returns the place to go on from;
  * undefined at the end.
  */
-export async function pruneVersions(
+async function pruneVersions(
   sql: Sql,
   nowMs: number,
   days: number,
@@ -104,8 +79,9 @@ export function createAttemptPruning({
   return async () => {
     const nowMs = clock.nowMs();
     if (nowMs >= nextAttemptsMs) {
-      const { finished } = await pruneAttempts(database, nowMs, days, batchesPerCall);
-      if (finished) nextAttemptsMs = nowMs + hourMs;
+      const before = firstIdAt(nowMs - days * dayMs);
+      const isDone = await deleteOldRows(database, { table: 'bridge.attempts', column: 'id', before });
+      if (isDone) nextAttemptsMs = nowMs + hourMs;
     }
     if (nowMs < nextVersionsMs) return;
     for (let batches = 0; batches < batchesPerCall; batches += 1) {

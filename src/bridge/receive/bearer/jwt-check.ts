@@ -3,13 +3,12 @@
  * name as issuer, this receiver's audience and the token's times. The keys are cached, and read again when a token
  * names a key that is not among them, so that the server can rotate its keys.
  */
-import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose';
+import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose';
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { acceptEncoding, readJsonAnswer } from '#platform/foreign-answer.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import type { BearerCheck, BearerDeps } from './bearer-deps.ts';
-import { createVerdicts, type Verdict } from './token-verdicts.ts';
 
 type Jwt = Extract<SourceSettings['bearer'], { type: 'jwt' }>;
 
@@ -33,8 +32,6 @@ const keysMaxAgeMs = 600_000;
 const keysStaleMaxMs = 3_600_000;
 /** The least time between two reads, whatever keys the tokens name. */
 const keysEveryMs = 10_000;
-const validCacheMs = 60_000;
-const invalidCacheMs = 5_000;
 const clockToleranceS = 30;
 const timeoutMs = 5_000;
 const answerBytesMax = 512 * 1024;
@@ -89,7 +86,7 @@ export function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps): Bea
     return known.keys;
   }
 
-  async function verify(token: string, keys: KeySet): Promise<JWTPayload> {
+  async function verify(token: string, keys: KeySet): Promise<void> {
     const options = {
       issuer: settings.issuer,
       audience: settings.audience,
@@ -99,43 +96,42 @@ export function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps): Bea
       currentDate: new Date(clock.nowMs()),
     };
     try {
-      return (await jwtVerify(token, keys, options)).payload;
+      await jwtVerify(token, keys, options);
     } catch (error) {
       // The token names no key, and several keys fit its algorithm: each of them is tried.
       if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
       for await (const key of error) {
-        const verified = await jwtVerify(token, key, options).catch(() => undefined);
-        if (verified) return verified.payload;
+        if (await jwtVerify(token, key, options).catch(() => undefined)) return;
       }
       throw error;
     }
   }
 
   /** Verifies a token; reads the keys again when the token names a key that is not among them. */
-  async function verifyWithCurrentKeys(token: string): Promise<JWTPayload> {
+  async function verifyWithCurrentKeys(token: string): Promise<void> {
     const keys = await currentKeys();
     try {
-      return await verify(token, keys);
+      await verify(token, keys);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
       if (!requesting && agoMs(requestedMs) < keysEveryMs) throw error;
       await readKeys().catch((cause: unknown) => {
         throw unavailable(errorText(cause));
       });
-      return verify(token, await currentKeys());
+      await verify(token, await currentKeys());
     }
   }
 
-  return createVerdicts(clock, async (token): Promise<Verdict> => {
+  return async (token) => {
     try {
-      const { exp = 0 } = await verifyWithCurrentKeys(token);
-      return { isValid: true, untilMs: Math.min(clock.nowMs() + validCacheMs, (exp + clockToleranceS) * 1000) };
+      await verifyWithCurrentKeys(token);
+      return true;
     } catch (error) {
       if (error instanceof AppError) throw error;
       // Every other error means that the token is not valid.
-      return { isValid: false, untilMs: clock.nowMs() + invalidCacheMs };
+      return false;
     }
-  });
+  };
 }
 
 function keySetOf(set: unknown): JSONWebKeySet {

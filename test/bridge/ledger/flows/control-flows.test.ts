@@ -241,16 +241,6 @@ describe('a replay', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, waiting_since: null });
   });
 
-  test('of an object that was deleted in the ERP creates it again', async () => {
-    await pusher.award([1, '10']);
-    await push();
-    for (const object of erp.objects) object.cancelled = true;
-    await replayDocuments(pusher.db.database, { flow: 'erp' }, now());
-    await push();
-    expect(erp.living()).toMatchObject([{ key: keyOf(1), total: '10' }]);
-    expect(await pusher.row(1)).toMatchObject({ reference: 'PO-2' });
-  });
-
   test('of a withdrawn document that the ERP does not hold writes nothing', async () => {
     await pusher.award([1, '10']);
     await push();
@@ -278,14 +268,6 @@ describe('a replay', () => {
     expect(await pusher.row(1)).toMatchObject({ attempts: 0 });
     await push();
     expect(erp.living()).toHaveLength(1);
-  });
-
-  test('of a document that is due keeps its due time', async () => {
-    await pusher.award([1, '10']);
-    const before = (await pusher.row(1))?.due;
-    pusher.clock.advance(5_000);
-    await replayDocuments(pusher.db.database, { flow: 'erp' }, now());
-    expect((await pusher.row(1))?.due).toBe(before);
   });
 
   test('can be restricted to dead letters, and tries them again', async () => {

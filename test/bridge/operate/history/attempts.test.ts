@@ -1,6 +1,6 @@
 /** What the pusher writes into the history. The flow, its records and its ERP are those of the push tests. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { pruneAttempts, pruneVersions } from '#bridge/ledger/attempts/prune-attempts.ts';
+import { createAttemptPruning } from '#bridge/ledger/attempts/prune-attempts.ts';
 import type { Outcome } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -194,35 +194,23 @@ describe('an attempt', () => {
 describe('pruning', () => {
   const day = 24 * 60 * 60_000;
 
-  test('deletes old attempts in small steps, and keeps what the ERP holds', async () => {
+  test('deletes old attempts, and of what was sent only what the ERP does not hold', async () => {
+    const { clock } = pusher;
     const { database } = pusher.db;
     await pusher.award([1, '10']);
     await push();
-    pusher.clock.advance(2 * day);
+    clock.advance(2 * day);
     await pusher.award([1, '20']);
     await push();
-    pusher.clock.advance(day);
-    const nowMs = pusher.clock.nowMs();
-    expect(await pruneAttempts(database, nowMs, 4)).toEqual({ deleted: 0, finished: true });
-    expect(await pruneAttempts(database, nowMs, 2)).toEqual({ deleted: 1, finished: true });
+    clock.advance(day);
+    await createAttemptPruning({ database, clock, days: 4 })();
+    expect(await attempts()).toHaveLength(2);
+    expect(await versions()).toHaveLength(2);
+    await createAttemptPruning({ database, clock, days: 2 })();
     expect(await attempts()).toMatchObject([{ outcome: 'updated' }]);
-    const { deleted, next } = await pruneVersions(database, nowMs, 1);
-    expect(deleted).toBe(1);
-    expect(await pruneVersions(database, nowMs, 1, next)).toEqual({ deleted: 0, next: undefined });
-    pusher.clock.advance(100 * day);
-    await pruneVersions(database, pusher.clock.nowMs(), 1);
+    clock.advance(100 * day);
+    await createAttemptPruning({ database, clock, days: 2 })();
+    expect(await attempts()).toEqual([]);
     expect((await versions()).map(({ body }) => JSON.parse(body) as unknown)).toEqual([erp.operations[1]?.document]);
-  });
-
-  test('goes on where a bounded step has stopped', async () => {
-    const { database } = pusher.db;
-    await database.query(
-      `insert into bridge.attempts (id, flow, kind, key, step, outcome, number, started, ended)
-       select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'erp', 'award', 'k', 'write', 'created', 1,
-         now(), now()
-       from generate_series(1, 5001) n`,
-    );
-    expect(await pruneAttempts(database, pusher.clock.nowMs(), 1, 1)).toEqual({ deleted: 5_000, finished: false });
-    expect(await pruneAttempts(database, pusher.clock.nowMs(), 1, 1)).toEqual({ deleted: 1, finished: true });
   });
 });

@@ -102,12 +102,6 @@ test('a flow with a schedule is compared, and again when its hours have passed; 
   expect(await statusOf('erp')).toMatchObject({ overdue: true, lastError: null });
 });
 
-test('what differs is counted for status, metrics and alerts', async () => {
-  await rm(join(folder, 'erp', `award_${idOf(1)}_${idOf(101)}.json`));
-  await work('erp');
-  expect(await statusOf('erp')).toMatchObject({ documents: 1, asDelivered: 0, differing: 1, overdue: false });
-});
-
 test('one that fails says why, is tried again after a quarter of an hour, and goes on where it was', async () => {
   await rm(join(folder, 'erp'), { recursive: true });
   await writeFile(join(folder, 'erp'), 'not a folder');

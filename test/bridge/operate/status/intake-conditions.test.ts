@@ -50,13 +50,6 @@ async function found() {
 
 const now = () => timestampNow(world.clock);
 
-test('an intake in step has none', async () => {
-  await world.pullList();
-  world.saveErp(supplier(1));
-  await work(6);
-  expect([world.held.size, await found()]).toEqual([1, []]);
-});
-
 test('a first run that waits for a person is one, until the person has agreed', async () => {
   world.held.set('E-1', { name: 'Older', fields: {}, archived: false, contacts: [] });
   await world.pullList();
@@ -77,19 +70,6 @@ test('a first run that waits for a person is one, until the person has agreed', 
 const behind = (why: RegExp) => [
   { kind: 'intake-behind', subject: 'intake vendors', summary: expect.stringMatching(why) },
 ];
-
-test('an ERP that cannot be read is one, until it can', async () => {
-  await world.pullList();
-  world.saveErp(supplier(1));
-  await work(6);
-  world.setChaos({ ...calm, read: 1 });
-  world.saveErp(supplier(2));
-  await work(6);
-  expect(await found()).toEqual(behind(/The ERP is away/));
-  world.setChaos(calm);
-  await work(20);
-  expect([world.held.size, await found()]).toEqual([2, []]);
-});
 
 test('a submission of which nothing is heard for an hour is one, until it is', async () => {
   await world.pullList();

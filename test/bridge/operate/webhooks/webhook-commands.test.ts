@@ -5,7 +5,7 @@ import { listBridgeWebhooks } from '#bridge/operate/webhooks/list-webhooks.ts';
 import { registerWebhook } from '#bridge/operate/webhooks/register-webhook.ts';
 import { rotateWebhooks } from '#bridge/operate/webhooks/rotate-webhooks.ts';
 import { testWebhooks } from '#bridge/operate/webhooks/test-webhook.ts';
-import { authenticationOf, webhookUrlOf } from '#bridge/operate/webhooks/webhook-deps.ts';
+import { authenticationOf } from '#bridge/operate/webhooks/webhook-deps.ts';
 import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
 import type { WebhookCalls } from '#client/webhook-calls.ts';
 import { systemClock } from '#platform/clock.ts';
@@ -123,20 +123,6 @@ describe('a test that does not arrive', () => {
     expect(await look(uuid)).toEqual([expect.stringContaining('too far apart')]);
   });
 
-  test('because the service waits', async () => {
-    const { uuid } = await register();
-    const due = '2030-01-01T08:00:00.000000Z';
-    const listDeliveries = async () => ({
-      items: [{ id: 'x', trigger: 'TEST', due, attempts: [] }],
-      count: 1,
-      next: undefined,
-    });
-    const findings = await look(uuid, { listDeliveries, testWebhook: async () => '' });
-    expect(findings).toEqual([
-      'The service has not sent it yet: it waits until 2030-01-01T08:00:00.000000Z, because earlier ones have failed.',
-    ]);
-  });
-
   test('and the service has switched the webhook off', async () => {
     const { uuid } = await register();
     await service.db.database.query('update service.webhooks set is_active = false where id = $1', [uuid]);
@@ -196,12 +182,6 @@ test('the service gets the configured token where token_request says, and its no
   const [webhook] = await without.atService();
   await (await without.deps()).client.testWebhook(String(webhook?.uuid));
   await expect.poll(() => bearing.count('unauthorized'), { timeout: 10_000 }).toBeGreaterThan(0);
-});
-
-test('the URL of a webhook names the public host, the port and the source', () => {
-  expect(webhookUrlOf({ public_host: 'bridge.example', port: 8443 }, 'main')).toBe(
-    'https://bridge.example:8443/webhooks/main',
-  );
 });
 
 test('a source with tokens of another server is registered only when its settings name that server', () => {

@@ -122,7 +122,7 @@ describe('when the server rotates its keys', () => {
     clock.advance(10_000);
     expect(await check(await fresh.sign())).toBe(true);
     expect(server.asked).toHaveLength(2);
-    expect(await check(await rsa.sign({ jti: 'another' }))).toBe(false);
+    expect(await check(await rsa.sign())).toBe(false);
   });
 
   test('keys are requested at most every ten seconds, whatever keys the tokens name', async () => {
@@ -144,7 +144,7 @@ test('the keys are read again although the clock was set back', async () => {
   const fresh = await createSigner('RS256', 'fresh');
   published = [fresh.jwk];
   clock.advance(-7_200_000);
-  expect(await check(await rsa.sign({ jti: 'another' })), 'of a withdrawn key').toBe(false);
+  expect(await check(await rsa.sign()), 'of a withdrawn key').toBe(false);
   expect(await check(await fresh.sign())).toBe(true);
   expect(server.asked).toHaveLength(2);
   clock.advance(-60_000);
