@@ -226,10 +226,6 @@ export function createProgram(): Command {
     .addOption(countOption('--lots <number>', 'how many lots an event has', 10))
     .addOption(countOption('--speed <factor>', 'steps per second', 10))
     .addOption(seed())
-    .option(
-      '--webhook <uuid>',
-      'resume this webhook, tell it of everything, and show what its receiver answered (scope webhooks)',
-    )
     .action(run(async (options: SimulateOptions) => (await import('./commands/simulate.ts')).runSimulate(options)));
   program
     .command('config-schema')

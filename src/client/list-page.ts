@@ -27,7 +27,7 @@ function envelopeOf<Item extends z.ZodType>(item: Item) {
 /** Creates the function that reads lists. It throws AppError as `Send` does, and `invalid` for a page of another form. */
 export function createReadList(send: Send): ReadList {
   return async ({ path, query, item }, signal) => {
-    const { body, headers } = await send({ method: 'GET', path: query === '' ? path : `${path}?${query}` }, { signal });
+    const { body, headers } = await send({ method: 'GET', path: query === '' ? path : `${path}?${query}` }, signal);
     const { result, count, next } = parseInput(envelopeOf(item), body, `The answer to GET ${path}`);
     return { items: result, count: count ?? undefined, next: nextQueryOf(next, headers) };
   };

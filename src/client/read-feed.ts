@@ -1,15 +1,9 @@
-/**
- * Reads a page of a feed. A poll sends the same request again and again, so a small page of an open window (with
- * `modifiedAfter`, without `modifiedBefore`) is kept with its `ETag`, and the service sends it again only if it has
- * changed.
- */
+/** Reads a page of a feed. */
 import { type FeedName, feedOrderHeader, feedPage } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
-import { parseExactJson } from '#platform/exact-json.ts';
 import { parseInput } from '#platform/input.ts';
 import { nextQueryOf } from './next-page.ts';
-import type { TextAnswer } from './read-answer.ts';
 import type { ReadAnswer, Send } from './send-call.ts';
 
 export interface FeedPage {
@@ -45,60 +39,15 @@ export type ReadFeed = (feed: FeedName, at: FeedWindow | { next: string }, signa
  */
 export const fullPageMin = 11;
 
-/** The most characters of a kept page: the page of a usual poll holds only the record at the watermark. */
-const keptTextMax = 64 * 1024;
-const keptPagesMax = 64;
-/** If a service does not change the `ETag` with its records, they are delayed by this at most, and none is lost. */
-const keptMs = 10 * 60_000;
-
-interface KeptPage extends TextAnswer {
-  readonly etag: string;
-  readonly readMs: number;
-}
-
 /**
  * Creates the function that reads feeds. It throws AppError as `Send` does, and `invalid` for a page of another form.
  */
 export function createReadFeed({ send, clock }: { send: Send; clock: Clock }): ReadFeed {
-  /** The kept pages by path, the least recently used first. */
-  const kept = new Map<string, KeptPage>();
-
-  function findKept(path: string): KeptPage | undefined {
-    const page = kept.get(path);
-    if (page === undefined) return undefined;
-    kept.delete(path);
-    // If the clock was set back, the page's age is negative: the page must not be kept for ever.
-    if (Math.abs(clock.nowMs() - page.readMs) >= keptMs) return undefined;
-    kept.set(path, page);
-    return page;
-  }
-
-  function keep(path: string, answer: TextAnswer): void {
-    kept.delete(path);
-    const etag = answer.headers['etag'];
-    if (etag === undefined || answer.text.length > keptTextMax) return;
-    kept.set(path, { ...answer, etag, readMs: clock.nowMs() });
-    const [oldest] = kept.keys();
-    if (kept.size > keptPagesMax && oldest !== undefined) kept.delete(oldest);
-  }
-
   return async (feed, at, signal) => {
     const path = `/api/feeds/${feed}?${'next' in at ? at.next : queryOfWindow(at)}`;
-    // A closed window is read again to see whether its records have changed: it must really be read.
-    const isPoll = !('next' in at) && at.modifiedAfter !== undefined && at.modifiedBefore === undefined;
-    const known = isPoll ? findKept(path) : undefined;
     const sentMs = clock.nowMs();
-    const answer = await send({ method: 'GET', path }, { signal, ifNoneMatch: known?.etag });
-    const exchange = { sentMs, answeredMs: clock.nowMs() };
-    if (known && answer.status === 304)
-      return pageOf(
-        feed,
-        { ...known, headers: { ...known.headers, ...answer.headers }, body: parseExactJson(known.text) },
-        exchange,
-      );
-    const page = pageOf(feed, answer, exchange);
-    if (isPoll) keep(path, answer);
-    return page;
+    const answer = await send({ method: 'GET', path }, signal);
+    return pageOf(feed, answer, { sentMs, answeredMs: clock.nowMs() });
   };
 }
 

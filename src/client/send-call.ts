@@ -79,17 +79,11 @@ export type CallApi = <Schema extends z.ZodType>(
 ) => Promise<z.output<Schema>>;
 
 export interface ReadAnswer extends TextAnswer {
-  /** The parsed JSON; undefined when there is none, and for a 304. */
+  /** The parsed JSON; undefined when there is none. */
   readonly body: unknown;
 }
 
-export interface SendOptions {
-  signal?: AbortSignal | undefined;
-  /** The `ETag` of a kept answer. With it, the answer may be a 304. */
-  ifNoneMatch?: string | undefined;
-}
-
-export type Send = (call: ApiCall, options?: SendOptions) => Promise<ReadAnswer>;
+export type Send = (call: ApiCall, signal?: AbortSignal) => Promise<ReadAnswer>;
 
 /**
  * Creates the function that sends calls. It throws AppError. When its promise has settled, no request is open any more.
@@ -133,7 +127,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
     return { received, note, afterMs: boundedMs };
   }
 
-  return async (call, { signal, ifNoneMatch } = {}) => {
+  return async (call, signal) => {
     const { method, path, body, file, idempotencyKey, secrets = [] } = call;
     const hidden = [settings.apiKey, ...secrets];
     const headers: Record<string, string> = {
@@ -147,7 +141,6 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       headers['x-file-name'] = encodeURIComponent(file.name);
     }
     if (idempotencyKey !== undefined) headers['idempotency-key'] = idempotencyKey;
-    if (ifNoneMatch !== undefined) headers['if-none-match'] = ifNoneMatch;
     const sent = file?.bytes ?? (body === undefined ? undefined : JSON.stringify(body));
     const what = `${method} ${path.split('?')[0]}`;
     const attempt = async (): Promise<ReadAnswer> => {
@@ -160,10 +153,8 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       // For an error the status is enough: a proxy may have sent a page that cannot be read.
       const text = await (status >= 400 ? reading.catch(() => 'unreadable') : reading);
       const answer = { status, headers: answered, text };
-      if (status === 304) {
-        if (ifNoneMatch !== undefined) return { ...answer, body: undefined };
+      if (status === 304)
         throw new AppError('unavailable', `${what} was answered with 304, although no answer to it is kept.`);
-      }
       if (status < 200 || status > 299)
         throw errorOfAnswer(answer, what, { secrets: hidden, afterMs, note, url: base + path });
       return { ...answer, body: readJson(answer, { method, what }, hidden) };

@@ -1,7 +1,6 @@
 /** Sourcing requests: what a company needs, before an event is created for it. Source: decisions, "Jobs". */
 import { z } from 'zod';
 import { currencyCode } from './currency.ts';
-import { shownFile } from './file.ts';
 import { listQuery } from './list.ts';
 import { decimal, nonNegativeDecimal, tagList, text, timestamp, timestampInQuery, uuid } from './scalars.ts';
 
@@ -73,24 +72,6 @@ const sentMembers = {
 };
 
 const shownItemFields = z.array(z.array(z.looseObject({ name: z.string(), value: z.string() })));
-
-/** A request as the desk shows it. */
-const requestMembers = { id: uuid, ...sentMembers };
-
-export const listedSourcingRequest = z
-  .looseObject({ ...requestMembers, item_count: z.int() })
-  .meta({ id: 'ListedSourcingRequest' });
-
-export const sourcingRequest = z
-  .looseObject({
-    ...requestMembers,
-    items: z.array(
-      z.looseObject({ ...item.shape, target_price: z.string().optional(), currency: z.string().optional() }),
-    ),
-    item_fields: shownItemFields,
-    files: z.array(shownFile),
-  })
-  .meta({ id: 'SourcingRequest' });
 
 /** A request under `/api/manage`. */
 export const managedSourcingRequest = z

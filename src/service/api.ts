@@ -27,7 +27,6 @@ import { putBuyerValues } from './desk/put-buyer-values.ts';
 import { putQuestions } from './desk/put-questions.ts';
 import { putScenario } from './desk/put-scenario.ts';
 import { listEvents, readEvent } from './desk/read-events.ts';
-import { listSourcingRequests, readSourcingRequest } from './desk/read-sourcing-requests.ts';
 import { removeAnswerFile } from './desk/remove-answer-file.ts';
 import { reopenEvent } from './desk/reopen-event.ts';
 import { submitAnswers } from './desk/submit-answers.ts';
@@ -117,8 +116,6 @@ export function organisationApi(deps: Deps): Endpoint<Caller>[] {
     'PUT /desk/events/:id/questions': putQuestions(deps),
     'POST /desk/events/:id/answers': submitAnswers(deps),
     'DELETE /desk/events/:id/answers/:supplier/:question/files/:file': removeAnswerFile(deps),
-    'GET /desk/sourcing-requests': listSourcingRequests,
-    'GET /desk/sourcing-requests/:id': readSourcingRequest,
   });
   return deps.profile.endpoints(endpoints);
 }

@@ -22,7 +22,7 @@ import { readRows, readServiceState } from './awards-in-sql.ts';
 import { createInstallation, lineOf, outcomeOf, until, useEmbedded } from './program-process.ts';
 import { seededRandom } from './seeded-random.ts';
 
-type Client = Pick<SourceClient, 'readFeed' | 'call' | 'submit'>;
+type Client = Pick<SourceClient, 'readFeed' | 'call'>;
 
 const kills = Number(process.env['FAULTS'] ?? 2);
 const seed = Number(process.env['FAULT_SEED'] ?? 23);
@@ -237,7 +237,6 @@ async function retryingClient(baseUrl: string, apiKey: string, signal: AbortSign
     ...client,
     readFeed: (...args) => again(() => client.readFeed(...args)),
     call: (...args) => again(() => client.call(...args)),
-    submit: (...args) => again(() => client.submit(...args)),
   };
 }
 

@@ -1,6 +1,6 @@
 /**
- * Each adapter in its real server, behind HTTPS, receives what the running service sends; and over a real connection, what
- * parsers and middlewares before it do to the body.
+ * What the running service sends is received over HTTPS; and over a real connection, what parsers and middlewares before an
+ * adapter do to the body.
  */
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { createServer } from 'node:https';
@@ -12,7 +12,7 @@ import express, { type RequestHandler } from 'express';
 import fastify from 'fastify';
 import { Hono, type MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { signBody } from '#contract/signature.ts';
 import { toFastifyPlugin, toHonoHandler, toNodeHandler } from '../../src/receiver/adapters.ts';
 import { createReceiver, type NotificationReceiver } from '../../src/receiver/create-receiver.ts';
@@ -21,7 +21,7 @@ import { closeAtEnd } from '../harness/close-at-end.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createEvent, eventPayload } from '../harness/sourcing.ts';
 import { testCertificates } from '../harness/test-certificates.ts';
-import { startTestService, type TestService } from '../harness/test-service.ts';
+import { startTestService } from '../harness/test-service.ts';
 
 const require = createRequire(import.meta.url);
 /** Has no types of its own; what is used of it is as in Express 5. */
@@ -37,75 +37,31 @@ const Koa = require('koa') as new () => {
   callback(): RequestListener;
 };
 
-let service: TestService;
-beforeAll(async () => {
-  service = await startTestService();
-});
-
-/** How a server passes its requests to the receiver at /webhook. */
-const servers: Record<string, (receiver: NotificationReceiver) => Promise<RequestListener>> = {
-  'node:http': async (receiver) => toNodeHandler(receiver),
-  Express: async (receiver) => {
-    const app = express();
-    app.post('/webhook', toNodeHandler(receiver));
-    app.use(express.json());
-    return app;
-  },
-  Fastify: async (receiver) => {
-    const app = fastify();
-    await app.register(toFastifyPlugin(receiver, '/webhook'));
-    await app.ready();
-    return (request, response) => app.routing(request, response);
-  },
-  Koa: async (receiver) => {
-    const app = new Koa();
-    app.use(async ({ req, res }) => toNodeHandler(receiver)(req, res));
-    return app.callback();
-  },
-  Hono: async (receiver) => {
-    const app = new Hono();
-    app.post('/webhook', toHonoHandler(receiver));
-    return honoListener(app);
-  },
-  'AWS Lambda': async (receiver) => {
-    const handler = toLambdaHandler(receiver);
-    return answeredBy(async (request, response) => {
-      const answer = await handler({
-        headers: request.headers as Record<string, string>,
-        body: (await buffer(request)).toString('base64'),
-        isBase64Encoded: true,
-        requestContext: { http: { method: request.method ?? '' } },
-      });
-      response.writeHead(answer.statusCode, answer.headers).end(answer.body);
-    });
-  },
-};
-
-describe.each(Object.entries(servers))('%s', (_name, listenerOf) => {
-  test('receives what the service signs, and refuses a changed body', async () => {
-    const seen: string[] = [];
-    let signingKey = '';
-    const receiver = createReceiver({
-      signingKeys: () => [signingKey],
-      on: {
-        TEST: ({ payload }) => seen.push(`test: ${typeof payload.detail}`),
-        SOURCING_EVENTS_FEED_UPDATED: ({ payload }) => seen.push(payload.sourcing_event_name),
-      },
-    });
-    const url = await listen(await listenerOf(receiver), testCertificates());
-    const organisation = await service.organisation();
-    const triggers = ['SOURCING_EVENTS_FEED_UPDATED'];
-    const made = await organisation.call('POST', '/api/webhooks', { name: 'hook', url: `${url}/webhook`, triggers });
-    signingKey = made.body.signing_key;
-    expect((await organisation.call('POST', `/api/webhooks/${made.body.uuid}/test`)).status).toBe(202);
-    await eventually('the test notification has come', async () => seen.includes('test: string'));
-    await createEvent(organisation, eventPayload({ name: 'Stühle für Åsa' }));
-    await eventually('the notification of the event has come', async () => seen.includes('Stühle für Åsa'));
-    await eventually('the service knows that both were taken', async () => {
-      const { body } = await organisation.call('GET', `/api/webhooks/${made.body.uuid}/deliveries`);
-      const states: string[] = body.result.map(({ state }: { state: string }) => state);
-      return states.length === 2 && states.every((state) => state === 'delivered');
-    });
+/** test/receiver/library-examples.test.ts has every framework. */
+test('what the service signs is received over HTTPS', async () => {
+  const service = await startTestService();
+  const seen: string[] = [];
+  let signingKey = '';
+  const receiver = createReceiver({
+    signingKeys: () => [signingKey],
+    on: {
+      TEST: ({ payload }) => seen.push(`test: ${typeof payload.detail}`),
+      SOURCING_EVENTS_FEED_UPDATED: ({ payload }) => seen.push(payload.sourcing_event_name),
+    },
+  });
+  const url = await listen(toNodeHandler(receiver), testCertificates());
+  const organisation = await service.organisation();
+  const triggers = ['SOURCING_EVENTS_FEED_UPDATED'];
+  const made = await organisation.call('POST', '/api/webhooks', { name: 'hook', url: `${url}/webhook`, triggers });
+  signingKey = made.body.signing_key;
+  expect((await organisation.call('POST', `/api/webhooks/${made.body.uuid}/test`)).status).toBe(202);
+  await eventually('the test notification has come', async () => seen.includes('test: string'));
+  await createEvent(organisation, eventPayload({ name: 'Stühle für Åsa' }));
+  await eventually('the notification of the event has come', async () => seen.includes('Stühle für Åsa'));
+  await eventually('the service knows that both were taken', async () => {
+    const { body } = await organisation.call('GET', `/api/webhooks/${made.body.uuid}/deliveries`);
+    const states: string[] = body.result.map(({ state }: { state: string }) => state);
+    return states.length === 2 && states.every((state) => state === 'delivered');
   });
 });
 

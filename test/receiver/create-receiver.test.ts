@@ -109,19 +109,10 @@ describe('options that are not as documented are refused by name when the receiv
 
   test.each([
     [undefined, 'createReceiver takes an object of options, not undefined.'],
-    [[key], 'createReceiver takes an object of options, not an array.'],
     [{ ...right, signingKey: key }, 'createReceiver has no option signingKey.'],
     [
       { on: {} },
       'The option signingKeys of createReceiver must be an array of keys, or a function that returns one, and is undefined.',
-    ],
-    [
-      { signingKeys: [key] },
-      'The option on of createReceiver must be an object with a handler for each trigger, and is undefined.',
-    ],
-    [
-      { ...right, on: () => undefined },
-      'The option on of createReceiver must be an object with a handler for each trigger, and is a function.',
     ],
     [{ ...right, on: { TEST: 'log' } }, 'The option on.TEST of createReceiver must be a function, and is a string.'],
     [
@@ -129,16 +120,9 @@ describe('options that are not as documented are refused by name when the receiv
       'The option store of createReceiver must be an object with the methods begin, finish, abandon',
     ],
     [
-      { ...right, bodyBytesMax: '1mb' },
-      'The option bodyBytesMax of createReceiver must be a number above 0, and is a string.',
-    ],
-    [
       { ...right, bodyBytesMax: Number(undefined) },
       'The option bodyBytesMax of createReceiver must be a number above 0, and is NaN.',
     ],
-    [{ ...right, freshnessMs: 0 }, 'The option freshnessMs of createReceiver must be a number above 0, and is 0.'],
-    [{ ...right, onError: {} }, 'The option onError of createReceiver must be a function, and is an object.'],
-    [{ ...right, nowMs: null }, 'The option nowMs of createReceiver must be a function, and is null.'],
   ])('%o', (options, message) => {
     expect(() => make(options)).toThrow(message);
     expect(() => make(options)).toThrow(TypeError);
@@ -151,14 +135,7 @@ describe('options that are not as documented are refused by name when the receiv
     >;
     for (const [name, options, message] of [
       ['memoryStore', { entriesMax: '10' }, 'The option entriesMax of memoryStore must be a number above 0'],
-      ['memoryStore', { leaseSeconds: 5 }, 'memoryStore has no option leaseSeconds.'],
       ['redisStore', {}, 'The option send of redisStore must be a function, and is undefined.'],
-      [
-        'redisStore',
-        { send: () => undefined, prefix: 7 },
-        'The option prefix of redisStore must be a string, and is 7.',
-      ],
-      ['postgresStore', undefined, 'postgresStore takes an object of options, not undefined.'],
       [
         'postgresStore',
         { database: 'postgres://localhost' },
@@ -174,15 +151,7 @@ describe('handle() never rejects', () => {
   const body = JSON.stringify(award);
 
   test.each([
-    [
-      'throws',
-      () => {
-        throw new Error('the reporter is away');
-      },
-    ],
     ['rejects', () => Promise.reject(new Error('the reporter is away'))],
-    // oxlint-disable-next-line promise/reject-error -- what callers' code may do
-    ['rejects with nothing', () => Promise.reject()],
     [
       'throws what cannot be shown',
       () => {

@@ -543,8 +543,6 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   // Both organisations have a request of this reference: each sees its own, as the lists above show.
   'GET /api/manage/sourcing_requests': [],
   'GET /api/manage/sourcing_requests/:uuid': byId('a request', ({ request }) => request),
-  'GET /desk/sourcing-requests': [],
-  'GET /desk/sourcing-requests/:id': byId('a request', ({ request }) => request),
 
   // The operator may see all organisations; a thing of another one is unknown only below the path of an organisation.
   'POST /admin/organisations': [],

@@ -227,11 +227,9 @@ describe('webhooks', () => {
   });
 });
 
-test('the simulator plays its story, with a webhook', async () => {
+test('the simulator plays its story', async () => {
   const timely = await startTestService({ profile: 'public' });
   const player = await timely.organisation();
-  const receiver = await startWebhookReceiver('public');
-  const made = await player.call('POST', '/api/webhooks', { name: 'hook', url: receiver.url, triggers: ['TEST'] });
   const outgoing = createGuardedFetch();
   closeAtEnd(() => outgoing.close());
   const client = createSourceClient({
@@ -241,9 +239,8 @@ test('the simulator plays its story, with a webhook', async () => {
   });
   const lines: string[] = [];
   const story = { seed: 3, events: 2, suppliers: 4, lots: 3, pauseMs: 0, clock: systemClock };
-  await playStory({ ...story, client, webhook: made.body.uuid, print: (line) => lines.push(line) });
-  expect(lines.at(-1)).toMatch(/acknowledged \d+ of \d+ notifications/);
-  expect(new Set(receiver.received.map(({ json }) => json.trigger))).toContain('AWARD_FEED_UPDATED');
+  await playStory({ ...story, client, print: (line) => lines.push(line) });
+  expect(lines.length).toBeGreaterThan(8);
   expect((await endedJob(player, '/api/jobs/create-sourcing-events', { name: 'x' })).status).toBe('COMPLETED');
 });
 

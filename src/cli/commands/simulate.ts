@@ -17,7 +17,6 @@ export interface SimulateOptions {
   lots: number;
   speed: number;
   seed: number;
-  webhook?: string;
 }
 
 /** At speed 1 a step takes a second. */
@@ -59,7 +58,7 @@ async function operatorToken(baseUrl: string): Promise<string> {
   if (token) return token;
   throw new AppError(
     'invalid',
-    'Set SOURCING_API_KEY to an API key with the scopes manage, jobs, feeds and desk. To play in a new organisation, set ' +
+    'Set SOURCING_API_KEY to an API key with the scopes manage, jobs and desk. To play in a new organisation, set ' +
       "SOURCING_ADMIN_TOKEN to the operator's token, or, for a service on this machine, DATA_DIR to its data folder.",
   );
 }

@@ -42,7 +42,6 @@ export function createApiDocuments(serverUrl = '/', profile: Profile = specProfi
         Bids: 'Invitations, bids, and the values of the buyer.',
         Awards: 'Scenarios, and which of them is awarded.',
         RFI: 'Questions and answers.',
-        Requests: 'What the company needs.',
         Files: 'Uploads.',
       },
       token: 'An API key with the scope `desk`.',

@@ -143,8 +143,6 @@ const operations: Readonly<Record<string, Operation>> = {
   'PUT /desk/events/:id/questions': { id: 'replace-questions', tag: 'RFI' },
   'POST /desk/events/:id/answers': { id: 'submit-answers', tag: 'RFI' },
   'DELETE /desk/events/:id/answers/:supplier/:question/files/:file': { id: 'remove-answer-file', tag: 'RFI' },
-  'GET /desk/sourcing-requests': { id: 'list-sourcing-requests', tag: 'Requests' },
-  'GET /desk/sourcing-requests/:id': { id: 'read-sourcing-request', tag: 'Requests' },
 
   'POST /admin/organisations': { id: 'create-organisation', tag: 'Organisations' },
   'POST /admin/organisations/:id/api-keys': {

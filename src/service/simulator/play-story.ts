@@ -7,7 +7,6 @@ import { plots } from './plots.ts';
 import { createRandom } from './random.ts';
 import { deliveryPlaces } from './sheet.ts';
 import { createSimulatorStage, type SimulatorStage, type StoryClient } from './stage.ts';
-import { announceToWebhook, resendFailed } from './webhook.ts';
 
 export interface StoryOptions {
   client: StoryClient;
@@ -18,8 +17,6 @@ export interface StoryOptions {
   firstEvent?: number;
   suppliers: number;
   lots: number;
-  /** The id of a webhook that is told of everything that happens in the story. */
-  webhook?: string;
   /** The pause between two steps of an event, in milliseconds. */
   pauseMs: number;
   /** Called with one line of text for each step, for the terminal. */
@@ -34,14 +31,12 @@ export async function playStory(options: StoryOptions): Promise<void> {
   const stage = createSimulatorStage(options);
   const first = options.firstEvent ?? 1;
   try {
-    if (options.webhook) await announceToWebhook(stage.webhooks, options.webhook, print);
     const suppliers = await createSuppliers(stage, options.suppliers);
     if (first === 1) print(`${suppliers.length} suppliers are known to the service`);
     for (let number = first; number < first + options.events; number += 1) {
       await plots[(number - 1) % plots.length]?.({ stage, clock, random, number, suppliers, lots, print });
       await stage.pause();
     }
-    if (options.webhook) await resendFailed(stage, options.webhook, print);
   } catch (error) {
     if (!signal?.aborted) throw error;
   }

@@ -4,7 +4,6 @@
  */
 import { questionsResult } from '#contract/rfi.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError } from '#platform/errors.ts';
 import type { Random } from './random.ts';
 import {
   asMoney,
@@ -302,17 +301,15 @@ async function playDeleted(scene: Scene): Promise<void> {
 }
 
 /**
- * A sourcing request with a drawing, and an event for it from a template, which is first tried with a test event. The
- * requester's own system, which knows only the reference, then finds the event that serves the request.
+ * A sourcing request with a drawing, and an event for it from a template.
  */
 async function playFromTemplate(scene: Scene): Promise<void> {
   const { stage, random, print } = scene;
   const lots = lotNames(scene.lots);
   const name = eventName(random, 'Request', scene.number);
-  const reference = `PR-${random.whole(10_000, 99_999)}`;
   const { created_entity: request } = await stage.runJob('CREATE_SOURCING_REQUEST', {
     name,
-    reference_id: reference,
+    reference_id: `PR-${random.whole(10_000, 99_999)}`,
     requested_by: 'Maintenance',
     items: lots.map((lot) => ({ name: lot, quantity: String(random.whole(1, 500)), unit: 'pcs' })),
   });
@@ -325,7 +322,6 @@ async function playFromTemplate(scene: Scene): Promise<void> {
     settings: { is_template: true },
     ...sheetPayload(random, lots),
   });
-  await tryTemplate(scene, String(template), name);
   const rfq = `RFQ for ${name}`;
   const invited = scene.suppliers.slice(0, 3);
   const made = await stage.runJob('CREATE_SOURCING_EVENT_FROM_TEMPLATE', {
@@ -339,40 +335,4 @@ async function playFromTemplate(scene: Scene): Promise<void> {
   print(`"${event.name}" drafted from a template`);
   await publish(scene, event);
   await finish(scene, event);
-  await followRequest(scene, { uuid: String(request), reference, event });
-}
-
-/** A test event from the template: the feeds show it as one, so that no integration takes it for real. */
-async function tryTemplate({ stage, print }: Scene, template: string, name: string): Promise<void> {
-  const made = await stage.runJob('CREATE_SOURCING_EVENT_FROM_TEMPLATE', {
-    template,
-    name: `Try-out for ${name}`,
-    settings: { is_test: true },
-  });
-  const id = String(made.created_entity);
-  check(await stage.isShownAmong('test events', id), `The feed shows the test event ${id} with is_test=true`);
-  check(!(await stage.isShownAmong('other events', id)), `The feed shows no test event with is_test=false: ${id}`);
-  await stage.desk(id, 'POST', '/delete');
-  print(`"${name}": its template was tried with a test event`);
-}
-
-/** Finds the request by its reference, and reads its drawing and the event that serves it. */
-async function followRequest(
-  { stage, print }: Scene,
-  { uuid, reference, event }: { uuid: string; reference: string; event: Event },
-): Promise<void> {
-  const found = await stage.findRequests(reference);
-  check(
-    found.some((each) => each.uuid === uuid),
-    `The list of requests has ${uuid} under ${reference}`,
-  );
-  const { name, files, sourcing_events: serving } = await stage.readRequest(uuid);
-  check(serving.includes(event.id), `The request ${uuid} names the event ${event.id}, which serves it`);
-  check(files.length === 1, `The request ${uuid} has one file`);
-  print(`"${name}": its requester sees that "${event.name}" serves it`);
-}
-
-/** Ends the story when the service does not show what it must: `what` is the sentence that should be true. */
-function check(holds: boolean, what: string): void {
-  if (!holds) throw new AppError('internal', `The service does not show what it should: ${what}.`);
 }

@@ -5,18 +5,14 @@
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { queryOf, type ReadList } from '#client/list-page.ts';
 import type { SourceClient } from '#client/source-client.ts';
-import { createWebhookCalls, type WebhookCalls } from '#client/webhook-calls.ts';
-import { type FeedName, feedPage } from '#contract/feed.ts';
 import { type JobType, job, jobTypes } from '#contract/job.ts';
-import { managedSourcingRequest } from '#contract/sourcing-request.ts';
-import { supplierSubmission } from '#contract/supplier.ts';
+import { submissionReceipt, supplierSubmission } from '#contract/supplier.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 
 /** What a story needs of a client. */
-export type StoryClient = Pick<SourceClient, 'call' | 'submit'>;
+export type StoryClient = Pick<SourceClient, 'call'>;
 
 export interface StageOptions {
   client: StoryClient;
@@ -27,33 +23,19 @@ export interface StageOptions {
 }
 
 export type SimulatedJob = z.infer<typeof job>;
-export type SimulatedRequest = z.infer<typeof managedSourcingRequest>;
 
 export interface SimulatorStage {
   /** Waits between two steps. Rejects when the story was stopped. */
   pause(): Promise<void>;
-  /** Resolves when `holds` does. Throws AppError `unavailable` when that takes a minute. */
-  waitUntil(holds: () => Promise<boolean>): Promise<void>;
   /** Creates or updates suppliers, and waits until the service has done it. */
   changeSuppliers(suppliers: readonly object[]): Promise<void>;
   /** Submits a job and waits for its end. Throws AppError when it failed. */
   runJob(type: JobType, payload: object): Promise<SimulatedJob>;
-  /** Returns the sourcing requests with this reference, newest first. */
-  findRequests(referenceId: string): Promise<SimulatedRequest[]>;
-  /** Returns a sourcing request with its files and the events that serve it. */
-  readRequest(uuid: string): Promise<SimulatedRequest>;
-  /** Whether the feed of sourcing events shows the event among the test events, or among the others. */
-  isShownAmong(events: 'test events' | 'other events', event: string): Promise<boolean>;
-  /** The calls for webhooks. */
-  readonly webhooks: WebhookCalls;
   /** Uploads a file of the buyer or a supplier, and returns its id. */
   upload(name: string, content: string): Promise<string>;
   /** Sends a command on an event, and returns its answer. */
   desk(event: string, method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<unknown>;
 }
-
-const requestsPath = '/api/manage/sourcing_requests';
-const eventsFeedPath = `/api/feeds/${'sourcing-events' satisfies FeedName}`;
 
 const firstPollMs = 25;
 const patienceMs = 60_000;
@@ -63,13 +45,6 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
   const { clock, pauseMs, signal } = options;
   const client = patientClient(options);
   const post = (path: string, body: unknown) => ({ method: 'POST', path, body, idempotencyKey: randomUUID() });
-
-  /** A story looks at no more than a page of any list. */
-  const readFirstPage: ReadList = async ({ path, query, item }) => {
-    const form = z.looseObject({ result: z.array(item) });
-    const { result } = await client.call({ method: 'GET', path: `${path}?${query}` }, form);
-    return { items: result, count: undefined, next: undefined };
-  };
 
   async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
     const giveUpMs = clock.nowMs() + patienceMs;
@@ -88,45 +63,26 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
       if (pauseMs > 0) await clock.sleep(pauseMs, signal);
     },
 
-    async waitUntil(holds) {
-      await until(async () => (await holds()) || undefined);
-    },
-
     async changeSuppliers(suppliers) {
-      const path = await client.submit(post('/api/manage/supplier_changes', { change_data: { suppliers } }));
+      const changes = '/api/manage/supplier_changes';
+      const submitted = z.looseObject({ result: submissionReceipt.pick({ uuid: true }) });
+      const { result } = await client.call(post(changes, { change_data: { suppliers } }), submitted);
+      const call = { method: 'GET', path: `${changes}/${result.uuid}` };
       await until(async () => {
-        const read = await client.call({ method: 'GET', path }, z.looseObject({ result: supplierSubmission }));
+        const read = await client.call(call, z.looseObject({ result: supplierSubmission }));
         return read.result.current_state === 'PROCESSED' ? read : undefined;
       });
     },
 
     async runJob(type, payload) {
-      const path = await client.submit(post(`/api/jobs/${jobTypes[type].path}`, payload));
+      const { id } = await client.call(post(`/api/jobs/${jobTypes[type].path}`, payload), job);
       const ended = await until(async () => {
-        const read = await client.call({ method: 'GET', path }, job);
+        const read = await client.call({ method: 'GET', path: `/api/jobs/${id}` }, job);
         return read.status === 'PENDING' || read.status === 'RUNNING' ? undefined : read;
       });
       if (ended.status === 'COMPLETED') return ended;
       throw new AppError('internal', `The job ${type} failed: ${JSON.stringify(ended.errors)}`);
     },
-
-    async findRequests(referenceId) {
-      const at = { path: requestsPath, query: queryOf({ reference_id: referenceId }), item: managedSourcingRequest };
-      return (await readFirstPage(at)).items;
-    },
-
-    async readRequest(uuid) {
-      const call = { method: 'GET', path: `${requestsPath}/${uuid}` };
-      return (await client.call(call, z.looseObject({ result: managedSourcingRequest }))).result;
-    },
-
-    async isShownAmong(events, event) {
-      const query = queryOf({ id: event, is_test: events === 'test events' });
-      const { data } = await client.call({ method: 'GET', path: `${eventsFeedPath}?${query}` }, feedPage);
-      return data.length > 0;
-    },
-
-    webhooks: createWebhookCalls({ call: client.call, readList: readFirstPage }),
 
     async upload(name, content) {
       const { uuid } = await client.call(
@@ -159,18 +115,16 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
  * end.
  */
 function patientClient({ client, clock, signal }: StageOptions): StoryClient {
-  async function patiently<T>(call: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await call();
-      } catch (error) {
-        if (!(error instanceof AppError) || error.code !== 'too-many' || error.recovery.do !== 'retry') throw error;
-        await clock.sleep(error.recovery.afterMs ?? 1_000, signal);
-      }
-    }
-  }
   return {
-    call: (call, schema) => patiently(() => client.call(call, schema)),
-    submit: (call) => patiently(() => client.submit(call)),
+    call: async (call, schema) => {
+      for (;;) {
+        try {
+          return await client.call(call, schema);
+        } catch (error) {
+          if (!(error instanceof AppError) || error.code !== 'too-many' || error.recovery.do !== 'retry') throw error;
+          await clock.sleep(error.recovery.afterMs ?? 1_000, signal);
+        }
+      }
+    },
   };
 }

@@ -91,7 +91,7 @@ export class HostileSource {
   }
 
   /** Answers as the service's own client would hand it on: errors have its recovery, and 429 its wait. */
-  async #send(call: Parameters<Send>[0], { signal }: Parameters<Send>[1] = {}): ReturnType<Send> {
+  async #send(...[call, signal]: Parameters<Send>): ReturnType<Send> {
     this.requests += 1;
     this.onRequest();
     signal?.throwIfAborted();

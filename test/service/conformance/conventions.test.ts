@@ -110,8 +110,6 @@ const reads = [
   '/api/webhooks',
   '/desk/events',
   `/desk/events/${event}`,
-  '/desk/sourcing-requests',
-  `/desk/sourcing-requests/${requests[0]}`,
 ];
 
 interface Leaf {
@@ -288,7 +286,8 @@ describe.each(forms)('the time %s', (form) => {
     expect((await readEvent(organisation, empty)).rounds).toMatchObject([{ ends: instant }]);
 
     const needed = await createRequest(organisation, { needed_by: form });
-    expect((await organisation.call('GET', `/desk/sourcing-requests/${needed}`)).body.needed_by).toBe(instant);
+    const request = await organisation.call('GET', `/api/manage/sourcing_requests/${needed}`);
+    expect(request.body.result.needed_by).toBe(instant);
     const key = await service.operator('POST', `${admin}/api-keys`, { name: form, expires_at: form });
     expect(key.status).toBe(201);
     const keys = (await service.operator('GET', `${admin}/api-keys?page_size=1000`)).body.result;

@@ -151,7 +151,6 @@ test('the lists of the operator and of the desk have the paging members, and eac
   for (let number = 0; number < 3; number += 1) await organisation.call('POST', `/api/webhooks/${made.uuid}/test`);
   const paths = [
     '/desk/events',
-    '/desk/sourcing-requests',
     `/admin/organisations/${organisation.id}/api-keys`,
     `/admin/organisations/${organisation.id}/deliveries`,
   ];

@@ -225,8 +225,6 @@ const seeds: Readonly<Record<string, (fixture: FuzzFixture) => readonly Seed[]>>
   'DELETE /desk/events/:id/answers/:supplier/:question/files/:file': ({ events, questions, files }) => [
     { params: [events.open, 'S1', questions.file, files.proof], body: {} },
   ],
-  'GET /desk/sourcing-requests': () => [{ query: paging }],
-  'GET /desk/sourcing-requests/:id': ({ request }) => [{ params: [request] }],
 
   'POST /admin/organisations': () => [{ body: { name: 'Another' } }],
   'POST /admin/organisations/:id/api-keys': operatedWith({

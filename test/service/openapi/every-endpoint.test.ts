@@ -180,10 +180,8 @@ test('webhooks, files and jobs', async () => {
     return read.status === 'FAILED' && read.errors.length > 0;
   });
   expect((await call('GET', '/api/jobs/?status=COMPLETED')).count).toBeGreaterThanOrEqual(7);
-  await call('GET', '/desk/sourcing-requests');
   await call('GET', '/api/manage/sourcing_requests?reference_id=PR-1&modified_after=2020-01-01');
   expect((await call('GET', `/api/manage/sourcing_requests/${request_}`)).result.files).toHaveLength(1);
-  expect((await call('GET', `/desk/sourcing-requests/${request_}`)).files).toHaveLength(1);
 });
 
 const question = { question_text: 'Which standard?', question_type: 'MANDATORY' };
