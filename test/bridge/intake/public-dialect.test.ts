@@ -300,28 +300,25 @@ test('an event whose answer was lost is never made twice, also by a service that
   expect(service.posts).toEqual(['create-sourcing-events 201']);
 });
 
-test.each([{}, { profile: 'public' as const }])(
-  'our own service takes the event, its update and its files in the public names, with %j',
-  async (profile) => {
-    const service = await startTestService(profile);
-    const organisation = await service.organisation();
-    const { erp, deps, run, status, letters, makeAll } = await startRequisitions(
-      { service, organisation },
-      { make: 'event', mapping: { event: { with: { event_contact: { name: 'Ann' }, event_type: 'rfq' } } } },
-      inPublic,
-    );
-    erp.saveRecord('requisitions', requisition({ files: [{ file_name: 'note.txt', content: base64('by hand') }] }));
-    await makeAll();
-    const [event = {}] = (await deps.client.readFeed('sourcing-events', { pageSize: 100 })).records;
-    expect(event).toMatchObject({ reference_id: 'PR-7', lot_count: 2, event_contact: { name: 'Ann' } });
-    const held = await loadAttachedFiles(service.db.database, 'sourcing_events', String(event['id']));
-    expect(held.map(({ file_name: name, size }) => [name, size])).toEqual([['note.txt', 7]]);
-    erp.saveRecord('requisitions', requisition({ name: 'Steel fasteners', files: [] }));
-    await eventually('the draft follows', async () => {
-      await run();
-      const rows = await service.db.database.query<{ name: string }>('select name from service.sourcing_events');
-      return (await status())?.lag.why === 'in step' && rows.some(({ name }) => name === 'Steel fasteners');
-    });
-    expect(await letters()).toEqual([]);
-  },
-);
+test('our own service takes the event, its update and its files in the public names', async () => {
+  const service = await startTestService({ profile: 'public' });
+  const organisation = await service.organisation();
+  const { erp, deps, run, status, letters, makeAll } = await startRequisitions(
+    { service, organisation },
+    { make: 'event', mapping: { event: { with: { event_contact: { name: 'Ann' }, event_type: 'rfq' } } } },
+    inPublic,
+  );
+  erp.saveRecord('requisitions', requisition({ files: [{ file_name: 'note.txt', content: base64('by hand') }] }));
+  await makeAll();
+  const [event = {}] = (await deps.client.readFeed('sourcing-events', { pageSize: 100 })).records;
+  expect(event).toMatchObject({ reference_id: 'PR-7', lot_count: 2, event_contact: { name: 'Ann' } });
+  const held = await loadAttachedFiles(service.db.database, 'sourcing_events', String(event['id']));
+  expect(held.map(({ file_name: name, size }) => [name, size])).toEqual([['note.txt', 7]]);
+  erp.saveRecord('requisitions', requisition({ name: 'Steel fasteners', files: [] }));
+  await eventually('the draft follows', async () => {
+    await run();
+    const rows = await service.db.database.query<{ name: string }>('select name from service.sourcing_events');
+    return (await status())?.lag.why === 'in step' && rows.some(({ name }) => name === 'Steel fasteners');
+  });
+  expect(await letters()).toEqual([]);
+});

@@ -23,7 +23,7 @@ const stepsOfSeed = 50;
 const seeds =
   process.env['INTAKE_SEED'] === undefined
     ? Array.from(
-        { length: Math.ceil(Number(process.env['INTAKE_STEPS'] ?? 150) / stepsOfSeed) },
+        { length: Math.ceil(Number(process.env['INTAKE_STEPS'] ?? 100) / stepsOfSeed) },
         (_, index) => index + 1,
       )
     : [Number(process.env['INTAKE_SEED'])];

@@ -1,71 +1,10 @@
 import { createHash } from 'node:crypto';
-import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { checkedKeyOf, readVersionKey, versionsOf } from '#bridge/mirror/read-version.ts';
+import { readVersionKey, versionsOf } from '#bridge/mirror/read-version.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { idOf } from '../parts.ts';
 
-/** Texts that look like times: most exist, some do not. */
-const timeLike = fc
-  .record({
-    year: fc.oneof(fc.integer({ min: 0, max: 9999 }), fc.constantFrom(1900, 2000, 2023, 2024)),
-    month: fc.integer({ min: 0, max: 13 }),
-    day: fc.integer({ min: 0, max: 32 }),
-    hour: fc.integer({ min: 0, max: 25 }),
-    minute: fc.integer({ min: 0, max: 61 }),
-    second: fc.integer({ min: 0, max: 61 }),
-    fraction: fc.oneof(fc.constant('.123456'), fc.constantFrom('', '.1', '.1234567', '.000000')),
-    offset: fc.oneof(fc.constant('Z'), fc.constantFrom('z', '', '+02:00', '-23:59', '+24:00')),
-    between: fc.oneof(fc.constant('T'), fc.constantFrom('t', ' ')),
-  })
-  .map((part) => {
-    const two = (n: number) => String(n).padStart(2, '0');
-    const date = `${String(part.year).padStart(4, '0')}-${two(part.month)}-${two(part.day)}`;
-    const time = `${two(part.hour)}:${two(part.minute)}:${two(part.second)}${part.fraction}${part.offset}`;
-    return `${date}${part.between}${time}`;
-  });
-const plainTime = fc
-  .date({ noInvalidDate: true, min: new Date('0000-01-01T00:00:00Z'), max: new Date('9999-12-31T23:59:59Z') })
-  .map((date) => `${date.toISOString().slice(0, -1)}000Z`);
-const id = fc.oneof(
-  fc.uuid(),
-  fc.uuid().map((text) => text.toUpperCase()),
-  fc.string(),
-  fc.string({ unit: 'binary' }),
-  fc.integer(),
-  fc.constantFrom(null, undefined, {}, 1.5, true, 'x'.repeat(256)),
-);
-const record = fc.record(
-  {
-    id,
-    modified: fc.oneof(timeLike, plainTime, fc.string(), fc.constantFrom(null, undefined, 12, {})),
-    sourcing_event: id,
-    name: fc.string(),
-  },
-  { requiredKeys: [] },
-) as fc.Arbitrary<Record<string, unknown>>;
-
-/** What `read` returns or throws, without members that are undefined. */
-function outcomeOf(read: () => { id: string; modified: string; sourcing_event?: string | undefined }) {
-  try {
-    const { id: recordId, modified, sourcing_event: event } = read();
-    return { recordId, modified, event };
-  } catch (error) {
-    return { error: String(error) };
-  }
-}
-
 describe("a record's id and time", () => {
-  test('are read without the schema exactly as the schema reads them', () => {
-    fc.assert(
-      fc.property(record, (given) => {
-        const quick = outcomeOf(() => readVersionKey(given, 'awards', 3));
-        expect(quick).toEqual(outcomeOf(() => checkedKeyOf(given, 'awards', 3)));
-      }),
-      { numRuns: 5_000 },
-    );
-  });
-
   test.each([
     ['a leap day', '2024-02-29T00:00:00.000000Z', '2024-02-29T00:00:00.000000Z'],
     ['the last day of a month of 31', '2023-12-31T23:59:59.999999Z', '2023-12-31T23:59:59.999999Z'],

@@ -101,7 +101,7 @@ test('with any quirks, the mirror holds what the watermark has passed, and in th
       expect((await reader.checkpoint())?.failures).toBe(0);
     }),
     // Each run has some hundred requests: a failing run is shown without shrinking it.
-    { numRuns: 5, endOnFailure: true },
+    { numRuns: 4, endOnFailure: true },
   );
 });
 

@@ -241,7 +241,7 @@ test('whatever changes, fails, dies or freezes, in the end the ERP holds what is
         await pusher.db.drop();
       },
     ),
-    { numRuns: Number(process.env['RECONCILE_RUNS'] ?? 6), endOnFailure: true },
+    { numRuns: Number(process.env['RECONCILE_RUNS'] ?? 4), endOnFailure: true },
   );
 });
 

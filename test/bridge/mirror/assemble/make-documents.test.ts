@@ -192,9 +192,9 @@ describe('documents are made of the mirror', () => {
     expect(await made()).toMatchObject([{ wanted: false }, { wanted: true }]);
   });
 
-  test('with 20,000 lots in an event', async () => {
+  test('with thousands of lots in an event', async () => {
     await store('sourcing-events', eventRecord(event(1), [0, 1, 2].map(supplier)));
-    const lots = Array.from({ length: 20_000 }, (_, n) =>
+    const lots = Array.from({ length: 4_000 }, (_, n) =>
       lotAwardRecord(
         idOf(100_000 + n),
         event(1),
@@ -204,12 +204,12 @@ describe('documents are made of the mirror', () => {
         },
       ),
     );
-    for (let at = 0; at < lots.length; at += 5_000) await store('awards', ...lots.slice(at, at + 5_000));
+    for (let at = 0; at < lots.length; at += 1_000) await store('awards', ...lots.slice(at, at + 1_000));
     const made = await makeDocuments(db.database, flow, [keyOf('award', 1, 0), keyOf('award', 1, 1)]);
-    // 10,000 cents each.
+    // 2,000 cents each.
     expect([...made.values()]).toMatchObject([
-      { document: { total_cost: '100', lines: { length: 10_000 } } },
-      { document: { total_cost: '100', lines: { length: 10_000 } } },
+      { document: { total_cost: '20', lines: { length: 2_000 } } },
+      { document: { total_cost: '20', lines: { length: 2_000 } } },
     ]);
   });
 });

@@ -43,7 +43,7 @@ test('whatever changes, no document changes without being marked', async () => {
         before = after;
       }
     }),
-    { numRuns: 60 },
+    { numRuns: 25 },
   );
 });
 
@@ -67,7 +67,7 @@ test('the same versions make the same documents, whatever the order in which the
         expect(wantedOf(await reordered.documents())).toEqual(wantedOf(await inOrder.documents()));
       },
     ),
-    { numRuns: 40 },
+    { numRuns: 20 },
   );
 });
 
@@ -85,6 +85,6 @@ test('for a flow that is registered later, every document is marked', async () =
       const marks = await late.marks();
       expect([...documents.keys()].filter((place) => !marks.has(place))).toEqual([]);
     }),
-    { numRuns: 30 },
+    { numRuns: 15 },
   );
 });
