@@ -1,5 +1,6 @@
 /** The document of all awards of an event, on its way: never a part of it, and one object, however the awards arrive. */
 import { beforeEach, expect, test } from 'vitest';
+import { storeResources } from '#bridge/mirror/store-resources.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { eventRecord, idOf, lotAwardRecord, nextModified } from '../parts.ts';
 import { createFakeErp, type FakeErp } from './fake-erp.ts';
@@ -127,4 +128,25 @@ test('it is withdrawn when all awards are taken back, and comes again with new o
   await tenMinutesLater();
   expect(totals()).toEqual(['7']);
   erp.throwFaults();
+});
+
+test('a supplier that gets its external id changes the document that shows it', async () => {
+  await pusher.store('sourcing-events', closed(1));
+  await page(lot(1, '1'));
+  await readToEnd();
+  await worker.push();
+  await pusher.db.database.transaction((tx) =>
+    storeResources(tx, {
+      source: 'main',
+      kind: 'supplier',
+      objects: [{ id: supplier(0), name: 'Supplier 0', external_id: 'V-1' }],
+      observed: timestampNow(pusher.clock),
+      now: timestampNow(pusher.clock),
+    }),
+  );
+  await worker.push();
+  expect(erp.operations.at(-1)).toMatchObject({
+    action: 'amend',
+    document: { lines: [{ supplier: { external_id: 'V-1' } }], suppliers: [{ external_id: 'V-1' }] },
+  });
 });
