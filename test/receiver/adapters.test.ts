@@ -6,7 +6,7 @@ import { createServer as createHttpServer, type IncomingMessage, type RequestLis
 import { createServer } from 'node:https';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { buffer, text } from 'node:stream/consumers';
+import { text } from 'node:stream/consumers';
 import { getRequestListener } from '@hono/node-server';
 import express, { type RequestHandler } from 'express';
 import fastify from 'fastify';
