@@ -49,7 +49,7 @@ test('what the service signs is received over HTTPS', async () => {
       SOURCING_EVENTS_FEED_UPDATED: ({ payload }) => seen.push(payload.sourcing_event_name),
     },
   });
-  const url = await listen(toNodeHandler(receiver), testCertificates());
+  const url = await listen((...exchange) => void toNodeHandler(receiver)(...exchange), testCertificates());
   const organisation = await service.organisation();
   const triggers = ['SOURCING_EVENTS_FEED_UPDATED'];
   const made = await organisation.call('POST', '/api/webhooks', { name: 'hook', url: `${url}/webhook`, triggers });
