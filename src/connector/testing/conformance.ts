@@ -7,7 +7,6 @@ import type { Check } from './check.ts';
 import { acknowledge, acknowledgeAgain } from './checks/acknowledging.ts';
 import {
   crash,
-  emptyAnswers,
   expiredLogin,
   lostAnswer,
   rateLimit,
@@ -19,22 +18,11 @@ import { openRequisitions } from './checks/listing-open.ts';
 import { atOnce } from './checks/load.ts';
 import { away, reachable } from './checks/reachability.ts';
 import { read, readAgain, stoppedRead } from './checks/reading.ts';
-import { readBack, readBackCutOff, readBackRateLimit } from './checks/reading-back.ts';
+import { readBack, readBackCutOff } from './checks/reading-back.ts';
 import { secrets } from './checks/secrets.ts';
 import { secretSettings, settings } from './checks/settings.ts';
 import { cancellation, closing, lateEffect } from './checks/stopping.ts';
-import {
-  batch,
-  fidelity,
-  keysAlike,
-  lookup,
-  plan,
-  poisoned,
-  references,
-  sameTwice,
-  versions,
-  withdraw,
-} from './checks/writing.ts';
+import { batch, fidelity, keysAlike, lookup, plan, poisoned, sameTwice, versions, withdraw } from './checks/writing.ts';
 import { NotApplicable } from './finding.ts';
 import { createLeakDetector } from './leak-detector.ts';
 import { createResults } from './results.ts';
@@ -51,7 +39,6 @@ const checks: readonly Check[] = [
   away,
   sameTwice,
   versions,
-  references,
   fidelity,
   withdraw,
   lookup,
@@ -62,7 +49,6 @@ const checks: readonly Check[] = [
   crash,
   lostAnswer,
   serverErrors,
-  emptyAnswers,
   refusedInTheMiddle,
   rateLimit,
   refusedLogin,
@@ -79,7 +65,6 @@ const checks: readonly Check[] = [
   acknowledgeAgain,
   readBack,
   readBackCutOff,
-  readBackRateLimit,
   // Last: it searches what the leak detector has collected during the other checks.
   secrets,
 ];

@@ -16,8 +16,6 @@ export interface Broken {
   readonly because: string;
   /** A check that has to run before it. */
   readonly before?: string;
-  /** Quick checks that also fail for this defect. */
-  readonly beside?: readonly string[];
   /** The check fails because a call does not end in time. */
   readonly hangs?: boolean;
   readonly kind?: DocumentKind;
@@ -200,7 +198,7 @@ export const brokenConnectors: readonly Broken[] = [
       }),
   },
   {
-    fails: 'references',
+    fails: 'versions',
     because: 'puts its secret into the address of an object',
     breaks: (target) =>
       withConnector(target, {
@@ -211,7 +209,7 @@ export const brokenConnectors: readonly Broken[] = [
       }),
   },
   {
-    fails: 'references',
+    fails: 'versions',
     because: 'uses the revision in an object’s reference',
     breaks: (target) =>
       withSession(target, (session) => ({
@@ -250,8 +248,6 @@ export const brokenConnectors: readonly Broken[] = [
     fails: 'fidelity',
     because: 'converts amounts to JavaScript numbers',
     kind: 'award',
-    // Every check that writes many digits detects it.
-    beside: ['withdrawal'],
     breaks: (target) =>
       withSession(target, (session) => ({
         write: (operations, signal) =>
@@ -397,7 +393,7 @@ export const brokenConnectors: readonly Broken[] = [
       ),
   },
   {
-    fails: 'empty answers',
+    fails: 'server errors',
     because: 'takes an empty answer for success',
     breaks: (target) =>
       withOutcomes(target, (outcome, { action, document }) =>
@@ -753,7 +749,7 @@ export const brokenConnectors: readonly Broken[] = [
       withReadBack(target, (session) => async (given) => (await session.readBack?.(given, never)) ?? []),
   },
   {
-    fails: 'read back rate limit',
+    fails: 'read back cut off',
     because: 'does not pass on that the ERP limits the rate',
     breaks: (target) =>
       withReadBack(
