@@ -78,11 +78,6 @@ describe('the tables of connectors', () => {
     expect(renew(empty, [brick, acme], ['acme', 'brick'])).toBe(both);
   });
 
-  test('are the same for any order of the results, and after a renewal with the same results', () => {
-    expect(renew(empty, [acme, brick], ['brick', 'acme'])).toBe(both);
-    expect(renew(both, [acme, brick], ['acme', 'brick'])).toBe(both);
-  });
-
   test('keep the results that a run could not produce, with their reasons', () => {
     expect(renew(both, [brick], ['acme', 'brick'])).toBe(both);
     expect(renew(both, [], ['acme', 'brick'])).toBe(both);
@@ -99,18 +94,6 @@ describe('the tables of connectors', () => {
     const renewed = renew(both, [failing, brick], ['acme', 'brick']);
     expect(renewed).toContain('| Acme 6 on PostgreSQL 15 | 1 passed, 1 failed |');
     expect(renewed).not.toContain('Checks that do not apply');
-  });
-
-  test('keep the ERP against which a connector was verified elsewhere', () => {
-    const other = { ...acme, against: 'Acme in a container' };
-    const stub = { ...acme, against: 'a stub', verified: 'official metadata' as const };
-    const renewed = renew(both, [stub, brick], ['acme', 'brick']);
-    expect(renewed).toContain(acmeRow);
-    expect(renewed).toContain('| official metadata | a stub |');
-    const later = renew(renewed, [other, brick], ['acme', 'brick']);
-    expect(later).toContain(acmeRow);
-    expect(later).toContain('| Acme in a container |');
-    expect(later).toContain('| official metadata | a stub |');
   });
 
   test('leave out connectors without a folder under connectors/', () => {

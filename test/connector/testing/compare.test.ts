@@ -26,15 +26,10 @@ const both = (...lines: object[]) => held({ lines: lines.length > 0 ? lines : [{
 
 describe('what the ERP holds is equal to the document', () => {
   test.each([
-    ['members that the ERP does not keep are missing', held()],
     ['lines are in another order', both()],
     [
       'a decimal has another notation',
       both(line({ quantity: '16.000', unit_price: '012.3450' }), { lot: 'B', unit_price: '-.50'.replace('-.', '-0.') }),
-    ],
-    [
-      'the ERP keeps a part of the bid sheet row',
-      both(line({ values: [{ column: 'Note', value: 'x' }] }), { lot: 'B' }),
     ],
     ['a member is undefined', both(line({ unit_price: undefined }), { lot: 'B' })],
   ])('when %s', (_what, seen) => {
@@ -44,16 +39,10 @@ describe('what the ERP holds is equal to the document', () => {
 
 describe('what the ERP holds differs from the document', () => {
   test.each([
-    ['a text differs', held({ event: { name: '1.5' } }), 'event.name: expected "1.50", the ERP holds "1.5"'],
     [
       'a decimal is rounded',
       both(line({ unit_price: '12.35' }), { lot: 'B' }),
       'lines[A].unit_price: expected "12.345", the ERP holds "12.35"',
-    ],
-    [
-      'a digit differs that a JavaScript number would not keep',
-      held({ total_cost: '12345678901234567890.13' }),
-      'total_cost: expected "12345678901234567890.12", the ERP holds "12345678901234567890.13"',
     ],
     [
       'a sign is lost',
@@ -81,7 +70,6 @@ describe('what the ERP holds differs from the document', () => {
       both(line({}), { lot: 'B', quantity: '1' }),
       'lines[B].quantity: expected nothing, the ERP holds "1"',
     ],
-    ['a list became a text', held({ lines: 'A, B' }), expect.stringContaining('lines: expected [')],
   ])('when %s', (_what, seen, difference) => {
     expect(differencesOf(seen, document).differences).toEqual([difference]);
   });

@@ -1,5 +1,5 @@
 /**
- * The real push of the bridge with the example cloud-to-guided-sourcing: 30 closed events are awarded, reopened and awarded
+ * The real push of the bridge with the example cloud-to-guided-sourcing: 16 closed events are awarded, reopened and awarded
  * anew, while the target loses requests and answers, is busy, and processes of the bridge are killed, at each request of a
  * walk. In the end each event has seen each step once and in order, within the limits of the target.
  */
@@ -121,10 +121,10 @@ function mostWithin(arrivalsMs: readonly number[], ms: number): number {
 const lastErrors = (pusher: Pusher) =>
   pusher.db.database.query('select last_error from bridge.flow_documents where dead_since is not null');
 
-test('30 events are written exactly once, in order and within the limits, at every kill, and reopened for another award', async () => {
+test('16 events are written exactly once, in order and within the limits, at every kill, and reopened for another award', async () => {
   const { pusher, target } = await startStory();
-  const numbers = Array.from({ length: 30 }, (_, index) => index + 1);
-  // A kill, a lost answer and a lost request meet each request of both versions.
+  const numbers = Array.from({ length: 16 }, (_, index) => index + 1);
+  // A kill, a lost answer, a lost request and a busy target meet each request once.
   let version = 0;
   target.disturb = (event, n) => {
     const index = Number(event.slice(2)) - 1 + version * numbers.length;
@@ -160,7 +160,7 @@ test('30 events are written exactly once, in order and within the limits, at eve
         ['draft', `bidder N-${n}`, 'sheet of 2 rows', 'publish', `award V-${n} 11.5, N-${n} 2`],
       ].flat(2),
     );
-  expect(first + second).toBe(2 * requests);
+  expect(first + second).toBe(requests);
   expect(mostWithin(target.arrivalsMs, 1_000)).toBeLessThanOrEqual(limits.perSecond);
   expect(mostWithin(target.arrivalsMs, 60_000)).toBe(limits.perMinute);
 });

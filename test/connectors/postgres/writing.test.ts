@@ -89,7 +89,7 @@ describe('files', () => {
     event: award(1).event,
     question: { id: 'q', categories: [] },
   };
-  const bytes = Uint8Array.from({ length: 3_000_000 }, (_, index) => index % 251);
+  const bytes = Uint8Array.from({ length: 1_200_000 }, (_, index) => index % 251);
   const file = { name: 'Zeichnung Ä.pdf', read: async () => bytes };
 
   test('are stored with their bytes, size and checksum; a withdrawal deletes the bytes', async () => {
