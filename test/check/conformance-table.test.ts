@@ -96,6 +96,18 @@ describe('the tables of connectors', () => {
     expect(renewed).not.toContain('Checks that do not apply');
   });
 
+  test('keep the ERP against which a connector was verified elsewhere', () => {
+    const other = { ...acme, against: 'Acme in a container' };
+    const stub = { ...acme, against: 'a stub', verified: 'official metadata' as const };
+    const renewed = renew(both, [stub, brick], ['acme', 'brick']);
+    expect(renewed).toContain(acmeRow);
+    expect(renewed).toContain('| official metadata | a stub |');
+    const later = renew(renewed, [other, brick], ['acme', 'brick']);
+    expect(later).toContain(acmeRow);
+    expect(later).toContain('| Acme in a container |');
+    expect(later).toContain('| official metadata | a stub |');
+  });
+
   test('leave out connectors without a folder under connectors/', () => {
     const renewed = renew(both, [acme, { ...brick, connector: 'deliberately-broken' }], ['brick']);
     expect(renewed).toContain(brickRow);

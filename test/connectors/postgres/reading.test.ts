@@ -56,6 +56,7 @@ test('more rows of one stamp than a page has are all read, in a stable order, an
 test.each([
   ['timestamptz', '2020-01-01T12:00:00.000002Z', '2020-01-01T12:00:00.000001Z'],
   ['timestamp', '2020-01-01T12:00:00.000002', '2020-01-01T12:00:00.000001'],
+  ['date', '2020-01-02', '2020-01-01'],
   ['bigint', '9007199254740993', '9007199254740992'],
 ])(
   'a row that is committed late, with an older stamp (%s) than the last that was read, is read',
