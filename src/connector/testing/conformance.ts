@@ -22,7 +22,18 @@ import { readBack, readBackCutOff } from './checks/reading-back.ts';
 import { secrets } from './checks/secrets.ts';
 import { secretSettings, settings } from './checks/settings.ts';
 import { cancellation, closing, lateEffect } from './checks/stopping.ts';
-import { batch, fidelity, keysAlike, lookup, plan, poisoned, sameTwice, versions, withdraw } from './checks/writing.ts';
+import {
+  batch,
+  fidelity,
+  keysAlike,
+  lookup,
+  plan,
+  poisoned,
+  references,
+  sameTwice,
+  versions,
+  withdraw,
+} from './checks/writing.ts';
 import { NotApplicable } from './finding.ts';
 import { createLeakDetector } from './leak-detector.ts';
 import { createResults } from './results.ts';
@@ -39,6 +50,7 @@ const checks: readonly Check[] = [
   away,
   sameTwice,
   versions,
+  references,
   fidelity,
   withdraw,
   lookup,

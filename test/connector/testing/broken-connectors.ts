@@ -198,7 +198,7 @@ export const brokenConnectors: readonly Broken[] = [
       }),
   },
   {
-    fails: 'versions',
+    fails: 'references',
     because: 'puts its secret into the address of an object',
     breaks: (target) =>
       withConnector(target, {
@@ -209,7 +209,7 @@ export const brokenConnectors: readonly Broken[] = [
       }),
   },
   {
-    fails: 'versions',
+    fails: 'references',
     because: 'uses the revision in an object’s reference',
     breaks: (target) =>
       withSession(target, (session) => ({
