@@ -120,10 +120,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
   });
   // For each source: two of them may sign with the same key.
   const sources = new Map<string, KnownSource>(
-    [...deps.sources].map(([name, source]) => [
-      name,
-      { ...source, recent: createRecentNotifications(rememberedMax) },
-    ]),
+    [...deps.sources].map(([name, source]) => [name, { ...source, recent: createRecentNotifications(rememberedMax) }]),
   );
   const warn = createThrottledWarnings(deps.log);
 
