@@ -369,6 +369,7 @@ describeSap('in SAP', () => {
 
     test.each([
       ['without a request', { fields: {} }, 'RequestForQuotation'],
+      ['without an item', { lines: [{ lot: 'A', unit_price: '1', bids: [], values: [] }] }, 'RequestForQuotationItem'],
       [
         'without a price',
         { lines: [{ lot: 'A', bids: [{ value: '3' }], values: [], fields: { rfq_item: '10' } }] },
