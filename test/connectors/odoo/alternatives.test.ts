@@ -253,6 +253,13 @@ test('an event whose name has the words of a mark was not awarded by it', async 
   expect(linesOf('A')).toEqual(['Desks 4 20']);
 });
 
+test('a source that a buyer wrote over does not hide the winner’s request', async () => {
+  await bid(drafts, 'A', 'B');
+  edit('A', { origin: 'see my notes' });
+  await write(drafts, 'create', awardTo('A'));
+  expect(states()).toEqual(['A: draft (awarded)', 'B: cancel (not awarded)']);
+});
+
 test('an award that was cut off before its last step cancels the alternatives when it is repeated', async () => {
   await bid(confirmed, 'A', 'B');
   const stop = new AbortController();
