@@ -57,16 +57,12 @@ export interface SapSystem {
   /** From now on a change of these fields of the set is answered with 204, and changes nothing. */
   keep(set: string, names: readonly string[]): void;
   inject(fault: Fault): void;
-  /** Takes back the faults that no request has met. */
-  calm(): void;
   /** The bytes of an attachment, by its LogicalDocument. */
   contentOf(logicalDocument: string): Uint8Array | undefined;
   /** The requests since the last call of this: `GET API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder`. */
   requests(): string[];
   /** What the next write answers with, in the header `sap-message`: a warning, and members that it has beside its text. */
   warnNext(text: string, more?: { readonly target?: string; readonly details?: readonly object[] }): void;
-  /** Changes what the next POST of that set makes, as SAP does with a price of its own. */
-  alterNext(set: string, alter: (entity: Entity) => void): void;
   close(): Promise<void>;
 }
 
@@ -101,7 +97,6 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
   let requests: string[] = [];
   let warning: object | undefined;
   let kept: { set: string; names: readonly string[] } = { set: '', names: [] };
-  let alteration: { set: string; alter: (entity: Entity) => void } | undefined;
 
   async function send(
     method: string,
@@ -280,10 +275,6 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     if (special && 'calls' in special) return { calls: special.calls, name, after };
     if (special) return { done: answerOf(special) };
     const complete = await rules.complete(rule);
-    if (method === 'POST' && alteration?.set === target.set) {
-      alteration.alter(complete);
-      alteration = undefined;
-    }
     const body = method === 'DELETE' ? '' : JSON.stringify(complete);
     return { calls: [{ method, path: url, headers: {}, body }], name, after };
   }
@@ -422,7 +413,6 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     },
     contentOf: rules.contentOf,
     inject: (fault) => void faults.push(fault),
-    calm: () => void faults.splice(0),
     requests: () => {
       const seen = requests;
       requests = [];
@@ -430,9 +420,6 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     },
     warnNext: (message, more) => {
       warning = { message, severity: 'warning', ...more };
-    },
-    alterNext: (set, alter) => {
-      alteration = { set, alter };
     },
     close: async () => {
       server.closeAllConnections();

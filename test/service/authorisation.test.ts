@@ -83,6 +83,7 @@ test('a call of an organisation is 401 without a valid key, and 403 without one 
 });
 
 test("a call of the operator is 401 with anything but the operator's token", async () => {
+  expect(operatorEndpoints.length).toBeGreaterThan(5);
   for (const { method, path } of operatorEndpoints) {
     const url = service.url + pathOf(path, { id });
     for (const token of [undefined, key, `${service.adminToken}x`, service.adminToken.slice(1), 'x'])

@@ -168,15 +168,6 @@ describe('an award that is taken back', () => {
     expect(states()).toEqual(['A: draft (awarded)', 'B: cancel (not awarded)']);
   });
 
-  test('and goes to another one continues that one’s request', async () => {
-    const [, other] = await bid(confirmed, 'A', 'B');
-    await write(confirmed, 'create', awardTo('A'));
-    await write(confirmed, 'cancel', awardTo('A', []));
-    const outcome = await write(confirmed, 'create', awardTo('B'));
-    expect(referenceOf(outcome)).toBe(other && referenceOf(other));
-    expect(states()).toEqual(['A: cancel (awarded) (withdrawn)', 'B: purchase (awarded)']);
-  });
-
   test('is a conflict where a buyer has cancelled its order; a request that a buyer cancelled gets an order of its own', async () => {
     await bid(drafts, 'A', 'B');
     erp.call('purchase.order', 'button_cancel', [ofVendor('A').id]);

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { closeAtEnd } from '../../harness/close-at-end.ts';
 import { awardOf, idOf, never, openSession, operation, startErp, write } from './odoo-session.ts';
 import { users } from './stand-in/seed.ts';
@@ -27,38 +27,43 @@ async function sessionWith(erp: OdooStandIn, status: number, body: object | stri
   return openSession(erp, { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
 }
 
-test.each([
-  [500, 'builtins.ValueError', "Invalid field 'nope'", 'rejected', 'data'],
-  [422, 'odoo.exceptions.UserError', 'No.', 'rejected', 'data'],
-  [422, 'odoo.exceptions.ValidationError', 'No.', 'rejected', 'data'],
-  [404, 'odoo.exceptions.MissingError', 'Record does not exist', 'retry', 'locked'],
-  [404, 'werkzeug.exceptions.NotFound', "the model 'x' does not exist", 'retry', 'config'],
-  [403, 'odoo.exceptions.AccessError', 'You are not allowed', 'retry', 'auth'],
-  [403, 'odoo.exceptions.AccessError', 'Access to unauthorized or invalid companies.', 'retry', 'config'],
-  [401, 'werkzeug.exceptions.Unauthorized', 'Invalid apikey', 'retry', 'auth'],
-  [500, 'psycopg2.errors.SerializationFailure', 'could not serialize access', 'retry', 'locked'],
-  [500, 'psycopg2.OperationalError', 'server closed the connection', 'retry', 'transient'],
-])('%i %s (%s) is %s, %s, and its stack trace is not shown', async (status, name, message, outcome, type) => {
-  const erp = await startErp();
-  const session = await sessionWith(erp, status, { name, message, arguments: [message], context: {}, debug: trace });
-  const result = await write(session, 'create', awardOf([chairs]));
-  expect(result).toMatchObject({ status: outcome, error: { type } });
-  expect(JSON.stringify(result)).not.toMatch(/Traceback|hunter2/);
-});
-
-test('a page of a gateway or of an unknown database shows its title, not its text', async () => {
-  const erp = await startErp();
-  const page = `<title>Oops</title><pre>${trace}</pre>`;
-  const broken = await write(await sessionWith(erp, 500, page), 'create', awardOf([chairs]));
-  expect(broken).toMatchObject({
-    status: 'retry',
-    error: { type: 'transient', message: expect.stringContaining('Oops') as string },
+describe('an answer', () => {
+  let erp: OdooStandIn;
+  beforeAll(async () => {
+    erp = await startErp();
   });
-  expect(JSON.stringify(broken)).not.toMatch(/Traceback|hunter2/);
-  const wrong = await openSession(erp, { database: 'nodb' });
-  await expect(write(wrong, 'create', awardOf([chairs]))).resolves.toMatchObject({
-    status: 'retry',
-    error: { type: 'config', message: expect.stringContaining('no Odoo database nodb') as string },
+
+  test.each([
+    [500, 'builtins.ValueError', "Invalid field 'nope'", 'rejected', 'data'],
+    [422, 'odoo.exceptions.UserError', 'No.', 'rejected', 'data'],
+    [422, 'odoo.exceptions.ValidationError', 'No.', 'rejected', 'data'],
+    [404, 'odoo.exceptions.MissingError', 'Record does not exist', 'retry', 'locked'],
+    [404, 'werkzeug.exceptions.NotFound', "the model 'x' does not exist", 'retry', 'config'],
+    [403, 'odoo.exceptions.AccessError', 'You are not allowed', 'retry', 'auth'],
+    [403, 'odoo.exceptions.AccessError', 'Access to unauthorized or invalid companies.', 'retry', 'config'],
+    [401, 'werkzeug.exceptions.Unauthorized', 'Invalid apikey', 'retry', 'auth'],
+    [500, 'psycopg2.errors.SerializationFailure', 'could not serialize access', 'retry', 'locked'],
+    [500, 'psycopg2.OperationalError', 'server closed the connection', 'retry', 'transient'],
+  ])('%i %s (%s) is %s, %s, and its stack trace is not shown', async (status, name, message, outcome, type) => {
+    const session = await sessionWith(erp, status, { name, message, arguments: [message], context: {}, debug: trace });
+    const result = await write(session, 'create', awardOf([chairs]));
+    expect(result).toMatchObject({ status: outcome, error: { type } });
+    expect(JSON.stringify(result)).not.toMatch(/Traceback|hunter2/);
+  });
+
+  test('that is a page of a gateway or of an unknown database shows its title, not its text', async () => {
+    const page = `<title>Oops</title><pre>${trace}</pre>`;
+    const broken = await write(await sessionWith(erp, 500, page), 'create', awardOf([chairs]));
+    expect(broken).toMatchObject({
+      status: 'retry',
+      error: { type: 'transient', message: expect.stringContaining('Oops') as string },
+    });
+    expect(JSON.stringify(broken)).not.toMatch(/Traceback|hunter2/);
+    const wrong = await openSession(erp, { database: 'nodb' });
+    await expect(write(wrong, 'create', awardOf([chairs]))).resolves.toMatchObject({
+      status: 'retry',
+      error: { type: 'config', message: expect.stringContaining('no Odoo database nodb') as string },
+    });
   });
 });
 

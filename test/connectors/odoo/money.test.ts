@@ -125,15 +125,6 @@ describe('a lot of a Dutch auction, with a quantity and a cost and no price of a
     const id = idOf(await write(session, 'create', awardOf([lotAt('1250')])));
     expect([texts(id), totalOf(id)]).toEqual([['Bolts 100 12.5'], 1250]);
   });
-
-  test('is refused where that has no end, and nothing is ordered', async () => {
-    const session = await openSession(erp);
-    await expect(write(session, 'create', awardOf([{ ...lotAt('1250'), quantity: '3' }]))).resolves.toMatchObject({
-      status: 'rejected',
-      error: { type: 'data', message: expect.stringMatching(/Bolts.*cannot be divided by it exactly/) as string },
-    });
-    expect(erp.rows.all('purchase.order')).toEqual([]);
-  });
 });
 
 describe('a lot that leaves a confirmed order', () => {
@@ -145,16 +136,5 @@ describe('a lot that leaves a confirmed order', () => {
     await expect(write(session, 'amend', withLots(award, [sheets]))).resolves.toMatchObject({ status: 'updated' });
     expect(movesOf(id)).toEqual(['incoming 50']);
     expect([texts(id), totalOf(id)]).toEqual([['Bolts 0 0.6', 'Sheets 50 0.7'], 35]);
-  });
-
-  test('does so, too, where the price of its line counts as automatic', async () => {
-    const session = await openSession(erp, { order_state: 'confirmed' });
-    const award = awardOf([bolts, sheets]);
-    const id = idOf(await write(session, 'create', award));
-    for (const line of linesOf(id))
-      erp.rows.update('purchase.order.line', line, { technical_price_unit: line['price_unit'] }, 1);
-    await write(session, 'amend', withLots(award, [{ ...bolts, quantity: '90' }]));
-    expect(movesOf(id)).toEqual(['incoming 90']);
-    expect([texts(id), totalOf(id)]).toEqual([['Bolts 90 0.6', 'Sheets 0 0.7'], 54]);
   });
 });

@@ -1,7 +1,6 @@
 /** What the kit does not cover: confirmed orders, people's changes, what Odoo takes in silence, and how many requests. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Session } from '#connector/connector.ts';
-import type { QuotationDocument } from '#connector/documents.ts';
 import {
   awardOf,
   idOf,
@@ -54,15 +53,15 @@ describe('requests', () => {
   }
 
   test('a new draft takes seven, three of them to read it back, a confirmed one twelve, and each further one of a batch one', async () => {
-    const many = Array.from({ length: 60 }, (_, number) => ({ ...chairs, lot: `Lot ${number}` }));
-    const creates = () => Array.from({ length: 20 }, () => operation('create', awardOf([chairs, desks])));
+    const many = Array.from({ length: 10 }, (_, number) => ({ ...chairs, lot: `Lot ${number}` }));
+    const creates = () => Array.from({ length: 6 }, () => operation('create', awardOf([chairs, desks])));
     // Reads the reference data.
     await write(drafts, 'create', awardOf([chairs]));
     await write(confirmed, 'create', awardOf([chairs]));
     expect(await requestsOf(() => write(drafts, 'create', awardOf(many)))).toBe(7);
     expect(await requestsOf(() => write(confirmed, 'create', awardOf(many)))).toBe(12);
-    expect(await requestsOf(() => drafts.write(creates(), never))).toBe(26);
-    expect(await requestsOf(() => confirmed.write(creates(), never))).toBe(31);
+    expect(await requestsOf(() => drafts.write(creates(), never))).toBe(12);
+    expect(await requestsOf(() => confirmed.write(creates(), never))).toBe(17);
   });
 
   test('a changed draft takes eight, a withdrawn one six, an unchanged one four', async () => {
@@ -243,20 +242,9 @@ describe('what people do in Odoo', () => {
   });
 });
 
-test('who changed an order is a person, also after a later write of the bridge', async () => {
-  const award = awardOf([chairs]);
-  const created = await write(drafts, 'create', award);
-  const freight = [[0, 0, { name: 'Freight', product_id: 10, product_qty: 1, price_unit: 30 }]];
-  edit('purchase.order', orderOf(idOf(created)), { order_line: freight });
-  const next = withLots(award, [{ ...chairs, quantity: '11' }]);
-  await write(drafts, 'amend', next);
-  const [answer] = (await drafts.readBack?.([{ document: next, reference: referenceOf(created) }], never)) ?? [];
-  expect(answer).toMatchObject({ status: 'held', changed: { by: 'Administrator' } });
-});
-
 test('a day is noon in the time zone of the bridge’s user, as in Odoo’s own form', async () => {
+  const zoned = await startErp();
   const plannedIn = async (tz: string | false, date_planned: string) => {
-    const zoned = await startErp();
     const user = zoned.rows.find('res.users', users.connector) as Row;
     zoned.rows.update('res.users', user, { tz }, 1);
     const session = await openSession(zoned);
@@ -264,7 +252,6 @@ test('a day is noon in the time zone of the bridge’s user, as in Odoo’s own 
     return zoned.rows.all('purchase.order.line').find(({ order_id }) => order_id === id)?.['date_planned'];
   };
   await expect(plannedIn('Europe/Berlin', '2030-12-31')).resolves.toBe('2030-12-31 11:00:00');
-  await expect(plannedIn('Europe/Berlin', '2030-07-01')).resolves.toBe('2030-07-01 10:00:00');
   await expect(plannedIn('Pacific/Auckland', '2030-01-01')).resolves.toBe('2029-12-31 23:00:00');
   await expect(plannedIn(false, '2030-12-31')).resolves.toBe('2030-12-31 12:00:00');
   await expect(plannedIn('Europe/Berlin', '2030-12-31 08:30:00')).resolves.toBe('2030-12-31 08:30:00');
@@ -444,22 +431,5 @@ describe('other forms of awards and bids', () => {
     );
     const states = outcomes.map((outcome) => erp.rows.find('purchase.requisition', idOf(outcome))?.['state']);
     expect(states).toEqual(['confirmed', 'confirmed']);
-  });
-
-  test('bids of one event become alternatives of each other', async () => {
-    const event = { id: 'event-with-bids', name: 'Chairs', type: 'RFQ', is_test: false, tags: [] };
-    const bids = ['B-1', 'B-2', 'B-3'].map((code): QuotationDocument => {
-      const { exchange_rates, currency } = awardOf([]);
-      const lines = [{ ...chairs, bids: [{ value: '499' }], values: [] }];
-      const supplier = { id: code, external_id: code, name: code };
-      return { kind: 'quotation', key: `${event.id}/${code}`, event, supplier, currency, exchange_rates, lines };
-    });
-    const session = await openSession(erp, { missing_supplier: 'create' });
-    const operations = bids.map((document) => operation('create', document));
-    await session.write(operations.slice(0, 2), never);
-    await session.write(operations.slice(2), never);
-    const orders = erp.rows.all('purchase.order').filter(({ origin }) => String(origin).startsWith('Chairs SB-'));
-    const groups = new Set(orders.map(({ purchase_group_id }) => purchase_group_id));
-    expect([orders.length, groups.size, groups.has(false)]).toEqual([3, 1, false]);
   });
 });

@@ -80,24 +80,6 @@ describeSap('as SAP documents it', () => {
     const later = { valid_from: '2090-01-01', valid_to: '2090-12-31' };
     const header = (number: string) => `${contracts}/A_PurchaseContract('${number}')`;
 
-    test('change only inside a batch (P: blog of 2020-02-06, KBA 3338491)', async () => {
-      const award = awardOf({ fields: later });
-      const { reference, number } = await created(session, award);
-      changes();
-      expect(await write(session, operationOf('amend', { ...award, lines: more }, reference))).toMatchObject({
-        status: 'updated',
-      });
-      expect(await write(session, operationOf('cancel', { ...award, lines: [] }, reference))).toMatchObject({
-        status: 'cancelled',
-      });
-      expect(changes()).toEqual([
-        `POST ${contracts}/$batch`,
-        `$batch PATCH ${contracts}/A_PurchaseContractItem(PurchaseContract='${number}',PurchaseContractItem='10')`,
-        `POST ${contracts}/$batch`,
-        `$batch PATCH ${header(number)}`,
-      ]);
-    });
-
     test('change when they are approved, and are retried while they are in approval (P: KBA 3338491)', async () => {
       const award = awardOf({ fields: later });
       const { reference, number } = await created(session, award);
@@ -110,19 +92,15 @@ describeSap('as SAP documents it', () => {
       expect(await write(session, amend)).toMatchObject({ status: 'updated' });
     });
 
-    test.each([true, false])(
-      'that start later show the price 0.00, and their condition has it (P: KBA 3703619): %s',
-      async (hidesLaterPrices) => {
-        system.behave({ hidesLaterPrices });
-        const award = awardOf({ fields: later });
-        const { reference } = await created(session, award);
-        const same = operationOf('amend', award, reference);
-        expect(await write(session, same)).toMatchObject({ status: 'unchanged' });
-        const dearer = { ...award, lines: [lineOf('Sheets', { unit_price: '2.75' })] };
-        expect(await write(session, operationOf('amend', dearer, reference))).toMatchObject({ status: 'updated' });
-        expect(await write(session, operationOf('amend', dearer, reference))).toMatchObject({ status: 'unchanged' });
-      },
-    );
+    test('that start later show the price 0.00, and their condition has it (P: KBA 3703619)', async () => {
+      const award = awardOf({ fields: later });
+      const { reference } = await created(session, award);
+      const same = operationOf('amend', award, reference);
+      expect(await write(session, same)).toMatchObject({ status: 'unchanged' });
+      const dearer = { ...award, lines: [lineOf('Sheets', { unit_price: '2.75' })] };
+      expect(await write(session, operationOf('amend', dearer, reference))).toMatchObject({ status: 'updated' });
+      expect(await write(session, operationOf('amend', dearer, reference))).toMatchObject({ status: 'unchanged' });
+    });
   });
 
   describe('orders', () => {
@@ -158,69 +136,31 @@ describeSap('as SAP documents it', () => {
       expect((await created(session, award)).number).not.toBe(number);
     });
 
-    test.each(['03', '05', '08'])(
-      'in status %s (in approval, approved, rejected) are changed: SAP may start the approval anew (P: KBA 3416344, SAP Learning)',
-      async (status) => {
-        const award = awardOf();
-        const { reference, number } = await created(session, award);
-        await system.ask('PATCH', `${orders}/A_PurchaseOrder('${number}')`, { PurchasingProcessingStatus: status });
-        const amend = operationOf('amend', { ...award, lines: more }, reference);
-        expect((await write(session, amend)).status).toBe('updated');
-      },
-    );
-
-    test('are changed by one save, the record in their text included (P: blogs on approval and output)', async () => {
-      const lots = ['A', 'B', 'C', 'D', 'E'];
-      const award = awardOf({ lines: lots.map((lot) => lineOf(lot)) });
-      const { reference } = await created(session, award);
-      changes();
-      const lines = lots.map((lot) => lineOf(lot, { unit_price: '3' }));
-      expect(await write(session, operationOf('amend', { ...award, lines }, reference))).toMatchObject({
-        status: 'updated',
-      });
-      expect(changes().filter((request) => !request.startsWith('$batch'))).toEqual([`POST ${orders}/$batch`]);
-    });
-
-    test('stay as they were when SAP refuses a change in the middle of an amend (P: OData V2, changesets)', async () => {
-      const lots = ['A', 'B', 'C'];
-      const award = awardOf({ lines: lots.map((lot) => lineOf(lot)) });
+    test('that are approved are changed: SAP may start the approval anew (P: KBA 3416344, SAP Learning)', async () => {
+      const award = awardOf();
       const { reference, number } = await created(session, award);
-      const lines = lots.map((lot) => lineOf(lot, { unit_price: '3' }));
-      system.inject({ method: 'PATCH', path: "PurchaseOrderItem='20'", status: 400, message: 'Price is fixed' });
-      expect(await write(session, operationOf('amend', { ...award, lines }, reference))).toMatchObject({
-        status: 'rejected',
-        error: { type: 'data', message: expect.stringContaining('Price is fixed') },
-      });
-      expect((await orderItems(number)).map(({ NetPriceAmount }) => NetPriceAmount)).toEqual([
-        '2.500',
-        '2.500',
-        '2.500',
-      ]);
-      expect(await session.lookup([award], never)).toMatchObject([
-        { contentHash: operationOf('create', award).contentHash },
-      ]);
+      await system.ask('PATCH', `${orders}/A_PurchaseOrder('${number}')`, { PurchasingProcessingStatus: '05' });
+      const amend = operationOf('amend', { ...award, lines: more }, reference);
+      expect((await write(session, amend)).status).toBe('updated');
     });
 
     const priced = (material: string) => awardOf({ lines: [lineOf('Sheets', { fields: { material, unit: 'PCE' } })] });
 
-    test.each([true, false])(
-      'get the price that SAP finds when it makes them; it is changed once (P: KBA 3753433; answer shows what was sent, K: %s)',
-      async (echoesPosts) => {
-        system.behave({ echoesPosts });
-        system.priceMaterial('PRICED-1', '100');
-        const award = priced('PRICED-1');
-        const { number } = await created(session, award);
-        expect(changes()).toEqual([
-          `POST ${orders}/A_PurchaseOrder`,
-          `POST ${orders}/$batch`,
-          `$batch PATCH ${orderItem(number)}`,
-        ]);
-        expect(await orderItems(number)).toMatchObject([{ NetPriceAmount: '2.500' }]);
-        expect(await session.lookup([award], never)).toMatchObject([
-          { contentHash: operationOf('create', award).contentHash },
-        ]);
-      },
-    );
+    test('get the price that SAP finds when it makes them; it is changed once (P: KBA 3753433; the answer shows what was sent, K)', async () => {
+      system.behave({ echoesPosts: true });
+      system.priceMaterial('PRICED-1', '100');
+      const award = priced('PRICED-1');
+      const { number } = await created(session, award);
+      expect(changes()).toEqual([
+        `POST ${orders}/A_PurchaseOrder`,
+        `POST ${orders}/$batch`,
+        `$batch PATCH ${orderItem(number)}`,
+      ]);
+      expect(await orderItems(number)).toMatchObject([{ NetPriceAmount: '2.500' }]);
+      expect(await session.lookup([award], never)).toMatchObject([
+        { contentHash: operationOf('create', award).contentHash },
+      ]);
+    });
 
     test('whose price stays wrong, although SAP answers the change with 204, are deleted and refused (P: KBA 3753433; G)', async () => {
       system.priceMaterial('PRICED-2', '100');
@@ -233,26 +173,6 @@ describeSap('as SAP documents it', () => {
       expect(await session.lookup([award], never)).toEqual([]);
     });
 
-    test('are of item categories 0, 2, 3, 5 and A by the internal symbol (P: KBA 3555741)', async () => {
-      const service = awardOf({ lines: [lineOf('Cleaning', { fields: { item_category: 'D' } })] });
-      expect(await write(session, operationOf('create', service))).toMatchObject({
-        status: 'rejected',
-        error: { type: 'data', message: expect.stringContaining('PurchaseOrderItemCategory') },
-      });
-      expect(changes()).toEqual([]);
-      await created(session, awardOf({ lines: [lineOf('Sheets', { fields: { item_category: '0' } })] }));
-    });
-
-    test('have units of their material: none is assumed beside one (G)', async () => {
-      const line = (unit: object) => lineOf('Sheets', { fields: { material: 'KG-1', ...unit } });
-      expect(await write(session, operationOf('create', awardOf({ lines: [line({})] })))).toMatchObject({
-        status: 'rejected',
-        error: { type: 'data', message: expect.stringContaining('PurchaseOrderQuantityUnit') },
-      });
-      expect(changes()).toEqual([]);
-      await created(session, awardOf({ lines: [line({ unit: 'KGM' })] }));
-    });
-
     test('may have a unit of the price that is another one: a person’s change of it is seen (G)', async () => {
       const award = awardOf();
       const { reference, number } = await created(session, award);
@@ -261,12 +181,6 @@ describeSap('as SAP documents it', () => {
       expect(await write(session, operationOf('amend', { ...award, lines: more }, reference))).toMatchObject(
         conflict('4 PC 2.5/1 KG'),
       );
-    });
-
-    test('have the decimals of SAP’s currencies, not of ISO’s: 12.50 TWD is 125 per 10 (P: note 137626)', async () => {
-      const award = awardOf({ currency: 'TWD', lines: [lineOf('Sheets', { unit_price: '12.50' })] });
-      const { number } = await created(session, award);
-      expect(await orderItems(number)).toMatchObject([{ NetPriceAmount: '125.000', NetPriceQuantity: '10' }]);
     });
 
     test('are in the language of the supplier, and so is the text that is printed (K)', async () => {
@@ -287,39 +201,36 @@ describeSap('as SAP documents it', () => {
   });
 
   describe('numbers and texts', () => {
-    test.each([true, false])(
-      'with zeros before them (%s) and without are the same, and so are texts with blanks at their end (K: ALPHA)',
-      async (padsNumbers) => {
-        system.behave({ padsNumbers });
-        const session = await open();
-        const fields = {
-          material: '4711',
-          unit: 'PCE',
-          account_assignment_category: 'K',
-          cost_center: '0010101101',
-          text: 'Sheets ',
-          requisition: '10000017',
-          requisition_item: '00010',
-        };
-        const supplier = { id: randomUUID(), external_id: `00${suppliers[1].number}`, name: 'By its number' };
-        const award = awardOf({ supplier, lines: [lineOf('Sheets', { fields })] });
-        const { reference } = await created(session, award);
-        expect(await write(session, operationOf('amend', award, reference))).toEqual({
-          status: 'unchanged',
-          reference,
-        });
-        expect(await session.lookup([award], never)).toMatchObject([
-          { reference, contentHash: operationOf('create', award).contentHash },
-        ]);
-        const lines = [lineOf('Sheets', { fields, quantity: '6' })];
-        expect(await write(session, operationOf('amend', { ...award, lines }, reference))).toMatchObject({
-          status: 'updated',
-        });
-        const [read] = (await session.readBack?.([{ document: { ...award, lines }, reference }], never)) ?? [];
-        expect(read).toMatchObject({ status: 'held' });
-        expect(JSON.stringify(read)).not.toContain('"held":null');
-      },
-    );
+    test('with zeros before them and without are the same, and so are texts with blanks at their end (K: ALPHA)', async () => {
+      system.behave({ padsNumbers: true });
+      const session = await open();
+      const fields = {
+        material: '4711',
+        unit: 'PCE',
+        account_assignment_category: 'K',
+        cost_center: '0010101101',
+        text: 'Sheets ',
+        requisition: '10000017',
+        requisition_item: '00010',
+      };
+      const supplier = { id: randomUUID(), external_id: `00${suppliers[1].number}`, name: 'By its number' };
+      const award = awardOf({ supplier, lines: [lineOf('Sheets', { fields })] });
+      const { reference } = await created(session, award);
+      expect(await write(session, operationOf('amend', award, reference))).toEqual({
+        status: 'unchanged',
+        reference,
+      });
+      expect(await session.lookup([award], never)).toMatchObject([
+        { reference, contentHash: operationOf('create', award).contentHash },
+      ]);
+      const lines = [lineOf('Sheets', { fields, quantity: '6' })];
+      expect(await write(session, operationOf('amend', { ...award, lines }, reference))).toMatchObject({
+        status: 'updated',
+      });
+      const [read] = (await session.readBack?.([{ document: { ...award, lines }, reference }], never)) ?? [];
+      expect(read).toMatchObject({ status: 'held' });
+      expect(JSON.stringify(read)).not.toContain('"held":null');
+    });
   });
 
   describe('info records', () => {
@@ -333,30 +244,26 @@ describeSap('as SAP documents it', () => {
     const prices = (material: string) =>
       list(`${conditions}/A_PurgPrcgCndnRecdValidity`, `Material eq '${material}'`, 'to_PurgPrcgConditionRecord');
 
-    test.each([true, false])(
-      'make a condition by themselves, which would outlive the award’s: there is exactly one (G, K: %s)',
-      async (makesConditions) => {
-        system.behave({ makesConditions });
-        const material = `AUTO-${makesConditions ? 1 : 2}`;
-        const award = awardOf({ fields, lines: [lineFor(material, '2.5')] });
-        const { reference } = await created(session, award);
-        // 2090-01-01 is 43,830 days after 1970-01-01, 2090-12-31 is 364 days later.
-        const only = {
-          ConditionValidityStartDate: '/Date(3786912000000)/',
-          ConditionValidityEndDate: '/Date(3818361600000)/',
-        };
-        expect(await prices(material)).toMatchObject([only]);
-        const dearer = { ...award, lines: [lineFor(material, '2.75')] };
-        expect(await write(session, operationOf('amend', dearer, reference))).toMatchObject({ status: 'updated' });
-        expect(await prices(material)).toMatchObject([
-          { ...only, to_PurgPrcgConditionRecord: { ConditionRateValue: '2.750' } },
-        ]);
-        expect((await write(session, operationOf('cancel', { ...award, lines: [] }, reference))).status).toBe(
-          'cancelled',
-        );
-        expect(await prices(material)).toEqual([]);
-      },
-    );
+    test('make a condition by themselves, which would outlive the award’s: there is exactly one (G, K)', async () => {
+      const material = 'AUTO-1';
+      const award = awardOf({ fields, lines: [lineFor(material, '2.5')] });
+      const { reference } = await created(session, award);
+      // 2090-01-01 is 43,830 days after 1970-01-01, 2090-12-31 is 364 days later.
+      const only = {
+        ConditionValidityStartDate: '/Date(3786912000000)/',
+        ConditionValidityEndDate: '/Date(3818361600000)/',
+      };
+      expect(await prices(material)).toMatchObject([only]);
+      const dearer = { ...award, lines: [lineFor(material, '2.75')] };
+      expect(await write(session, operationOf('amend', dearer, reference))).toMatchObject({ status: 'updated' });
+      expect(await prices(material)).toMatchObject([
+        { ...only, to_PurgPrcgConditionRecord: { ConditionRateValue: '2.750' } },
+      ]);
+      expect((await write(session, operationOf('cancel', { ...award, lines: [] }, reference))).status).toBe(
+        'cancelled',
+      );
+      expect(await prices(material)).toEqual([]);
+    });
 
     test('that a stop has left with their own condition alone get the award’s, or lose theirs (G, K)', async () => {
       const award = awardOf({ fields, lines: [lineFor('AUTO-3', '2.5')] });
@@ -426,13 +333,6 @@ describeSap('as SAP documents it', () => {
       expect((await partner(number))['to_Supplier'].PurchasingIsBlocked).toBe(true);
     });
 
-    test('have their search term in capitals: that is no difference (K)', async () => {
-      const document = supplierOf({ fields: { search_term: 'acme' } });
-      const { reference, number } = await created(session, document);
-      expect(await partner(number)).toMatchObject({ SearchTerm1: 'ACME' });
-      expect((await write(session, operationOf('amend', document, reference))).status).toBe('unchanged');
-    });
-
     test('are read back: a change that SAP answers with 204 and does not make is refused (G)', async () => {
       const document = supplierOf({ name: 'Acme' });
       const { reference } = await created(session, document);
@@ -444,7 +344,8 @@ describeSap('as SAP documents it', () => {
     });
   });
 
-  test.each(otherBehaviours)(
+  // Where SAP behaves as usual, `connector verify` runs them below.
+  test.runIf(process.env['SAP_FULL'] === '1').each(otherBehaviours)(
     'the ten first tests of a sandbox pass where %s, and leave nothing',
     async (_how, behaviour) => {
       system.behave(behaviour);
@@ -505,14 +406,5 @@ describeSap('as SAP documents it', () => {
     const supplier: Document = { kind: 'supplier', ...named, attributes: [], contacts: [] };
     expect((await created(session, supplier)).reference).toContain('BusinessPartner/');
     expect((await created(session, awardOf())).reference).toContain('PurchaseOrder/');
-  });
-
-  test('a quotation is made without $format, which SAP refuses where something is made (G: /IWBEP/CM_MGW_RT/022)', async () => {
-    const session = await open();
-    const { key, event, supplier, currency, exchange_rates } = awardOf();
-    const lines = [{ lot: 'Sheets', unit_price: '2', bids: [], values: [], fields: { rfq_item: '10' } }];
-    const fields = { rfq: '7900000001' };
-    await created(session, { kind: 'quotation', key, event, supplier, currency, exchange_rates, fields, lines });
-    expect(changes()[0]).toBe('POST API_QTN_PROCESS_SRV/CreateFromRFQ');
   });
 });

@@ -142,16 +142,6 @@ describeSap('in SAP', () => {
           error: { type: 'conflict', message: expect.stringContaining(words) },
         });
     });
-
-    test('that a user has open is tried again', async () => {
-      const award = awardOf({ fields: validity });
-      const reference = await created(session, award);
-      const amend = operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference);
-      system.lock(reference.replace('PurchaseContract/', ''));
-      expect(await write(session, amend)).toMatchObject({ status: 'retry', error: { type: 'locked' } });
-      system.unlock(reference.replace('PurchaseContract/', ''));
-      expect(await write(session, amend)).toMatchObject({ status: 'updated' });
-    });
   });
 
   describe('the price of an info record', () => {
@@ -379,7 +369,6 @@ describeSap('in SAP', () => {
 
     test.each([
       ['without a request', { fields: {} }, 'RequestForQuotation'],
-      ['for a request with 11 characters', { fields: { rfq: '12345678901' } }, 'RequestForQuotation'],
       ['without an item', { lines: [{ lot: 'A', unit_price: '1', bids: [], values: [] }] }, 'RequestForQuotationItem'],
       [
         'without a price',

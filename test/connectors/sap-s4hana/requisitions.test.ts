@@ -137,17 +137,6 @@ describeSap('a requisition in SAP', () => {
     expect(await notesOn(number)).toEqual({ '10': shown(published) });
   });
 
-  test('has each item told once when the answer for one of them is lost and the call is made again', async () => {
-    const number = await raise({ '10': {}, '20': {} });
-    const created = newsOf(number, 'The event was made of it');
-    system.inject({ method: 'POST', path: "PurchaseRequisitionItem='20'", status: 0, isAnswerLost: true });
-    expect(await tell(created)).toMatchObject({ status: 'unknown' });
-    system.requests();
-    expect(await tell(created)).toMatchObject({ status: 'unchanged' });
-    expect(changes()).toEqual([]);
-    expect(await notesOn(number)).toEqual({ '10': shown(created), '20': shown(created) });
-  });
-
   test('that SAP refuses to change is refused in its words, and the other one of the call is told', async () => {
     const [first, second] = [await raise({ '10': {} }), await raise({ '10': {} })];
     const given = [newsOf(first, 'The event is closed'), newsOf(second, 'The event is closed')];
