@@ -57,6 +57,8 @@ export interface SapSystem {
   /** From now on a change of these fields of the set is answered with 204, and changes nothing. */
   keep(set: string, names: readonly string[]): void;
   inject(fault: Fault): void;
+  /** Takes back the faults that no request has met. */
+  calm(): void;
   /** The bytes of an attachment, by its LogicalDocument. */
   contentOf(logicalDocument: string): Uint8Array | undefined;
   /** The requests since the last call of this: `GET API_PURCHASEORDER_PROCESS_SRV/A_PurchaseOrder`. */
@@ -413,6 +415,7 @@ export async function startSapSystem(upstream: string, descriptions: string): Pr
     },
     contentOf: rules.contentOf,
     inject: (fault) => void faults.push(fault),
+    calm: () => void faults.splice(0),
     requests: () => {
       const seen = requests;
       requests = [];
