@@ -27,7 +27,7 @@ import {
 const megabyte = 1_000_000;
 
 // All of an attack takes the time that the bridge gives its bodies, and more on a busy machine.
-vi.setConfig({ testTimeout: isFull ? 240_000 : 60_000 });
+vi.setConfig({ testTimeout: isFull ? 240_000 : 120_000 });
 
 /** For the attacks that need no figures and no settings of their own. */
 const shared = await startAttackedBridge({ http: { client_seconds: isFull ? 15 : 1 } });
@@ -87,7 +87,7 @@ describe('bodies that are forged', () => {
   const length = 262_144;
   const bodies = isFull ? 1_000 : 150;
   // On a busy machine it takes seconds to send more than may be kept.
-  const http = isFull ? {} : { client_seconds: 10 };
+  const http = isFull ? {} : { client_seconds: 20 };
 
   /** Sends all of a body but its last byte, under a signature that has the right form. */
   async function sendForged(port: number, localAddress: string): Promise<SecureConnection[]> {

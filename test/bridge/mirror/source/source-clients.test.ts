@@ -118,22 +118,19 @@ test('a source that is not configured has no client', () => {
 });
 
 describe('the client calls what the service offers:', () => {
-  test('a feed that has not changed is answered with 304', async () => {
-    const { client, statuses } = startClients();
+  test('a feed without records is an empty page', async () => {
+    const { client } = startClients();
     const poll = {
       modifiedAfter: '2030-01-01T00:00:00.000000Z',
       pageSize: 1_000,
       include: ['suppliers', 'sourcing_events'],
     };
-    const pages = [await client.readFeed('awards', poll), await client.readFeed('awards', poll)];
-    expect(await statuses()).toEqual({ 'feeds.awards 200': 1, 'feeds.awards 304': 1 });
-    for (const page of pages)
-      expect(page).toMatchObject({
-        records: [],
-        includes: { suppliers: [], sourcing_events: [] },
-        next: undefined,
-        commitOrdered: true,
-      });
+    expect(await client.readFeed('awards', poll)).toMatchObject({
+      records: [],
+      includes: { suppliers: [], sourcing_events: [] },
+      next: undefined,
+      commitOrdered: true,
+    });
   });
 
   test('suppliers are changed, listed page by page and read', async () => {
