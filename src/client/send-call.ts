@@ -154,7 +154,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       const text = await (status >= 400 ? reading.catch(() => 'unreadable') : reading);
       const answer = { status, headers: answered, text };
       if (status === 304)
-        throw new AppError('unavailable', `${what} was answered with 304, although no answer to it is kept.`);
+        throw new AppError('unavailable', `${what} was answered with 304, although it had no If-None-Match.`);
       if (status < 200 || status > 299)
         throw errorOfAnswer(answer, what, { secrets: hidden, afterMs, note, url: base + path });
       return { ...answer, body: readJson(answer, { method, what }, hidden) };

@@ -22,7 +22,7 @@ import { readRows, readServiceState } from './awards-in-sql.ts';
 import { createInstallation, lineOf, outcomeOf, until, useEmbedded } from './program-process.ts';
 import { seededRandom } from './seeded-random.ts';
 
-type Client = Pick<SourceClient, 'readFeed' | 'call'>;
+type Client = Pick<SourceClient, 'readFeed' | 'readList' | 'call'>;
 
 const kills = Number(process.env['FAULTS'] ?? 2);
 const seed = Number(process.env['FAULT_SEED'] ?? 23);

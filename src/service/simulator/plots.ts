@@ -300,9 +300,7 @@ async function playDeleted(scene: Scene): Promise<void> {
   await command(scene, event, 'delete', ' deleted');
 }
 
-/**
- * A sourcing request with a drawing, and an event for it from a template.
- */
+/** A sourcing request with a drawing, and an event for it from a template. */
 async function playFromTemplate(scene: Scene): Promise<void> {
   const { stage, random, print } = scene;
   const lots = lotNames(scene.lots);

@@ -6,13 +6,14 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { SourceClient } from '#client/source-client.ts';
+import { createSupplierCalls } from '#client/supplier-calls.ts';
 import { type JobType, job, jobTypes } from '#contract/job.ts';
-import { submissionReceipt, supplierSubmission } from '#contract/supplier.ts';
+import type { SupplierChange } from '#contract/supplier.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 
 /** What a story needs of a client. */
-export type StoryClient = Pick<SourceClient, 'call'>;
+export type StoryClient = Pick<SourceClient, 'call' | 'readList'>;
 
 export interface StageOptions {
   client: StoryClient;
@@ -28,7 +29,7 @@ export interface SimulatorStage {
   /** Waits between two steps. Rejects when the story was stopped. */
   pause(): Promise<void>;
   /** Creates or updates suppliers, and waits until the service has done it. */
-  changeSuppliers(suppliers: readonly object[]): Promise<void>;
+  changeSuppliers(suppliers: readonly SupplierChange[]): Promise<void>;
   /** Submits a job and waits for its end. Throws AppError when it failed. */
   runJob(type: JobType, payload: object): Promise<SimulatedJob>;
   /** Uploads a file of the buyer or a supplier, and returns its id. */
@@ -44,6 +45,7 @@ const patienceMs = 60_000;
 export function createSimulatorStage(options: StageOptions): SimulatorStage {
   const { clock, pauseMs, signal } = options;
   const client = patientClient(options);
+  const supplierCalls = createSupplierCalls(client);
   const post = (path: string, body: unknown) => ({ method: 'POST', path, body, idempotencyKey: randomUUID() });
 
   async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
@@ -64,13 +66,10 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
     },
 
     async changeSuppliers(suppliers) {
-      const changes = '/api/manage/supplier_changes';
-      const submitted = z.looseObject({ result: submissionReceipt.pick({ uuid: true }) });
-      const { result } = await client.call(post(changes, { change_data: { suppliers } }), submitted);
-      const call = { method: 'GET', path: `${changes}/${result.uuid}` };
+      const { uuid } = await supplierCalls.submitSupplierChange(suppliers, randomUUID());
       await until(async () => {
-        const read = await client.call(call, z.looseObject({ result: supplierSubmission }));
-        return read.result.current_state === 'PROCESSED' ? read : undefined;
+        const { current_state: state } = await supplierCalls.readSupplierChange(uuid);
+        return state === 'PROCESSED' || undefined;
       });
     },
 
@@ -116,6 +115,7 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
  */
 function patientClient({ client, clock, signal }: StageOptions): StoryClient {
   return {
+    ...client,
     call: async (call, schema) => {
       for (;;) {
         try {
