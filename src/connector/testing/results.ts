@@ -11,15 +11,15 @@ export interface CheckRecord {
 }
 
 /**
- * Records results. After each check, also a failed one, it writes all results so far to
- * `<CONFORMANCE_RESULTS>/<connector>/<against>.json`; checks that did not run are missing there. Without that
- * environment variable it writes nothing.
+ * Records results: of a check that a runner tries again, the last one. After each check, also a failed one, it writes all
+ * results so far to `<CONFORMANCE_RESULTS>/<connector>/<against>.json`; checks that did not run are missing there. Without
+ * that environment variable it writes nothing.
  */
 export function createResults({ connector, against, verified, kinds }: ConformanceTarget) {
-  const checks: CheckRecord[] = [];
+  const checks = new Map<string, CheckRecord>();
   return {
     add(check: CheckRecord): void {
-      checks.push(check);
+      checks.set(check.name, check);
       const root = process.env['CONFORMANCE_RESULTS'];
       if (root === undefined || root === '') return;
       const folder = join(root, connector.name);
@@ -30,7 +30,7 @@ export function createResults({ connector, against, verified, kinds }: Conforman
         verified,
         kinds: kinds ?? capabilities.kinds,
         reads: capabilities.reads ?? [],
-        checks,
+        checks: [...checks.values()],
       };
       mkdirSync(folder, { recursive: true });
       const name = against.replaceAll(/[^A-Za-z0-9.]+/g, '-').replaceAll(/^[-.]+|(?<![-.])[-.]+$/g, '');

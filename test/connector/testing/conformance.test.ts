@@ -58,6 +58,22 @@ describe('results', () => {
     expect(tests[0]?.title).toContain('(not applicable: none are needed)');
   });
 
+  test('of a check that is run again are its last one', async () => {
+    folder = await mkdtemp(join(tmpdir(), 'conformance-'));
+    vi.stubEnv('CONFORMANCE_RESULTS', folder);
+    let isBroken = true;
+    const erpTarget = memoryTarget(erp);
+    const held: ConformanceTarget['held'] = async (document) => (isBroken ? [] : erpTarget.held(document));
+    const sameTwice = conformance({ ...target, held, against: 'retried' }).find(({ title }) =>
+      title.startsWith('same document twice: '),
+    );
+    await expect(sameTwice?.run()).rejects.toThrow('the ERP holds one object');
+    isBroken = false;
+    await sameTwice?.run();
+    const { checks } = JSON.parse(await readFile(join(folder, 'memory', 'retried.json'), 'utf8'));
+    expect(checks).toEqual([{ name: 'same document twice', result: 'passed' }]);
+  });
+
   test('of checks that do not apply have the reason', async () => {
     folder = await mkdtemp(join(tmpdir(), 'conformance-'));
     vi.stubEnv('CONFORMANCE_RESULTS', folder);

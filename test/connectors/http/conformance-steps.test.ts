@@ -1,6 +1,6 @@
 /** The conformance of the http connector with a list of steps: the example cloud-to-guided-sourcing and its target. */
 
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Document } from '#connector/documents.ts';
 import { conformance } from '#connector/testing/conformance.ts';
 import type { EditedField } from '#connector/testing/target.ts';
@@ -8,6 +8,9 @@ import { systemClock } from '#platform/clock.ts';
 import http from '../../../connectors/http/index.ts';
 import { type GuidedSourcing, type Item, startGuidedSourcing, titleMax } from './guided-sourcing.ts';
 import { guidedSourcingSettings } from './guided-sourcing-settings.ts';
+
+// A document takes a dozen requests, and the check of the server's errors disturbs each of them several times.
+vi.setConfig({ testTimeout: 180_000 });
 
 let target: GuidedSourcing;
 beforeAll(async () => {
