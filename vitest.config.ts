@@ -6,11 +6,11 @@ import { LongestFirst } from './test/harness/longest-first.ts';
 export const project = {
   setupFiles: ['test/harness/leaks.ts', 'test/harness/property-seed.ts'],
   // Real servers and real fsync: slow machines need room, and a hang still has to end.
-  testTimeout: 60_000,
-  hookTimeout: 120_000,
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
   // Machines that run CI may stall for seconds. The report names what passed at its second try.
   retry: process.env['CI'] === undefined ? 0 : 1,
-  expect: { poll: { timeout: 10_000 } },
+  expect: { poll: { timeout: 30_000 } },
 } satisfies TestProjectInlineConfiguration['test'];
 
 /** These need packages that npm run test:rare installs, or take minutes. */

@@ -269,7 +269,7 @@ describe.runIf(isFull)('a neighbour', () => {
   test.each([
     ['7: 64 receivers that never answer', 'hosts of their own'],
     ["7: 64 receivers that never answer, at the neighbour's host", "the neighbour's host"],
-  ])('of %s, at %s', { timeout: 120_000 }, async (what, where) => {
+  ])('of %s, at %s', async (what, where) => {
     const service = await startPrograms('service');
     const attacker = await service.organisation();
     const neighbour = await startNeighbour(service, await service.organisation());
@@ -285,7 +285,7 @@ describe.runIf(isFull)('a neighbour', () => {
     expect(await neighbour.slowdown(what, quiet)).toBeLessThan(3);
   });
 
-  test('of one who guesses tokens', { timeout: 60_000 }, async () => {
+  test('of one who guesses tokens', async () => {
     const service = await startPrograms('service');
     const neighbour = await startNeighbour(service, await service.organisation());
     const quiet = await neighbour.quiet();

@@ -512,9 +512,7 @@ describe('doctor', () => {
   });
 });
 
-test('a command beside a daemon on the embedded database attaches to it, and leaves it running', {
-  timeout: 180_000,
-}, async () => {
+test('a command beside a daemon on the embedded database attaches to it, and leaves it running', async () => {
   const data = join(await scratchFolder(), 'data');
   const daemon = startCommandLine(['bridge', '--role', 'pull', '--config', config, '--data', data]);
   await daemon.line(/^bridge ready as pull/);

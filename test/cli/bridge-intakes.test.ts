@@ -66,7 +66,7 @@ async function held() {
   return result.map(({ external_id, name }) => `${external_id} ${name}`).sort();
 }
 
-test('plan shows what would be sent, and run reads, submits and exits', { timeout: 60_000 }, async () => {
+test('plan shows what would be sent, and run reads, submits and exits', async () => {
   drop('V-1,Acme,no,ann@acme.example', 'V-2,Beta,no,');
   const plan = await bridge('plan', 'vendors');
   expect([plan.code, plan.stdout]).toEqual([1, expect.stringMatching(/2 to create.*2 suppliers in 1 submission/)]);
@@ -85,7 +85,7 @@ test('a supplier is found and has a history; status and doctor know the intake',
   expect(doctor.stdout).toMatch(/intake vendors: ERP/);
 });
 
-test('a refused supplier and a bad line are shown with their words, and replayed', { timeout: 60_000 }, async () => {
+test('a refused supplier and a bad line are shown with their words, and replayed', async () => {
   drop('V-3,Gamma,no,not an address', 'V-4,Delta,perhaps,', 'V-5,Epsilon,no,');
   const run = await json('run', '--patience', '5');
   expect([run.code, await held()]).toEqual([1, ['V-1 Acme', 'V-2 Beta', 'V-5 Epsilon']]);
@@ -100,9 +100,7 @@ test('a refused supplier and a bad line are shown with their words, and replayed
   expect(await held()).toEqual(['V-1 Acme', 'V-2 Beta', 'V-3 Gamma', 'V-4 Delta', 'V-5 Epsilon']);
 });
 
-test('a file without its header is refused whole, and status, doctor and alerts name it until it is corrected', {
-  timeout: 60_000,
-}, async () => {
+test('a file without its header is refused whole, and status, doctor and alerts name it until it is corrected', async () => {
   const exported = join(folder, 'vendors', 'v-nightly.csv');
   writeFileSync(exported, 'ORA-01017: invalid username/password; logon denied\n');
   drop('V-6,Zeta,no,');
@@ -119,7 +117,7 @@ test('a file without its header is refused whole, and status, doctor and alerts 
   expect((await json('status')).value.conditions).toEqual([]);
 });
 
-test('pause holds an intake, and resume lets it go on', { timeout: 60_000 }, async () => {
+test('pause holds an intake, and resume lets it go on', async () => {
   expect((await bridge('pause', 'vendors', '--reason', 'month end')).code).toBe(0);
   drop('V-1,Acme Ltd,no,ann@acme.example');
   const run = await json('run', '--patience', '2');
@@ -130,9 +128,7 @@ test('pause holds an intake, and resume lets it go on', { timeout: 60_000 }, asy
   expect(await held()).toContain('V-1 Acme Ltd');
 });
 
-test('the limits of the service are obeyed; plan and status say when the rest will be through', {
-  timeout: 60_000,
-}, async () => {
+test('the limits of the service are obeyed; plan and status say when the rest will be through', async () => {
   const config = join(folder, 'limited.yaml');
   const { id, key } = await service.organisation();
   await mkdir(join(folder, 'limited'));

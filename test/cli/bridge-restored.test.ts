@@ -178,9 +178,7 @@ const ageRestore = (url: string) =>
 const isNoted = () => true;
 const isAsking = ({ flows }: OpenLoss) => flows.some(({ isSourceRead }) => isSourceRead);
 
-test('from a backup: equal, nothing twice, and killed on the way it goes on where it was', {
-  timeout: 180_000,
-}, async () => {
+test('from a backup: equal, nothing twice, and killed on the way it goes on where it was', async () => {
   const first = await awardedEvent('Chairs', ['S1', 'S2']);
   await awardedEvent('Desks', ['S1', 'S1']);
   expect(await bridge('run')).toMatchObject({ code: 0 });
@@ -208,9 +206,7 @@ test('from a backup: equal, nothing twice, and killed on the way it goes on wher
   expect((await bridge('status')).stdout).not.toContain('estored');
 });
 
-test('from nothing: the ledger is that of the ERP, and only what nobody has delivered is written', {
-  timeout: 180_000,
-}, async () => {
+test('from nothing: the ledger is that of the ERP, and only what nobody has delivered is written', async () => {
   const before = numbers();
   const events = await readWholeFeed(organisation, 'sourcing-events');
   const chairs = events.find(({ name }: { name: string }) => name === 'Chairs').id;

@@ -44,7 +44,7 @@ async function json(...args: readonly string[]) {
 
 const atService = async () => (await organisation.call('GET', '/api/webhooks')).body.result as { uuid: string }[];
 
-test('register, test, list, rotate and delete, for programs and for people', { timeout: 120_000 }, async () => {
+test('register, test, list, rotate and delete, for programs and for people', async () => {
   const made = await json('register', '--url', receiver.url);
   expect(made).toMatchObject({
     code: 0,

@@ -63,9 +63,7 @@ async function startBridge(written: Written) {
 
 const within = { timeout: 40_000, interval: 200 };
 
-test('flows are added and removed in the running process, and what is refused is said and changes nothing', {
-  timeout: 180_000,
-}, async () => {
+test('flows are added and removed in the running process, and what is refused is said and changes nothing', async () => {
   const bridge = await startBridge({ sources: [source('main')], flows: [flow('one')] });
   const { processes } = await bridge.status();
   expect(processes).toHaveLength(1);
@@ -97,9 +95,7 @@ test('flows are added and removed in the running process, and what is refused is
   expect(await bridge.program.ended).toBe(0);
 });
 
-test('a configuration with which it does not start leaves it with the one before, until the file is corrected; SIGHUP ends nothing', {
-  timeout: 120_000,
-}, async () => {
+test('a configuration with which it does not start leaves it with the one before, until the file is corrected; SIGHUP ends nothing', async () => {
   const bridge = await startBridge({ sources: [source('main')], flows: [flow('one')] });
   const { processes } = await bridge.status();
   const taken = createServer();

@@ -292,9 +292,7 @@ describe('demo', () => {
     expect(stdout).toMatch(/^erp-inbox +/m);
   });
 
-  test('with --loop, what an ERP raised was ordered once, line by line, and it shows so', {
-    timeout: 120_000,
-  }, async () => {
+  test('with --loop, what an ERP raised was ordered once, line by line, and it shows so', async () => {
     const command = await startOnServer(['demo', '--loop']);
     expect(await command.ended).toBe(0);
     // One requisition of three lines and one of two were not withdrawn; two suppliers share each line.

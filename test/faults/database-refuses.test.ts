@@ -55,7 +55,7 @@ async function change(cluster: Cluster, setting: string): Promise<void> {
   await cluster.query('select pg_reload_conf()');
 }
 
-test.runIf(isThere)('a database that became read-only is named', { timeout: 120_000 }, async () => {
+test.runIf(isThere)('a database that became read-only is named', async () => {
   const cluster = await bridgeCluster();
   expect(await readiness(cluster, () => change(cluster, 'default_transaction_read_only = on'))).toMatchObject({
     checks: { database: 'failed' },
@@ -66,7 +66,7 @@ test.runIf(isThere)('a database that became read-only is named', { timeout: 120_
   });
 });
 
-test.runIf(isThere)('commits that hang are named, and the doctor ends', { timeout: 120_000 }, async () => {
+test.runIf(isThere)('commits that hang are named, and the doctor ends', async () => {
   const cluster = await bridgeCluster();
   expect(await readiness(cluster, () => change(cluster, "synchronous_standby_names = 'nobody'"))).toMatchObject({
     checks: { database: 'failed' },
@@ -85,7 +85,7 @@ async function smallDisk(): Promise<string | undefined> {
   return folder;
 }
 
-test.runIf(isThere)('a full disk is named', { timeout: 120_000 }, async ({ skip }) => {
+test.runIf(isThere)('a full disk is named', async ({ skip }) => {
   const disk = await smallDisk();
   if (disk === undefined) {
     skip('no file system could be mounted here: a full disk is not tried');

@@ -73,9 +73,7 @@ function hangAll(proxy: TcpProxy, program: Program): void {
   void program.end.then(() => clearInterval(hanging));
 }
 
-test('a notification that meets a hung connection is answered 503, and the next one is stored over another connection', {
-  timeout: 120_000,
-}, async () => {
+test('a notification that meets a hung connection is answered 503, and the next one is stored over another connection', async () => {
   const { proxy, stored, send } = await start('receive');
   expect(await send('before')).toMatchObject({ status: 200 });
   proxy.hang();
@@ -84,7 +82,7 @@ test('a notification that meets a hung connection is answered 503, and the next 
   expect(await stored()).toEqual(expect.arrayContaining(['before', 'after']));
 });
 
-test('a call of a service whose database hangs is answered 503, whoever calls', { timeout: 120_000 }, async () => {
+test('a call of a service whose database hangs is answered 503, whoever calls', async () => {
   const db = await createTestDatabase();
   const url = new URL(db.url);
   const proxy = await startTcpProxy([Number(url.port)]);
@@ -126,9 +124,7 @@ test('a call of a service whose database hangs is answered 503, whoever calls', 
   expect(await answers()).toEqual([unavailable, unavailable, unavailable, unavailable, unavailable]);
 });
 
-test('a program whose database hangs ends all the same when it is asked to, and says why', {
-  timeout: 120_000,
-}, async () => {
+test('a program whose database hangs ends all the same when it is asked to, and says why', async () => {
   const { proxy, program } = await start('pull');
   hangAll(proxy, program);
   await until('the program waits for an answer', () => proxy.swallowed > 0);

@@ -8,9 +8,7 @@ import { seededRandom } from './seeded-random.ts';
 
 const seed = Number(process.env['FAULT_SEED'] ?? 5);
 
-test('the demo, or one more run of it, succeeds when all of PostgreSQL is killed in its middle', {
-  timeout: 180_000,
-}, async () => {
+test('the demo, or one more run of it, succeeds when all of PostgreSQL is killed in its middle', async () => {
   const installation = await createInstallation();
   const random = seededRandom(seed);
   const demo = ['demo', '--events', '4', '--suppliers', '5', '--lots', '6'];

@@ -8,6 +8,7 @@ import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { unfinished } from '#platform/database/create-cluster.ts';
 import { createEmptyDatabase } from '../harness/test-database.ts';
 import { type Awards, readServiceState, readUnfinished } from './awards-in-sql.ts';
 import {
@@ -42,7 +43,7 @@ const whileMakingTheCluster: Instant = {
   name: 'while initdb runs',
   spreadMs: 400,
   reached: async (_program, dataDir) =>
-    (await readdir(dataDir).catch(() => [])).some((name) => name.startsWith('.postgres.')),
+    (await readdir(dataDir).catch(() => [])).some((name) => name.startsWith(unfinished)),
 };
 
 const anyInstant: Instant[] = [
@@ -72,7 +73,11 @@ interface KilledRun {
 /** Starts the demo and kills it at the instant; a demo that ends before must have succeeded. */
 async function killOnce(installation: Installation, instant: Instant, afterMs: number): Promise<KilledRun> {
   const program = installation.start(['demo', ...story]);
-  await until(instant.name, async () => program.ended || (await instant.reached(program, installation.dataDir)));
+  await until(
+    instant.name,
+    () => instant.reached(program, installation.dataDir),
+    () => (program.ended ? program.report() : undefined),
+  );
   await Promise.race([sleep(afterMs), program.end]);
   await program.kill();
   expect(outcomeOf(program)).toMatch(/^(killed|exit code 0)$/);
@@ -190,7 +195,7 @@ test(`the demo, killed at ${kills} instants over one folder, ends with every awa
     // Undefined when no kill came after initdb.
     expect([undefined, await clusterIdentity(installation.dataDir)]).toContain(identity);
     expect(existsSync(leftover)).toBe(false);
-    expect((await readdir(installation.dataDir)).filter((name) => name.endsWith('.new'))).toEqual([]);
+    expect((await readdir(installation.dataDir)).filter((name) => name.startsWith(unfinished))).toEqual([]);
   }
 });
 
@@ -199,9 +204,6 @@ const killsAsked = process.env['FAULTS'] !== undefined;
 
 test.skipIf(!killsAsked)(
   'the demo, killed on a PostgreSQL server of the operator, also ends with every award exactly once',
-  {
-    timeout: 180_000,
-  },
   async () => {
     const { url } = await createEmptyDatabase();
     const installation = await createInstallation({ databaseUrl: url });

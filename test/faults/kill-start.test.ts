@@ -26,9 +26,7 @@ async function readyAt(program: Program, baseUrl: string): Promise<void> {
   expect({ status, checks: body.checks }).toEqual({ status: 200, checks: { database: 'ok' } });
 }
 
-test('start, killed when ready and in the middle of its start, has the same organisation and webhook afterwards', {
-  timeout: 120_000,
-}, async () => {
+test('start, killed when ready and in the middle of its start, has the same organisation and webhook afterwards', async () => {
   const ports = await fixedPorts();
   const installation = await createInstallation();
   const baseUrl = `http://127.0.0.1:${ports.SOURCING__SERVICE__PORT}`;
@@ -78,9 +76,7 @@ test('start, killed when ready and in the middle of its start, has the same orga
   expect(performance.now() - startedMs).toBeLessThan(10_000);
 });
 
-test('a start that finds a port taken says which one, ends with exit code 2, and leaves nothing behind', {
-  timeout: 120_000,
-}, async () => {
+test('a start that finds a port taken says which one, ends with exit code 2, and leaves nothing behind', async () => {
   const ports = await fixedPorts();
   const installation = await createInstallation();
   // The console listens last: by then, everything else has been started.

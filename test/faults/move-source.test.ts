@@ -13,9 +13,7 @@ import { readLedger, replayLedger } from './ledger-connector.ts';
 import { openClient, startPlayers } from './players.ts';
 import { createInstallation, expectGracefulEnd, lineOf, outcomeOf, until } from './program-process.ts';
 
-test('a source that moves to another bridge is delivered on from there, and nothing is made twice', {
-  timeout: 180_000,
-}, async () => {
+test('a source that moves to another bridge is delivered on from there, and nothing is made twice', async () => {
   const { url } = await createTestDatabase();
   const other = await createEmptyDatabase();
   const ledger = join(await scratchFolder(), 'erp.jsonl');

@@ -17,19 +17,13 @@ test.runIf(isPoolerThere)('a pooler in transaction mode is refused at the start,
   await expect(opening).rejects.toThrow(/pool_mode transaction .* Set pool_mode = session/);
 });
 
-test.runIf(isPoolerThere)(
-  'over a pooler in session mode every role works, without Redis',
-  {
-    timeout: 180_000,
-  },
-  async () => {
-    const db = await createTestDatabase();
-    const doubled = await deliverByRoles({
-      db,
-      databaseUrl: await startPooler(db.url, 'session'),
-      roles: ['receive', 'pull', 'push'],
-      story: { events: 2, suppliers: 3, lots: 4 },
-    });
-    expect(doubled).toEqual([]);
-  },
-);
+test.runIf(isPoolerThere)('over a pooler in session mode every role works, without Redis', async () => {
+  const db = await createTestDatabase();
+  const doubled = await deliverByRoles({
+    db,
+    databaseUrl: await startPooler(db.url, 'session'),
+    roles: ['receive', 'pull', 'push'],
+    story: { events: 2, suppliers: 3, lots: 4 },
+  });
+  expect(doubled).toEqual([]);
+});

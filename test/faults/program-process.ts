@@ -17,7 +17,7 @@ import { closeAtEnd } from '../harness/close-at-end.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 
 const root = join(import.meta.dirname, '..', '..');
-const patienceMs = 60_000;
+const patienceMs = 120_000;
 const pollMs = 5;
 
 export interface Ended {
@@ -98,7 +98,7 @@ export async function useEmbedded<T>(dataDir: string, use: (url: string) => Prom
 }
 
 /**
- * Resolves when `look` returns a value; rejects with `what` after a minute, or as soon as `unless` returns a reason.
+ * Resolves when `look` returns a value; rejects with `what` after two minutes, or as soon as `unless` returns a reason.
  */
 export async function until<T>(
   what: string,

@@ -33,7 +33,7 @@ const conditions: { name: string; start: () => Promise<{ url: string; spoil: () 
 ];
 
 describe.runIf(hasRedisServer()).each(conditions)('a Redis that $name', ({ start }) => {
-  test('while awards are made delays them by a sweep, and makes no process unready', { timeout: 180_000 }, async () => {
+  test('while awards are made delays them by a sweep, and makes no process unready', async () => {
     const redis = await start();
     const doubled = await deliverByRoles({
       db: await createTestDatabase(),

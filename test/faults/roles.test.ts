@@ -20,7 +20,7 @@ const backends: { name: string; redisUrl?: string }[] = [
 ];
 
 describe.each(backends)('with wake-ups over $name', ({ redisUrl }) => {
-  test('three receivers, two pullers and three pushers deliver each award once', { timeout: 180_000 }, async () => {
+  test('three receivers, two pullers and three pushers deliver each award once', async () => {
     const db = await createTestDatabase();
     let connections: { program: string; count: number }[] = [];
     const doubled = await deliverByRoles({

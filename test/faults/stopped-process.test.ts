@@ -83,9 +83,7 @@ const bodies = async (db: TestDatabase, table: string) =>
     ({ body }) => JSON.parse(body),
   );
 
-test('a puller that was suspended while it read a page writes nothing of the page when it continues', {
-  timeout: 120_000,
-}, async () => {
+test('a puller that was suspended while it read a page writes nothing of the page when it continues', async () => {
   const { db, source, start } = await setUp([]);
   const [older, newer] = [award('10'), award('11')];
   // The feed shows this record only to the first puller: if it is in the mirror, the first puller has written its page.
@@ -120,9 +118,7 @@ test('a puller that was suspended while it read a page writes nothing of the pag
   expect(await checkpoint()).toEqual(before);
 });
 
-test('a pusher that was suspended during a call sends nothing more when it continues, and nothing is created twice', {
-  timeout: 120_000,
-}, async () => {
+test('a pusher that was suspended during a call sends nothing more when it continues, and nothing is created twice', async () => {
   const { db, source, dataDir, start } = await setUp([
     {
       name: 'gated',
@@ -182,9 +178,7 @@ async function setUpHourOfCall() {
   return { ...world, steps, first, puller, rows };
 }
 
-test('a call of a pusher that was killed is looked up although it could have taken an hour', {
-  timeout: 120_000,
-}, async () => {
+test('a call of a pusher that was killed is looked up although it could have taken an hour', async () => {
   const { dataDir, start, steps, first, puller, rows } = await setUpHourOfCall();
   await first.kill();
   writeFileSync(join(dataDir, 'gate'), '');
@@ -201,9 +195,7 @@ test('a call of a pusher that was killed is looked up although it could have tak
   ]);
 });
 
-test('a call of a pusher that was suspended is waited for, and no longer once the pusher runs again', {
-  timeout: 120_000,
-}, async () => {
+test('a call of a pusher that was suspended is waited for, and no longer once the pusher runs again', async () => {
   const { dataDir, start, steps, first, puller, rows } = await setUpHourOfCall();
   suspend(first);
   const second = await start('push');

@@ -20,9 +20,7 @@ const aDayAhead = `data:text/javascript,${encodeURIComponent(`
   };
 `)}`;
 
-test('a receiver and a puller whose clock is a day ahead store the time of the database, and each award is delivered once', {
-  timeout: 180_000,
-}, async () => {
+test('a receiver and a puller whose clock is a day ahead store the time of the database, and each award is delivered once', async () => {
   const db = await createTestDatabase();
   const doubled = await deliverByRoles({
     db,

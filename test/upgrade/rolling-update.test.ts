@@ -126,9 +126,7 @@ test('two versions work beside each other under load: no award is lost or made t
   await expectGracefulEnd(again);
 });
 
-test('a version with which the one before cannot work waits for its end, and does not let it start again', {
-  timeout: 120_000,
-}, async () => {
+test('a version with which the one before cannot work waits for its end, and does not let it start again', async () => {
   const { url } = await createTestDatabase();
   const breaking = await newerVersion({
     ...additive,

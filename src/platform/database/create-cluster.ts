@@ -12,7 +12,7 @@ import { binariesEnvironment, type PostgresBinaries, removeUnfinished } from './
 import type { SystemUser } from './system-user.ts';
 
 /** How the names of directories begin that are not complete. */
-const unfinished = '.postgres-new-';
+export const unfinished = '.postgres-new-';
 
 /** The name of the server's superuser; all connections use it. */
 export const superuser = 'postgres';

@@ -31,7 +31,7 @@ beforeAll(async () => {
   db = await createTestDatabase();
 });
 
-test.each(seeds)('each requisition is in one event after the chaos of seed %i', { timeout: 120_000 }, async (seed) => {
+test.each(seeds)('each requisition is in one event after the chaos of seed %i', async (seed) => {
   const random = createRandom(`requisitions ${seed}`);
   const world = createRequisitionWorld({
     database: db.database,

@@ -148,7 +148,7 @@ describe.each([
   ['postgres', postgresErp],
   ['file', fileErp],
 ] as const)('on the connector %s', (_name, start) => {
-  test('each planted difference is found, none is invented, also after a kill -9', { timeout: 180_000 }, async () => {
+  test('each planted difference is found, none is invented, also after a kill -9', async () => {
     const erp = await start();
     const { db, args, keys } = await deliverAll(erp);
     expect(keys).toHaveLength(events * winnersOfEach);

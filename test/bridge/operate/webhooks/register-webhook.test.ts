@@ -147,7 +147,7 @@ test('a webhook whose key was lost is deleted, and the feeds that it announced b
 });
 
 describe('a process that dies at any step of registering', () => {
-  test('leaves a state from which the next run makes exactly one working webhook', { timeout: 120_000 }, async () => {
+  test('leaves a state from which the next run makes exactly one working webhook', async () => {
     let unfinished = 0;
     for (const when of ['before', 'after'] as const)
       for (let step = 0; ; step += 1) {
