@@ -145,9 +145,7 @@ async function openBridge(
     trustsProxy: deps.connections?.isTrustedProxy,
     ...(deps.guardMetrics && { guardMetrics: deps.guardMetrics }),
   });
-  const endStreams = await deps.mountConsole?.(page, clients.clientOf, () =>
-    shownCertificates(deps.tls, deps.consoleTls),
-  );
+  await deps.mountConsole?.(page, clients.clientOf, () => shownCertificates(deps.tls, deps.consoleTls));
   page.finish();
   const parts: WorkingPart[] = [];
   if (hasRole('pull')) parts.push(startPull(deps, acquireLease, clients), startWebhookLooks(deps, clients.clientOf));
@@ -192,7 +190,6 @@ async function openBridge(
   });
   opened.defer(async () => {
     page.beginShutdown();
-    endStreams?.();
     await console.close(graceMs());
   });
 

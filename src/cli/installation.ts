@@ -304,10 +304,11 @@ export async function startInstalledBridge(
       await access.mount(application);
       if (!settings.console_pages) {
         const { mountStatus } = await import('#console/mount-status.ts');
-        return mountStatus(application, { settings, database, clock, certificates });
+        mountStatus(application, { settings, database, clock, certificates });
+        return;
       }
       const { mountConsole } = await import('#console/mount-console.ts');
-      return mountConsole(application, {
+      mountConsole(application, {
         settings,
         fromEnvironment: configuration.fromEnvironment,
         role,
@@ -320,7 +321,6 @@ export async function startInstalledBridge(
         secrets,
         clientOf,
         certificates,
-        isCurrent: (request) => access.isCurrent(request),
         doctor: doctor?.(clientOf),
       });
     },

@@ -1,4 +1,4 @@
-/** The console: a web application, the JSON API that it uses, and the stream that keeps it live. */
+/** The console: a web application, and the JSON API that it uses. */
 import type { Request } from 'express';
 import { AppError } from '#platform/errors.ts';
 import type { Application } from '#platform/http/application.ts';
@@ -6,29 +6,21 @@ import { mountEndpoints } from '#platform/http/endpoint.ts';
 import { operatorOf, viewerOf } from './access/viewer.ts';
 import type { ConsoleCaller, ConsoleDeps } from './api/console-call.ts';
 import { createConsoleCalls } from './api/create-console-calls.ts';
-import { createLiveStream } from './api/live.ts';
 import { answerStatus } from './mount-status.ts';
 import { mountWebFiles } from './web-files.ts';
 
 const bodyBytesMax = 256 * 1024;
 
-/** Mounts everything; the access check is mounted before it. Call the function that it returns before the server closes. */
-export function mountConsole({ express }: Pick<Application, 'express'>, deps: ConsoleDeps): () => void {
-  const { settings, clock } = deps;
+/** Mounts everything; the access check is mounted before it. */
+export function mountConsole({ express }: Pick<Application, 'express'>, deps: ConsoleDeps): void {
   const { status, endpoints, answer } = createConsoleCalls(deps);
-  const live = createLiveStream({ status, clock, isCurrent: deps.isCurrent });
-  express.get('/api/live', (request, response) => {
-    response.locals.route = '/api/live';
-    live.open(request, response, viewerOf(response).name);
-  });
-  answerStatus(express, { settings, status });
+  answerStatus(express, { settings: deps.settings, status });
   mountEndpoints<ConsoleCaller, ConsoleCaller>(express, endpoints, {
     authenticate: async (request, scopes) => whoAsks(request, scopes),
     around: ({ caller }, run) => answer(caller, () => run(caller)),
     bodyBytesMax,
   });
   mountWebFiles(express);
-  return () => live.close();
 }
 
 function whoAsks(request: Request, scopes: readonly string[]): ConsoleCaller {

@@ -13,13 +13,12 @@ import { shareRead } from './shared-read.ts';
 export function mountStatus(
   { express }: Application,
   { settings, database, clock, certificates }: Pick<ConsoleDeps, 'settings' | 'database' | 'clock' | 'certificates'>,
-): () => void {
+): void {
   const status = shareRead(
     () => readStatus(database, { settings, now: timestampNow(clock), ...certificates?.() }),
     clock,
   );
   answerStatus(express, { settings, status: status.read });
-  return () => undefined;
 }
 
 export function answerStatus(

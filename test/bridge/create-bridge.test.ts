@@ -82,7 +82,6 @@ test('the console answers under localhost, an IP address or a name of its settin
     ...deps,
     mountConsole: ({ express }) => {
       express.get('/status.json', (_request, response) => void response.json({}));
-      return () => undefined;
     },
   });
   onTestFinished(() => bridge.close(1_000));

@@ -23,8 +23,6 @@ export interface ConsoleServer {
   readonly url: string;
   /** Who asks from now on; undefined: a session that has ended. */
   viewer: Viewer | undefined;
-  /** How many times the page asked for this path. */
-  readonly asked: Map<string, number>;
 }
 
 /** Starts it on a free port; it is closed after the file. */
@@ -44,15 +42,14 @@ export async function startConsole(
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
   const { fetch } = testOutgoing();
   const { clientOf } = createSourceClients({ settings, fetch, clock: systemClock, registry });
-  const state: Omit<ConsoleServer, 'url'> = { viewer: operator, asked: new Map() };
+  const state: Omit<ConsoleServer, 'url'> = { viewer: operator };
   application.express.use((request, response, next) => {
-    state.asked.set(request.path, (state.asked.get(request.path) ?? 0) + 1);
     if (state.viewer) response.locals.viewer = state.viewer;
     else if (request.path.startsWith('/api/'))
       throw new AppError('unauthorized', 'Your session has ended. Log in again.');
     next();
   });
-  const close = mountConsole(application, {
+  mountConsole(application, {
     settings,
     fromEnvironment,
     database,
@@ -64,13 +61,9 @@ export async function startConsole(
     secrets: createSecretBox(Buffer.alloc(32, 7)),
     clientOf,
     doctor,
-    isCurrent: async () => true,
   });
   application.finish();
   const server = await listen(application.express, { host: '127.0.0.1', port: 0 });
-  closeAtEnd(async () => {
-    close();
-    await server.close(0);
-  });
+  closeAtEnd(() => server.close(0));
   return Object.assign(state, { url: server.url });
 }

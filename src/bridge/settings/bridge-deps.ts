@@ -44,14 +44,13 @@ export interface BridgeDeps {
   processIdentity?: ProcessIdentity;
   /**
    * Adds routes to the console's application; the start fails with its error. `clientOf` returns the client of a source, as
-   * the other parts of the process have it, and `certificates` those that this process shows. Returns what ends the
-   * answers that do not end by themselves: it is called before the server closes.
+   * the other parts of the process have it, and `certificates` those that this process shows.
    */
   mountConsole?: (
     application: Application,
     clientOf: (source: string) => SourceClient,
     certificates: () => { certificatePem?: string | undefined; certificateRefused?: string | undefined },
-  ) => (() => void) | Promise<() => void>;
+  ) => void | Promise<void>;
   /** Throws the refusal of a request for `/metrics`; default: every request may have them. */
   guardMetrics?: (request: Request) => void;
 }
@@ -61,7 +60,7 @@ export interface WorkingPart {
   /** The lanes, each with the query by which the sweep finds what is due. */
   readonly lanes: readonly SweptLane[];
   /** Called with each sweep; it decides itself how often it does its work. */
-  readonly housekeeping?: () => Promise<void>;
+  readonly housekeeping?: () => void | Promise<void>;
 }
 
 /**

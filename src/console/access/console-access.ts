@@ -63,8 +63,6 @@ export interface ConsoleAccess {
   mount(application: Application): Promise<void>;
   /** For `/metrics`: throws `unauthorized` unless the request has the token, or comes from this machine and needs none. */
   guardMetrics(request: Request): void;
-  /** Whether the session of an answer that is still being sent has not ended meanwhile; a stream asks now and then. */
-  isCurrent(request: Request): Promise<boolean>;
 }
 
 const knownBrowserMs = 180 * 24 * 60 * 60_000;
@@ -103,9 +101,9 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     return scheme.toLowerCase() === 'bearer' && isSame(given, settings.console_token);
   }
 
-  async function sessionIn(request: Request, { noteUse }: { noteUse: boolean }) {
+  async function sessionIn(request: Request) {
     const token = cookies.read(request, 'session');
-    return token === undefined ? undefined : findSession(database, token, { clock, limits, noteUse });
+    return token === undefined ? undefined : findSession(database, token, { clock, limits });
   }
 
   /** Ends the session that the browser had, begins another, and goes on. */
@@ -328,7 +326,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
   const check: RequestHandler = async (request, response, next) => {
     // The login page shows it, too.
     if (request.path === '/favicon.svg') return next();
-    const found = await sessionIn(request, { noteUse: true });
+    const found = await sessionIn(request);
     const viewer = found?.viewer ?? (request.path === '/status.json' && hasToken(request) ? statusViewer : undefined);
     if (viewer) {
       response.locals.viewer = viewer;
@@ -372,7 +370,7 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
       app.get('/login', async (request, response) => {
         response.locals.route = '/login';
         const next = ownPath(request.query['next']);
-        if (await sessionIn(request, { noteUse: false })) response.redirect(303, next);
+        if (await sessionIn(request)) response.redirect(303, next);
         else await showLogin(request, response, { next });
       });
       const form = express.urlencoded({ extended: false, limit: '8kb', parameterLimit: 10 });
@@ -388,8 +386,6 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     guardMetrics: (request) => {
       if (!hasToken(request)) throw needsToken(settings.console_token === undefined);
     },
-
-    isCurrent: async (request) => (await sessionIn(request, { noteUse: false })) !== undefined,
   };
 }
 

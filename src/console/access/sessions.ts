@@ -121,13 +121,13 @@ const isOwn = `s.kind = 'session' and exists (
     and (t.name, t.account, t.subject) is not distinct from (s.name, s.account, s.subject))`;
 
 /**
- * Returns who has this token, and the session; undefined when there is no such session or it has ended. With `noteUse` the session is
- * used, and so stays alive.
+ * Returns who has this token, and the session; undefined when there is no such session or it has ended. This
+ * counts as a use of the session.
  */
 export async function findSession(
   sql: Sql,
   token: string,
-  { clock, limits, noteUse }: { clock: Clock; limits: SessionLimits; noteUse: boolean },
+  { clock, limits }: { clock: Clock; limits: SessionLimits },
 ): Promise<{ viewer: Viewer; session: OwnSession } | undefined> {
   const nowMs = clock.nowMs();
   const hash = hashSessionToken(token);
@@ -148,7 +148,7 @@ export async function findSession(
   );
   if (!found) return undefined;
   const now = timestampFromMs(nowMs);
-  if (noteUse && found.lastUsed < timestampFromMs(nowMs - Math.min(noteUseMs, limits.idleMs / 10)))
+  if (found.lastUsed < timestampFromMs(nowMs - Math.min(noteUseMs, limits.idleMs / 10)))
     await sql.query('update bridge.console_tokens set last_used = greatest(last_used, $2) where token_hash = $1', [
       hash,
       now,

@@ -2,7 +2,6 @@
  * What the calls of the console's JSON API have in common: who asks, what they may see, how lists are paged. A handler
  * only reads its input and calls the function that the command line calls, too.
  */
-import type { Request } from 'express';
 import { z } from 'zod';
 import type { ObjectUrls } from '#bridge/connectors/object-urls.ts';
 import type { ShownCertificates } from '#bridge/operate/status/conditions.ts';
@@ -48,12 +47,10 @@ export interface ConsoleDeps {
   /** The certificates that this process shows: what is wrong with them is a condition. */
   readonly certificates?: (() => ShownCertificates) | undefined;
   readonly doctor?: (() => Promise<readonly ConsoleFinding[]>) | undefined;
-  /** Whether the session of an answer that is still being sent has not ended meanwhile. */
-  readonly isCurrent: (request: Request) => Promise<boolean>;
 }
 
 /** What handlers use: shared by all viewers of a process. */
-export interface ConsoleApiDeps extends Omit<ConsoleDeps, 'isCurrent'> {
+export interface ConsoleApiDeps extends ConsoleDeps {
   /** Notes in the audit log what an operator is about to do: before it is done, or it is not done. */
   readonly note: (caller: ConsoleCaller, subject: ActionSubject) => Promise<void>;
   readonly status: () => Promise<BridgeStatus>;

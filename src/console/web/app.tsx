@@ -19,7 +19,7 @@ import { SystemPage } from './pages/system.tsx';
 import { PageHead } from './parts/basics.tsx';
 import { SearchBox } from './parts/search-box.tsx';
 import { logOut, sessionEnded } from './state/api.ts';
-import { liveState, paused, startLive } from './state/live.ts';
+import { paused, startLive } from './state/live.ts';
 import { loadViewer, viewer } from './state/viewer.ts';
 
 const groups: readonly (readonly [title: string, pages: readonly (readonly [path: string, name: string])[]])[] = [
@@ -115,14 +115,14 @@ function Header() {
       <div class="top-controls">
         <button
           type="button"
-          class={`live ${liveState.value}`}
+          class={paused.value ? 'live paused' : 'live'}
           aria-pressed={paused.value}
           title={paused.value ? 'The page stands still' : 'The page follows what happens'}
           onClick={() => {
             paused.value = !paused.value;
           }}
         >
-          {liveState.value === 'live' ? 'Live' : liveState.value === 'paused' ? 'Paused' : 'Asking'}
+          {paused.value ? 'Paused' : 'Live'}
         </button>
         <span class="own">
           <Own />

@@ -234,16 +234,6 @@ describe('a session', () => {
     expect(await begin(2)).toBeUndefined();
   });
 
-  test('tells a stream when it has ended', async () => {
-    const browser = await session();
-    await browser.open('/stream');
-    const [stream] = local.streams.slice(-1);
-    if (!stream) throw new Error('no stream');
-    expect(await local.access.isCurrent(stream)).toBe(true);
-    await browser.call('POST', '/logout');
-    expect(await local.access.isCurrent(stream)).toBe(false);
-  });
-
   test('begins anew with each login: one that was there before has ended', async () => {
     const browser = await session();
     const before = browser.cookies.get(`bridge-session-${local.port}`) ?? '';

@@ -2,7 +2,6 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import type { Request } from 'express';
 import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { type ConsoleAccess, createConsoleAccess } from '#console/access/console-access.ts';
 import { consoleHeader } from '#console/access/refuse-forgery.ts';
@@ -20,8 +19,6 @@ export interface TestConsole {
   readonly url: string;
   readonly port: number;
   readonly access: ConsoleAccess;
-  /** The requests for `/stream`. */
-  readonly streams: readonly Request[];
   /** A browser with cookies of its own. */
   browser(options?: { address?: string }): Browser;
 }
@@ -67,11 +64,6 @@ export async function startConsole(
   );
   application.express.get('/who', (_request, response) => void response.json(viewerOf(response)));
   application.express.post('/change', (_request, response) => void response.json(actionOriginOf(operatorOf(response))));
-  const streams: Request[] = [];
-  application.express.get('/stream', (opened, response) => {
-    streams.push(opened);
-    response.end();
-  });
   application.finish();
   const server = await listen(application.listener, { host: '127.0.0.1', port });
   closeAtEnd(() => server.close(0));
@@ -79,7 +71,6 @@ export async function startConsole(
     url: server.url,
     port: server.port,
     access,
-    streams,
     browser: (options) => createBrowser(server.url, options),
   };
 }

@@ -23,7 +23,7 @@ export async function startWholeConsole(database: Database): Promise<string> {
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
   await access.mount(application);
   const { clientOf } = createSourceClients({ ...shared, fetch, registry });
-  const close = mountConsole(application, {
+  mountConsole(application, {
     ...shared,
     reading: database,
     fromEnvironment: [],
@@ -31,13 +31,9 @@ export async function startWholeConsole(database: Database): Promise<string> {
     fetch,
     secrets,
     clientOf,
-    isCurrent: async () => true,
   });
   application.finish();
   const server = await listen(application.listener, { host: '127.0.0.1', port: 0 });
-  closeAtEnd(async () => {
-    close();
-    await server.close(0);
-  });
+  closeAtEnd(() => server.close(0));
   return server.url;
 }

@@ -12,6 +12,9 @@ export class CallError extends Error {
   }
 }
 
+/** The longest that a page waits for what it shows: a connection that hangs would keep an old answer on it for ever. */
+const getMsMax = 60_000;
+
 /** True once a call was refused because the session has ended. */
 export const sessionEnded = signal(false);
 
@@ -40,7 +43,8 @@ export function queryText(parameters: Parameters): string {
 }
 
 export function get<Answer>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<Answer> {
-  return call<Answer>(`${path}${queryText(parameters)}`, signal ? { signal } : {});
+  const late = AbortSignal.timeout(getMsMax);
+  return call<Answer>(`${path}${queryText(parameters)}`, { signal: signal ? AbortSignal.any([signal, late]) : late });
 }
 
 export function postCall<Answer>(path: string, body: object = {}): Promise<Answer> {
