@@ -1,4 +1,4 @@
-/** Reads of suppliers from a plain server. The kit reads from a whole ERP (connectors/http/conformance.test.ts). */
+/** Reads of suppliers from a plain server. The kit reads from a whole ERP (conformance.test.ts). */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { ConfigError, TransientError } from '#connector/errors.ts';
 import type { ReadPage } from '#connector/records.ts';

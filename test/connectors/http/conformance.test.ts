@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type { Document } from 'sourcing-bridge/connector';
 import { conformance, type EditedField } from 'sourcing-bridge/connector/testing';
 import { afterAll, beforeAll, test } from 'vitest';
-import http from './index.ts';
+import http from '../../../connectors/http/index.ts';
 import { type Order, type RestErp, startRestErp, titleMax } from './rest-erp.ts';
 
 const client = { id: 'bridge', secret: 'k7/Q ü"x+Zr:9' };
