@@ -1,9 +1,16 @@
 /** The lots of an award or of bids, translated into Tryton's values: product, unit, quantity and price. */
-import { type AwardLine, DataError, type LotAmount, type QuotationLine } from 'sourcing-bridge/connector';
+import {
+  type AwardLine,
+  DataError,
+  Decimal,
+  formatDecimal,
+  type LotAmount,
+  type QuotationLine,
+} from 'sourcing-bridge/connector';
 import { checkFields, productCodeOf } from './mapping-fields.ts';
 import type { Product, ReferenceData, Unit } from './reference-data.ts';
 import type { Settings } from './settings.ts';
-import { decimalsOf, floatOf, isDate, plainDecimal, roundedHalfUp } from './values.ts';
+import { floatOf, isDate, plainDecimal } from './values.ts';
 
 /** A lot in the form in which it is to be written to Tryton. */
 export interface WantedLine<Line extends AwardLine | QuotationLine = AwardLine | QuotationLine> {
@@ -96,8 +103,9 @@ export function quotationAmount({ quantity, unit_price, bids }: QuotationLine): 
 
 /** The value, rounded if the settings allow it. Throws DataError if it has too many decimals for `place`. */
 function fitDecimals(value: string, decimals: number, rounding: Settings['rounding'] | 'never', place: string): string {
-  if (decimalsOf(value) <= decimals) return plainDecimal(value);
-  if (rounding === 'half-up') return roundedHalfUp(value, decimals);
+  const number = new Decimal(plainDecimal(value));
+  if (number.decimalPlaces() <= decimals) return number.toFixed();
+  if (rounding === 'half-up') return formatDecimal(number, decimals);
   const cure =
     rounding === 'never'
       ? 'it is not rounded, as the lot is ordered at its cost, which would change'

@@ -2,7 +2,7 @@
  * Tryton's JSON values: zod schemas that read them, and functions that build them. The connector itself keeps ids as
  * numbers, and decimals and dates as text, so that it can compare them.
  */
-import { DataError, z } from 'sourcing-bridge/connector';
+import { DataError, Decimal, z } from 'sourcing-bridge/connector';
 
 /** The value of a field, in the form in which it is compared; null: the field is empty. */
 export type FieldValue = string | number | boolean | null;
@@ -44,7 +44,7 @@ export function ifUnchanged(records: readonly ReadRecord[]): { readonly _timesta
   return { _timestamp: Object.fromEntries(timestamps) };
 }
 
-const decimalPattern = /^([+-]?)(\d+)(?:\.(\d*))?(?:[eE]([+-]?\d+))?$/u;
+const decimalPattern = /^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$/u;
 
 export const decimal = z
   .object({ __class__: z.literal('Decimal'), decimal: z.string().regex(decimalPattern) })
@@ -117,37 +117,8 @@ function padded(value: number, length: number): string {
  * small numbers (`0E-4`, `1E-7`). Throws DataError if the text is not a decimal number.
  */
 export function plainDecimal(value: string): string {
-  const { negative, digits, scale } = partsOf(value);
-  const padded = digits.padStart(scale + 1, '0');
-  const whole = padded.slice(0, padded.length - scale).replace(/^0+(?=\d)/u, '');
-  const fraction = scale === 0 ? '' : padded.slice(padded.length - scale).replace(/(?<!0)0+$/u, '');
-  const plain = fraction === '' ? whole : `${whole}.${fraction}`;
-  return negative && plain !== '0' ? `-${plain}` : plain;
-}
-
-function partsOf(value: string): { negative: boolean; digits: string; scale: number } {
-  const parts = decimalPattern.exec(value);
-  if (!parts) throw new DataError(`"${value}" is not a decimal number such as 12.5.`);
-  const [, sign = '', whole = '', fraction = '', exponent = '0'] = parts;
-  const scale = fraction.length - Number(exponent);
-  const digits = `${whole}${fraction}`;
-  return scale < 0
-    ? { negative: sign === '-', digits: digits + '0'.repeat(-scale), scale: 0 }
-    : { negative: sign === '-', digits, scale };
-}
-
-/** The number of decimals that the value needs. Throws DataError if it is not a decimal number. */
-export function decimalsOf(value: string): number {
-  return plainDecimal(value).split('.')[1]?.length ?? 0;
-}
-
-/** The value with at most `decimals` decimals, rounded half away from zero. Throws DataError if it is not a number. */
-export function roundedHalfUp(value: string, decimals: number): string {
-  const { negative, digits, scale } = partsOf(plainDecimal(value));
-  if (scale <= decimals) return plainDecimal(value);
-  const unit = 10n ** BigInt(scale - decimals);
-  const rounded = (BigInt(digits) + unit / 2n) / unit;
-  return plainDecimal(`${negative ? '-' : ''}${rounded}e-${decimals}`);
+  if (!decimalPattern.test(value)) throw new DataError(`"${value}" is not a decimal number such as 12.5.`);
+  return new Decimal(value).toFixed();
 }
 
 /** The floating-point number that is exactly this decimal; undefined if there is none (more than 15 digits). */

@@ -1,15 +1,7 @@
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { markerOf } from '../../../connectors/tryton/markers.ts';
 import { merge } from '../../../connectors/tryton/merge.ts';
-import {
-  decimalsOf,
-  floatOf,
-  isDate,
-  oneLine,
-  plainDecimal,
-  roundedHalfUp,
-} from '../../../connectors/tryton/values.ts';
+import { floatOf, isDate, oneLine, plainDecimal } from '../../../connectors/tryton/values.ts';
 
 test.each([
   ['1.8750', '1.875'],
@@ -39,31 +31,6 @@ test('only a day of the calendar is a date', () => {
     '2030-12-31T00:00:00Z',
   ];
   expect(invalid.filter(isDate)).toEqual([]);
-});
-
-test.each([
-  ['1.00005', 4, '1.0001'],
-  ['1.00004', 4, '1'],
-  ['-2.5', 0, '-3'],
-  ['9.9999', 3, '10'],
-  ['0.4', 0, '0'],
-  ['12', 2, '12'],
-])('%s with %i decimals is %s', (text, decimals, rounded) => {
-  expect(roundedHalfUp(text, decimals)).toBe(rounded);
-});
-
-test('rounding changes a value by at most half a unit of the last decimal, whatever the number of digits', () => {
-  const digits = fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n });
-  fc.assert(
-    fc.property(digits, fc.integer({ min: 0, max: 20 }), (units, decimals) => {
-      const rounded = roundedHalfUp(`${units}e-20`, decimals);
-      expect(decimalsOf(rounded)).toBeLessThanOrEqual(decimals);
-      const [whole = '', fraction = ''] = rounded.replace('-', '').split('.');
-      const back = BigInt(`${rounded.startsWith('-') ? '-' : ''}${whole}${fraction.padEnd(20, '0')}`);
-      const off = back > units ? back - units : units - back;
-      expect(off * 2n <= 10n ** BigInt(20 - decimals)).toBe(true);
-    }),
-  );
 });
 
 test('a quantity becomes a number only if the number is exactly the quantity', () => {
