@@ -6,11 +6,25 @@ import type { z } from 'zod';
 import { type Issue, issuesMax } from '#contract/issue.ts';
 import { AppError } from './errors.ts';
 
+/** Nobody reads so many faults, and to put more of them into words would take seconds. */
+const faultsMost = 200_000;
+
 /**
- * Parses `value`. Throws an AppError `invalid` with one issue for each fault. `what` begins the message: "The body".
+ * Parses `value`. Throws an AppError `invalid` with one issue for each fault, or with one for all of them where there
+ * are more than 200,000. `what` begins the message: "The body".
  */
 export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
-  const parsed = schema.safeParse(value, { error: (issue) => messageOf(issue) });
+  let faults = 0;
+  const error = (issue: z.core.$ZodRawIssue) => {
+    const message = messageOf(issue);
+    faults += 1;
+    if (faults > faultsMost) {
+      const all = `has more than ${faultsMost} faults, such as: ${message ?? issue.code}`;
+      throw invalidInput(what, [{ path: '', message: all }]);
+    }
+    return message;
+  };
+  const parsed = schema.safeParse(value, { error });
   if (parsed.success) return parsed.data;
   const issues = issuesOf(parsed.error.issues);
   throw invalidInput(what, issues, issues.length > 1 ? `and ${issues.length - 1} more` : '');

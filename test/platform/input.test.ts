@@ -20,6 +20,17 @@ function refusal(schema: z.ZodType, value: unknown): AppError {
 }
 
 describe('parseInput', () => {
+  test('names each of many faults, and of endless ones their kind alone', () => {
+    const either = z.array(z.literal('y'));
+    const wrong = (count: number) =>
+      refusal(
+        either,
+        Array.from({ length: count }, () => 'x'),
+      );
+    expect(wrong(20_000).issues).toHaveLength(20_000);
+    expect(wrong(200_001).issues).toEqual([{ path: '', message: 'has more than 200000 faults, such as: must be y' }]);
+  });
+
   test('returns the value as the schema outputs it', () => {
     const schema = z.strictObject({ size: z.coerce.number().default(20) });
     expect(parseInput(schema, { size: '5' }, 'The query')).toEqual({ size: 5 });

@@ -4,7 +4,6 @@
  */
 import { z } from 'zod';
 import type { Issue } from '#contract/issue.ts';
-import { parseLargeInput } from '../bounded-input.ts';
 import { AppError, throwIssues } from '../errors.ts';
 import { parseInput } from '../input.ts';
 import { parseJson } from './body.ts';
@@ -23,10 +22,6 @@ export interface BodyRules {
 
 /** A body up to this size is checked at once; a larger one takes its turn, and is checked in the thread. */
 export const smallBodyBytes = 64 * 1024;
-/** Up to this size values are not counted. */
-const uncountedBytes = 16 * 1024;
-/** Of so many values, about what uncounted bytes may hold, a schema may find every fault: that costs little. */
-const unboundedValues = 10_000;
 /** Memory for one body is bounded by these: ten megabytes may hold more than three million values. */
 const valuesMax = 2_000_000;
 /** Of one object. Schemas allow far fewer, but they see it only when it has been parsed. */
@@ -39,10 +34,9 @@ export function checkBody(rules: BodyRules, bytes: Uint8Array): unknown {
     if (bytes.length === 0) return undefined;
     if (method !== 'POST') throw new AppError('invalid', `${method} ${path} takes no body.`);
   }
-  const values = bytes.length > uncountedBytes ? countValues(bytes) : 0;
-  const read = values > unboundedValues ? parseLargeInput : parseInput;
+  if (bytes.length > smallBodyBytes) refuseTooManyValues(bytes);
   const given = parseJson(bytes);
-  const body = read(schema ?? noFields, nullsAreLeftOut ? withoutNulls(given) : given, 'The body');
+  const body = parseInput(schema ?? noFields, nullsAreLeftOut ? withoutNulls(given) : given, 'The body');
   if (!schema) return undefined;
   throwIssues(check?.(body as never) ?? [], (first) => `The body is not valid: ${first.path}: ${first.message}.`);
   return body;
@@ -68,7 +62,7 @@ const closing: ReadonlySet<number | undefined> = new Set([code(']'), code('}')])
  * Counts values by commas and brackets outside of texts, before anything is parsed: an object of 600,000 names costs
  * seconds to build. Throws `invalid` when there are too many.
  */
-function countValues(bytes: Uint8Array): number {
+function refuseTooManyValues(bytes: Uint8Array): void {
   let all = 0;
   /** Of each object and list that is open; the members of a list are not bounded here. */
   const members: number[] = [];
@@ -85,7 +79,6 @@ function countValues(bytes: Uint8Array): number {
     } else if (closing.has(byte)) members.pop();
     if (all > valuesMax) throw tooMany(`${valuesMax} values`, at);
   }
-  return all;
 }
 
 /** The place of the quote that ends the text which begins here. */

@@ -1,13 +1,12 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import type { AppError } from '#platform/errors.ts';
 import { checkBody } from '#platform/http/check-body.ts';
 
 const anything = { method: 'POST', path: '/x', body: z.any() };
 const bytesOf = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
 /** Long enough that values are counted. */
-const filler = 'x'.repeat(20_000);
+const filler = 'x'.repeat(70_000);
 
 test('any large body within the limits is read as JSON.parse reads it, whatever its texts hold', () => {
   const storable = fc.jsonValue({ maxDepth: 5 }).filter((value) => !/\\u0000|\\ud[89a-f]/i.test(JSON.stringify(value)));
@@ -33,23 +32,6 @@ test('two million values are taken, more are refused before they are parsed', ()
   expect(checkBody(anything, bytesOf(list(2_000_000)))).toHaveLength(2_000_000);
   // Not even JSON: it is refused for its number.
   expect(() => checkBody(anything, bytesOf(`${list(2_000_001)}]`))).toThrow('more than 2000000 values');
-});
-
-test('of many values a hundred faults are named, of few all of them; both read valid bodies alike', () => {
-  const rules = { method: 'POST', path: '/x', body: z.strictObject({ filler: z.string(), list: z.array(z.int()) }) };
-  const faults = (count: number) => {
-    try {
-      checkBody(rules, bytesOf({ filler, list: Array.from({ length: count }, () => 'x') }));
-    } catch (error) {
-      return (error as AppError).issues.length;
-    }
-    return 0;
-  };
-  expect([faults(50), faults(9_000), faults(20_000)]).toEqual([50, 9_000, 100]);
-  for (const length of [9_000, 20_000]) {
-    const body = { filler, list: Array.from({ length }, (_, at) => at) };
-    expect(checkBody(rules, bytesOf(body))).toEqual(body);
-  }
 });
 
 test('a text that does not end, or ends in a backslash, is refused as JSON', () => {
