@@ -2,7 +2,6 @@
  * One organisation sends bodies that are expensive to refuse. They are refused with few faults, away from the thread
  * that serves the others, and where a limit is reached before a byte of them is read.
  */
-import { readdir, readFile } from 'node:fs/promises';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { connectRaw } from '../harness/raw-connection.ts';
 import { request } from '../harness/request.ts';
@@ -87,17 +86,6 @@ test('a body of more than two million values is refused before it is parsed', as
     400,
     expect.stringMatching(/^The body holds more than 2000000 values \(at byte \d+\)\.$/),
   ]);
-});
-
-test.runIf(process.platform === 'linux')('large bodies are checked in a thread that lets others go first', async () => {
-  expect((await attacker.call('POST', '/api/jobs', `[${'{},'.repeat(30_000)}{}]`)).status).toBe(400);
-  const threads = await readdir('/proc/self/task');
-  const stats = await Promise.all(
-    threads.map((thread) => readFile(`/proc/self/task/${thread}/stat`, 'utf8').catch(() => '')),
-  );
-  // The 19th field is the priority, called "nice"; the second one, in brackets, may hold spaces.
-  const priorities = stats.map((stat) => Number(stat.split(') ')[1]?.split(' ')[16] ?? 0));
-  expect(priorities.filter((priority) => priority > 0)).toEqual([5]);
 });
 
 test('a large body that is right is taken, and a repetition with its Idempotency-Key is known', async () => {

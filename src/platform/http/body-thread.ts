@@ -4,8 +4,6 @@
  * or memory ends the thread and is refused; the next body gets a new one.
  */
 import { createHash } from 'node:crypto';
-import { readlinkSync } from 'node:fs';
-import { setPriority } from 'node:os';
 import { parentPort, Worker } from 'node:worker_threads';
 import { type Issue, issuesMax } from '#contract/issue.ts';
 import { AppError, type ErrorCode } from '../errors.ts';
@@ -117,25 +115,8 @@ function ownBytes(bytes: Buffer): Uint8Array {
   return bytes.byteLength === bytes.buffer.byteLength ? bytes : Uint8Array.from(bytes);
 }
 
-/** Between that of ordinary programs (0) and the lowest (19): a body is still checked in time on a busy machine. */
-const priority = 5;
-
-/**
- * Lets the thread that serves the calls go first where both want the same core. On Linux each thread has a priority of
- * its own; elsewhere nothing is changed.
- */
-function lowerPriority(): void {
-  try {
-    const thread = /\/task\/(\d+)$/.exec(readlinkSync('/proc/thread-self'))?.[1];
-    if (thread !== undefined) setPriority(Number(thread), priority);
-  } catch {
-    // Not Linux, or not allowed: the checks then compete as equals.
-  }
-}
-
 /** Checks bodies in this thread for the thread that has started it. */
 export function serveBodyChecks(table: readonly BodyRules[]): void {
-  lowerPriority();
   const byName = new Map(table.map((rules) => [`${rules.method} ${rules.path}`, rules]));
   const port = parentPort;
   port?.on('message', ({ rules: name, bytes }: Order) => {
