@@ -99,14 +99,24 @@ export function timestampFromMicros(micros: number): Timestamp {
   return addMicros(timestampFromMs(Math.floor(micros / 1000)), micros - Math.floor(micros / 1000) * 1000);
 }
 
-/** The timestamp `micros` microseconds later (or earlier, when negative). */
+const earliest: Timestamp = '0001-01-01T00:00:00.000000Z';
+const latest: Timestamp = '9999-12-31T23:59:59.999999Z';
+const [earliestMs, latestMs] = [msFromTimestamp(earliest), msFromTimestamp(latest)];
+
+/**
+ * The timestamp `micros` microseconds later (or earlier, when negative), at most the first or the last one that a reader
+ * takes.
+ */
 export function addMicros(timestamp: Timestamp, micros: number): Timestamp {
   const total = Number(timestamp.slice(23, 26)) + micros;
   const carryMs = Math.floor(total / 1000);
-  const rest = total - carryMs * 1000;
+  const rest = String(total - carryMs * 1000).padStart(3, '0');
   // Within a millisecond nothing else changes: stamps are made by the thousand.
-  const toMs = carryMs === 0 ? timestamp : new Date(msFromTimestamp(timestamp) + carryMs).toISOString();
-  return `${toMs.slice(0, 23)}${String(rest).padStart(3, '0')}Z`;
+  if (carryMs === 0) return `${timestamp.slice(0, 23)}${rest}Z`;
+  const ms = msFromTimestamp(timestamp) + carryMs;
+  if (ms < earliestMs) return earliest;
+  if (ms > latestMs) return latest;
+  return `${new Date(ms).toISOString().slice(0, 23)}${rest}Z`;
 }
 
 /** The later of two timestamps; undefined is earlier than any timestamp. */

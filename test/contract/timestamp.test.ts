@@ -95,6 +95,14 @@ describe('order and arithmetic', () => {
     expect(addMicros('2031-01-01T00:00:00.000000Z', -1)).toBe('2030-12-31T23:59:59.999999Z');
   });
 
+  test('no step leads out of the years 1 to 9999, which is all that can be stored and read', () => {
+    const [first, last] = ['0001-01-01T00:00:00.000000Z', '9999-12-31T23:59:59.999999Z'];
+    expect([addMicros(first, -1), addMicros(first, -86_400_000_000)]).toEqual([first, first]);
+    expect([addMicros(last, 1), addMicros(last, 86_400_000_000)]).toEqual([last, last]);
+    expect(addMicros(first, 1)).toBe('0001-01-01T00:00:00.000001Z');
+    expect(addMicros(last, -1)).toBe('9999-12-31T23:59:59.999998Z');
+  });
+
   test('an offset names the same instant', () => {
     fc.assert(
       fc.property(micros, fc.integer({ min: -1439, max: 1439 }), (at, minutes) => {
