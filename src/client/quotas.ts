@@ -31,6 +31,7 @@ const buckets: readonly [method: string, path: RegExp, bucket: LimitName][] = [
   ['GET', /^\/api\/manage\/suppliers(\/|$)/, 'suppliers'],
   ['GET', /^\/api\/manage\/supplier_changes(\/|$)/, 'supplier_changes_read'],
   ['POST', /^\/api\/manage\/supplier_changes\/?$/, 'supplier_changes_write'],
+  ['GET', /^\/api\/manage\/sourcing_requests(\/|$)/, 'jobs_read'],
   ['GET', /^\/api\/jobs(\/|$)/, 'jobs_read'],
   ['POST', /^\/api\/jobs\/generate-file-download-links\/?$/, 'file_links'],
   ['POST', /^\/api\/jobs(\/|$)/, 'jobs_write'],

@@ -77,10 +77,6 @@ export const liveEvent = z
     suppliers: z.array(
       invitedSupplier.extend({
         global_values: cells,
-        gating_satisfied: z
-          .boolean()
-          .nullable()
-          .describe("Whether the supplier's answers pass the gating questions; null while one is missing."),
       }),
     ),
     bids: z.array(

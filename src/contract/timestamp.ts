@@ -21,17 +21,10 @@ export function parseTimestamp(text: string): Timestamp | undefined {
   const [, year, month, day, hour, minute, second, fraction, offset] = match;
   if (hour !== undefined && offset === undefined) return undefined;
   const micros = (fraction ?? '').slice(0, 6).padEnd(6, '0');
-  const ms = Date.UTC(
-    Number(year),
-    Number(month) - 1,
-    Number(day),
-    Number(hour ?? 0),
-    Number(minute ?? 0),
-    Number(second ?? 0),
-  );
-  const read = new Date(ms).toISOString().slice(0, 19);
-  // Date.UTC turns 31 February into a day of March: a date exists only if it is unchanged.
-  if (read !== `${year}-${month}-${day}T${hour ?? '00'}:${minute ?? '00'}:${second ?? '00'}`) return undefined;
+  const given = `${year}-${month}-${day}T${hour ?? '00'}:${minute ?? '00'}:${second ?? '00'}`;
+  const ms = Date.parse(`${given}Z`);
+  // Date.parse may move 31 February into March: a date exists only if it is unchanged.
+  if (Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 19) !== given) return undefined;
   const offsetMs = offsetMsOf(offset ?? 'Z');
   if (offsetMs === undefined) return undefined;
   const utc = new Date(ms - offsetMs);
@@ -71,11 +64,11 @@ function digits(text: string, from: number, to: number): number {
 
 const monthDays = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/** Whether the calendar has the day; as with Date.UTC, there is none before the year 100. */
+/** Whether the calendar has the day. */
 function dayExists(year: number, month: number, day: number): boolean {
   const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   const days = month === 2 && isLeap ? 29 : (monthDays[month - 1] ?? 0);
-  return year >= 100 && day >= 1 && day <= days;
+  return year >= 1 && day >= 1 && day <= days;
 }
 
 function offsetMsOf(offset: string): number | undefined {
@@ -106,14 +99,24 @@ export function timestampFromMicros(micros: number): Timestamp {
   return addMicros(timestampFromMs(Math.floor(micros / 1000)), micros - Math.floor(micros / 1000) * 1000);
 }
 
-/** The timestamp `micros` microseconds later (or earlier, when negative). */
+const earliest: Timestamp = '0001-01-01T00:00:00.000000Z';
+const latest: Timestamp = '9999-12-31T23:59:59.999999Z';
+const [earliestMs, latestMs] = [msFromTimestamp(earliest), msFromTimestamp(latest)];
+
+/**
+ * The timestamp `micros` microseconds later (or earlier, when negative), at most the first or the last one that a reader
+ * takes.
+ */
 export function addMicros(timestamp: Timestamp, micros: number): Timestamp {
   const total = Number(timestamp.slice(23, 26)) + micros;
   const carryMs = Math.floor(total / 1000);
-  const rest = total - carryMs * 1000;
+  const rest = String(total - carryMs * 1000).padStart(3, '0');
   // Within a millisecond nothing else changes: stamps are made by the thousand.
-  const toMs = carryMs === 0 ? timestamp : new Date(msFromTimestamp(timestamp) + carryMs).toISOString();
-  return `${toMs.slice(0, 23)}${String(rest).padStart(3, '0')}Z`;
+  if (carryMs === 0) return `${timestamp.slice(0, 23)}${rest}Z`;
+  const ms = msFromTimestamp(timestamp) + carryMs;
+  if (ms < earliestMs) return earliest;
+  if (ms > latestMs) return latest;
+  return `${new Date(ms).toISOString().slice(0, 23)}${rest}Z`;
 }
 
 /** The later of two timestamps; undefined is earlier than any timestamp. */

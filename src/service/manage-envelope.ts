@@ -6,15 +6,9 @@
 import type { Sql } from '#platform/database/sql.ts';
 import { type ListRequest, readList } from './list-envelope.ts';
 
-/** SQL: the change number of the organisation $1. */
+/** SQL: the change number of the organisation $1. It grows with every change that a feed or the supplier list shows. */
 const gsnOfOrganisation =
   '(select coalesce(sum(changes), 0)::bigint from service.feed_heads where organisation_id = $1::uuid)';
-
-/** The organisation's change sequence number: it grows with every change that a feed or the supplier list shows. */
-export async function readGsn(sql: Sql, organisationId: string): Promise<number> {
-  const [row] = await sql.query<{ gsn: number }>(`select ${gsnOfOrganisation} as gsn`, [organisationId]);
-  return row?.gsn ?? 0;
-}
 
 function envelope<Result extends object>(endpoint: string, result: Result, gsn: number) {
   return { result, used_endpoints: [endpoint], gsn, includes: {}, extras: {} };
@@ -22,7 +16,8 @@ function envelope<Result extends object>(endpoint: string, result: Result, gsn: 
 
 /** The envelope of an object that a call has just created. */
 export async function manageReceipt(sql: Sql, organisationId: string, endpoint: string, result: object) {
-  return envelope(endpoint, result, await readGsn(sql, organisationId));
+  const [row] = await sql.query<{ gsn: number }>(`select ${gsnOfOrganisation} as gsn`, [organisationId]);
+  return envelope(endpoint, result, row?.gsn ?? 0);
 }
 
 /** The envelope of the one row that `select` returns, or undefined when it returns none. Its $1 is the organisation. */

@@ -3,6 +3,8 @@ import { z } from 'zod';
 import { bucketOf, type Quotas } from '#client/quotas.ts';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { AppError } from '#platform/errors.ts';
+import { organisationApi } from '#service/api.ts';
+import { profileOf } from '#service/profile/profile-of.ts';
 import { type TestClock, testClock } from '../bridge/parts.ts';
 import { testOutgoing } from '../harness/test-certificates.ts';
 import { json, type ScriptedService, startScriptedService, status } from './scripted-service.ts';
@@ -38,6 +40,15 @@ describe('a call counts against', () => {
     expect(bucketOf({ method: 'POST', path: '/api/jobs/', body })).toBe('file_links');
     expect(bucketOf({ method: 'POST', path: '/api/jobs', body: { type: 'CREATE_SOURCING_EVENT' } })).toBe('jobs_write');
   });
+});
+
+test('each call of the contract counts against the limit that the service counts it against', () => {
+  const calls = organisationApi({ profile: profileOf() } as never).filter(({ path }) => path.startsWith('/api/'));
+  // The generic job path counts against the limit of the type in its body.
+  const limitOf = ({ limit = 'jobs_write', path }: (typeof calls)[number]) =>
+    limit === 'feeds' ? `feeds.${path.slice('/api/feeds/'.length)}` : limit;
+  const wrong = calls.filter((call) => bucketOf(call) !== limitOf(call));
+  expect(wrong.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
 });
 
 describe('a client with quotas', () => {

@@ -21,6 +21,9 @@ describe('reading', () => {
     ['2030-06-01T12:00:00.999999999Z', '2030-06-01T12:00:00.999999Z'],
     ['2030-06-01T12:00Z', '2030-06-01T12:00:00.000000Z'],
     ['1969-12-31T23:59:59.999999Z', '1969-12-31T23:59:59.999999Z'],
+    // The earliest time of many programs, from which they read everything.
+    ['0001-01-01T00:00:00Z', '0001-01-01T00:00:00.000000Z'],
+    ['0099-12-31T23:59:59.000001-01:00', '0100-01-01T00:59:59.000001Z'],
   ])('%s is %s', (text, expected) => {
     expect(parseTimestamp(text)).toBe(expected);
   });
@@ -40,7 +43,7 @@ describe('reading', () => {
   test('every day of the calendar exists in UTC, and no other', () => {
     const two = fc.nat({ max: 40 }).map((number) => String(number).padStart(2, '0'));
     fc.assert(
-      fc.property(fc.integer({ min: 100, max: 9999 }), two, two, (year, month, day) => {
+      fc.property(fc.integer({ min: 1, max: 9999 }), two, two, (year, month, day) => {
         const text = `${String(year).padStart(4, '0')}-${month}-${day}T00:00:00.000000Z`;
         // Date moves a day that does not exist to another one.
         const at = new Date(0);
@@ -90,6 +93,14 @@ describe('order and arithmetic', () => {
     );
     expect(addMicros('2030-12-31T23:59:59.999999Z', 1)).toBe('2031-01-01T00:00:00.000000Z');
     expect(addMicros('2031-01-01T00:00:00.000000Z', -1)).toBe('2030-12-31T23:59:59.999999Z');
+  });
+
+  test('no step leads out of the years 1 to 9999, which is all that can be stored and read', () => {
+    const [first, last] = ['0001-01-01T00:00:00.000000Z', '9999-12-31T23:59:59.999999Z'];
+    expect([addMicros(first, -1), addMicros(first, -86_400_000_000)]).toEqual([first, first]);
+    expect([addMicros(last, 1), addMicros(last, 86_400_000_000)]).toEqual([last, last]);
+    expect(addMicros(first, 1)).toBe('0001-01-01T00:00:00.000001Z');
+    expect(addMicros(last, -1)).toBe('9999-12-31T23:59:59.999998Z');
   });
 
   test('an offset names the same instant', () => {

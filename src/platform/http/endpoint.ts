@@ -203,6 +203,7 @@ async function answer<Identity, Caller>(
     if (refusal) throw refusal;
   }
   refuseUnstorable(request.params, 'The path');
+  refuseUndecodable(request.url);
   refuseUnstorable(request.query, 'The query');
   const query = called.query
     ? parseInput(called.query, { ...request.query }, 'The query')
@@ -316,6 +317,22 @@ function checkMediaType(request: Request): void {
 function checkContentEncoding(request: Request): void {
   if (!/^(identity)?$/i.test(request.get('content-encoding') ?? ''))
     throw new AppError('unsupported-media', 'The body must be sent as it is, without a Content-Encoding.');
+}
+
+/** Express reads what it cannot decode of a query as other text: a filter by that would find nothing. */
+function refuseUndecodable(url: string): void {
+  const queryAt = url.indexOf('?');
+  if (queryAt < 0) return;
+  for (const parameter of url.slice(queryAt + 1).split('&'))
+    try {
+      decodeURIComponent(parameter);
+    } catch (cause) {
+      const issue = { path: parameter.split('=', 1)[0] ?? '', message: 'is not percent-encoded UTF-8' };
+      throw new AppError('invalid', `The query is not valid: ${issue.path} ${issue.message}.`, {
+        cause,
+        issues: [issue],
+      });
+    }
 }
 
 function refuseParameters(names: readonly string[]): Record<string, never> {

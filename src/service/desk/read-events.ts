@@ -85,7 +85,7 @@ export function readEvent({ clock }: { clock: Clock }) {
         files: await loadAttachedFiles(unit.tx, 'sourcing_events', event.id),
         history: [...(await loadHistory(unit.tx, event)), ...history].slice(-historyEntriesMax),
       };
-      return { status: 200, body: { ...renderEvent(live), allowed: allowedCommands(event) } };
+      return { status: 200, body: renderEvent(live) };
     },
   });
 }

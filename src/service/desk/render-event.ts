@@ -1,7 +1,7 @@
 /** The event as `/desk` shows it: null members are shown; suppliers are named by `external_id`, lots by name. */
 import type { HistoryEntry } from '../domain/history.ts';
 import { allowedCommands } from '../domain/lifecycle.ts';
-import { gatingSatisfied, renderQuestion } from '../domain/rfi.ts';
+import { renderQuestion } from '../domain/rfi.ts';
 import type {
   Bid,
   Cells,
@@ -27,7 +27,6 @@ interface LiveEvent {
 export function renderEvent({ event, bids, scenarios, questions, responses, files, history }: LiveEvent) {
   const lotName = new Map(event.lots.map((lot) => [lot.id, lot.name]));
   const externalId = new Map(event.invitations.map((invitation) => [invitation.supplierId, invitation.externalId]));
-  const responsesOf = Map.groupBy(responses, (response) => response.supplierId);
   return {
     id: event.id,
     name: event.name,
@@ -65,7 +64,6 @@ export function renderEvent({ event, bids, scenarios, questions, responses, file
     suppliers: event.invitations.map((invitation) => ({
       ...renderInvitation(invitation),
       global_values: plain(invitation.globalValues),
-      gating_satisfied: gatingSatisfied(questions, responsesOf.get(invitation.supplierId) ?? []),
     })),
     bids: bids.map((bid) => ({
       id: bid.id,

@@ -288,24 +288,3 @@ function formattedValue({ input_type: type }: Question, value: string | undefine
   if (value === undefined) return null;
   return type === 'DATE' ? (parseTimestamp(value)?.slice(0, 10) ?? null) : value;
 }
-
-/**
- * Whether one supplier's answers pass the gating questions: false when an answer fails, null when none fails and one is
- * missing. A choice passes when a chosen option satisfied the gating at the time of the answer; other answers pass.
- */
-export function gatingSatisfied(questions: readonly Question[], responses: readonly RfiResponse[]): boolean | null {
-  const responseTo = new Map(responses.map((response) => [response.questionId, response]));
-  const passes = questions
-    .filter((question) => gates.has(question.question_type))
-    .map((question) => passesGate(question, responseTo.get(question.id)));
-  if (passes.includes(false)) return false;
-  return passes.includes(null) ? null : true;
-}
-
-function passesGate(question: Question, response: RfiResponse | undefined): boolean | null {
-  if (!response) return null;
-  if (choices.has(question.input_type))
-    return response.selectedOptions?.some((option) => option.satisfies_gating) ?? null;
-  // A response whose last file was removed is no answer.
-  return response.value !== null || response.documentFileIds.length > 0 ? true : null;
-}

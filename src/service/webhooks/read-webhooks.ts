@@ -3,14 +3,16 @@ import { listQuery } from '#contract/list.ts';
 import { webhook, webhookList } from '#contract/webhook.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
-import { answerList, renderList } from '../list-envelope.ts';
-import { readGsn } from '../manage-envelope.ts';
-import { findWebhook, renderWebhook, type WebhookRow, webhookColumns } from './webhook-row.ts';
+import { answerList } from '../list-envelope.ts';
+import { readManageList } from '../manage-envelope.ts';
+import { findWebhook, renderWebhook, webhookColumns } from './webhook-row.ts';
+
+const path = '/api/webhooks';
 
 /** GET /api/webhooks/{uuid}: without the signing key. */
 export const readWebhook = endpoint<Caller>({
   method: 'GET',
-  path: '/api/webhooks/:uuid',
+  path: `${path}/:uuid`,
   scope: 'webhooks',
   limit: 'webhooks',
   summary: 'Read a webhook',
@@ -26,27 +28,26 @@ const listWebhooksQuery = z.strictObject(listQuery);
 /** GET /api/webhooks: the oldest first. */
 export const listWebhooks = endpoint<Caller, z.ZodUndefined, typeof listWebhooksQuery>({
   method: 'GET',
-  path: '/api/webhooks',
+  path,
   scope: 'webhooks',
   limit: 'webhooks',
   summary: 'List the webhooks',
   answers: { 200: webhookList },
   query: listWebhooksQuery,
   handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
-    const list = await renderList(
+    const body = await readManageList(
       unit.tx,
+      path,
       {
         select: `select ${webhookColumns}, created from service.webhooks where organisation_id = $1`,
+        shown: webhookColumns,
         orderBy: 'created, id',
         params: [organisationId],
         query,
-        url: `${baseUrl}/api/webhooks`,
+        url: baseUrl + path,
       },
-      ({ id, name, description, url, triggers, signing_alg, is_active }: WebhookRow) =>
-        renderWebhook({ id, name, description, url, triggers, signing_alg, is_active }),
+      renderWebhook,
     );
-    const gsn = await readGsn(unit.tx, organisationId);
-    const body = { ...list, used_endpoints: ['/api/webhooks'], gsn, includes: {}, extras: {} };
     return answerList(body);
   },
 });

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type AnswerInput, answer, type QuestionInput, question, questionList, rfiQuestion } from '#contract/rfi.ts';
-import { checkQuestions, gatingSatisfied, readAnswers, renderQuestion, replaceQuestions } from '#service/domain/rfi.ts';
-import type { Question, RfiResponse } from '#service/domain/sourcing-event.ts';
+import { checkQuestions, readAnswers, renderQuestion, replaceQuestions } from '#service/domain/rfi.ts';
+import type { Question } from '#service/domain/sourcing-event.ts';
 import { answersTo, questionLists } from '../../harness/rfi.ts';
 
 const now = '2030-01-01T00:00:00.000000Z';
@@ -349,45 +349,5 @@ describe('an answer', () => {
         expect(result.answered).toEqual(expected);
       }),
     );
-  });
-});
-
-describe('gating', () => {
-  const gate = (number: number, members: Record<string, unknown>): Question => ({
-    ...kept({ identifier: String(number), question_type: 'GATING', ...members }),
-    id: id(number),
-  });
-  const choice = gate(1, { input_type: 'MULTIPLE_CHOICE', options: yesNo });
-  const text = gate(2, { question_type: 'EVENT_GATING' });
-  const file = gate(3, { input_type: 'FILE' });
-  const response = (questionId: string, members: Partial<RfiResponse>): RfiResponse => ({
-    id: 1,
-    supplierId: id(50),
-    questionId,
-    value: null,
-    selectedOptions: null,
-    comment: null,
-    currency: null,
-    documentFileIds: [],
-    ...members,
-  });
-  const chose = (...flags: boolean[]) =>
-    response(choice.id, { value: 'x', selectedOptions: flags.map((flag) => ({ value: 'x', satisfies_gating: flag })) });
-  const wrote = response(text.id, { value: 'x' });
-
-  test.each<[string, Question[], RfiResponse[], boolean | null]>([
-    ['passed where nothing gates', [gate(4, { question_type: 'MANDATORY' })], [], true],
-    ['open while nothing is answered', [choice], [], null],
-    ['passed by one option that satisfies it', [choice], [chose(false, true)], true],
-    ['failed by options that do not', [choice], [chose(false)], false],
-    ['passed by any answer that is no choice', [text], [wrote], true],
-    ['open while one of two is answered', [choice, text], [chose(true)], null],
-    ['failed by one, whatever is open', [choice, text], [chose(false)], false],
-    ['passed by all', [choice, text], [chose(true), wrote], true],
-    ['open again without the last file', [file], [response(file.id, {})], null],
-    ['passed by a file', [file], [response(file.id, { documentFileIds: [id(5)] })], true],
-    ['open when the question became a choice since', [choice], [response(choice.id, { value: 'x' })], null],
-  ])('is %s', (_what, questions, responses, expected) => {
-    expect(gatingSatisfied(questions, responses)).toBe(expected);
   });
 });
