@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { optionalPackages } from '#platform/optional-package.ts';
 
-/** The oldest Node that runs the built package; what its dependencies need, too. */
-export const nodeMinOfPackage = '22.19';
+/** The oldest Node that runs the small package. */
+const nodeMinOfLibrary = '22.19';
 
 /** What the exports of the package are called, and the module of each. */
 const entries = {
@@ -30,6 +30,7 @@ interface RepositoryManifest {
   readonly name: string;
   readonly version: string;
   readonly description: string;
+  readonly engines: { readonly node: string };
   readonly dependencies: Readonly<Record<string, string>>;
   readonly devDependencies: Readonly<Record<string, string>>;
 }
@@ -41,7 +42,9 @@ export function repositoryManifest(): RepositoryManifest {
 /** Tools are not installed with the package: `connector new` writes their versions into the connector's package. */
 const connectorTools = ['typescript', '@types/node'];
 
-export function packageManifest({ name, version, description, dependencies, devDependencies } = repositoryManifest()) {
+export function packageManifest(
+  { name, version, description, engines, dependencies, devDependencies } = repositoryManifest(),
+) {
   const isOptional = ([dependency]: [string, string]) => optionalNames.includes(dependency);
   const all = Object.entries(dependencies);
   return {
@@ -50,7 +53,7 @@ export function packageManifest({ name, version, description, dependencies, devD
     description,
     license: 'Apache-2.0',
     type: 'module',
-    engines: { node: `>=${nodeMinOfPackage}` },
+    engines,
     bin: { 'sourcing-bridge': 'src/cli/launch.js' },
     // Source files name each other by the endings of TypeScript. Types are found beside the JavaScript.
     imports: { '#*.ts': './src/*.js' },
@@ -72,7 +75,7 @@ export function libraryManifest({ name, version, dependencies } = repositoryMani
     description: 'Receive the webhooks of a sourcing service in your own web server, and call its API',
     license: 'Apache-2.0',
     type: 'module',
-    engines: { node: `>=${nodeMinOfPackage}` },
+    engines: { node: `>=${nodeMinOfLibrary}` },
     // The types name each other as the sources do.
     imports: { '#*.ts': { types: './src/*.d.ts' } },
     exports: Object.fromEntries(

@@ -169,10 +169,11 @@ function replaced(file: string, text: string, [from, to]: Change): string {
 }
 
 /** The oldest Node that runs the TypeScript of a connector, and the package. */
-const nodeMin = '22.19';
+const nodeMin = ownManifest().engines.node.replace('>=', '');
+const [nodeMajor, nodeMinor = 0] = nodeMin.split('.').map(Number);
 
 /** Ends with one sentence on an older Node, also one that cannot read TypeScript. Has no character that a shell takes. */
-const nodeCheck = `node -e "const [major, minor] = process.versions.node.split('.').map(Number); if (major * 100 + minor >= ${nodeMin.split('.').join('')}) process.exit(0); console.error('These tests are TypeScript and need Node ${nodeMin} or newer; this is ' + process.version + '. Run: npx --package node@24 npm test'); process.exit(1)"`;
+const nodeCheck = `node -e "const [major, minor] = process.versions.node.split('.').map(Number); if (major > ${nodeMajor} || major === ${nodeMajor} && minor >= ${nodeMinor}) process.exit(0); console.error('These tests are TypeScript and need Node ${nodeMin} or newer; this is ' + process.version + '. Run: npx --package node@24 npm test'); process.exit(1)"`;
 
 /** The files that a folder outside of the repository needs, so that the connector can be tested and edited there. */
 async function makePackage(draft: string, { name, folder, needsInstall }: Copy): Promise<void> {

@@ -1,8 +1,5 @@
 /** `npx sourcing-bridge <command>`. Exit codes: 0 done, 1 failed or different, 2 wrong usage or settings. */
-import { provideAsyncDisposableStack } from '#platform/async-disposable-stack.ts';
 import { runProgram } from './program.ts';
-
-provideAsyncDisposableStack();
 
 // The reader of the output may end before this program (a closed terminal, a pipe into head). That must not break an
 // orderly stop.

@@ -154,8 +154,8 @@ describe('connector new outside of the repository', () => {
     expect(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))).toMatchObject({
       name: 'planted',
       type: 'module',
-      engines: { node: '>=22.19' },
-      scripts: { test: 'node --test --test-force-exit', pretest: expect.stringContaining('need Node 22.19 or newer') },
+      engines: { node: '>=24.7' },
+      scripts: { test: 'node --test --test-force-exit', pretest: expect.stringContaining('need Node 24.7 or newer') },
       allowScripts: { node: true },
     });
     expect(await readdir(join(folder, '..'))).toEqual(['planted']);
@@ -169,10 +169,10 @@ describe('connector new outside of the repository', () => {
   });
 
   test.each([
-    ['20.19.0', 1, /^These tests are TypeScript and need Node 22\.19 or newer/],
-    ['22.18.0', 1, /^These tests are TypeScript and need Node 22\.19 or newer/],
-    ['22.19.0', 0, /^$/],
-    ['24.1.0', 0, /^$/],
+    ['20.19.0', 1, /^These tests are TypeScript and need Node 24\.7 or newer/],
+    ['24.6.0', 1, /^These tests are TypeScript and need Node 24\.7 or newer/],
+    ['24.7.0', 0, /^$/],
+    ['26.1.0', 0, /^$/],
   ])('before its tests, Node %s ends with %d', async (version, code, said) => {
     const { scripts } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
     const versions = `Object.defineProperty(process.versions, 'node', { value: '${version}' });`;

@@ -114,6 +114,6 @@ test('an old Node is told in one sentence which one is needed', async () => {
   expect(failed).toMatchObject({
     code: 2,
     stdout: '',
-    stderr: expect.stringMatching(/^sourcing-bridge needs Node 24 or newer, .*\n$/),
+    stderr: expect.stringMatching(/^sourcing-bridge needs Node 24\.7 or newer, .*\n$/),
   });
 });

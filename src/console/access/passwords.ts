@@ -1,8 +1,8 @@
 /**
- * Passwords of the console's accounts: argon2id of Node's own crypto (of a library on an older Node), with the parameters that OWASP's password storage
+ * Passwords of the console's accounts: argon2id of Node's own crypto, with the parameters that OWASP's password storage
  * page recommends (19 MiB, 2 passes). The hash has its parameters in it (PHC string format), so that others can follow.
  */
-import crypto, { randomBytes, timingSafeEqual } from 'node:crypto';
+import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { AppError } from '#platform/errors.ts';
 import { createFairSlots } from '#platform/fair-slots.ts';
@@ -60,26 +60,14 @@ async function tagOf(
 ): Promise<Buffer> {
   // The same characters in another composition are the same password (RFC 8265).
   const message = Buffer.from(password.normalize('NFC'), 'utf8');
-  if ('argon2' in crypto)
-    return promisify(crypto.argon2)('argon2id', {
-      message,
-      nonce: salt,
-      parallelism,
-      tagLength: tagBytes,
-      memory,
-      passes: times,
-    });
-  return libraryTag(message, salt, { m: memory, t: times, p: parallelism });
-}
-
-/** For Node before 24.7, which has no argon2. The library takes the processor in turns, so that others are served. */
-export async function libraryTag(
-  message: Buffer,
-  salt: Buffer,
-  parameters: { m: number; t: number; p: number },
-): Promise<Buffer> {
-  const { argon2idAsync } = await import('@noble/hashes/argon2.js');
-  return Buffer.from(await argon2idAsync(message, salt, { ...parameters, dkLen: tagBytes }));
+  return promisify(argon2)('argon2id', {
+    message,
+    nonce: salt,
+    parallelism,
+    tagLength: tagBytes,
+    memory,
+    passes: times,
+  });
 }
 
 function base64(bytes: Buffer): string {
