@@ -6,7 +6,7 @@ import type { Request } from 'express';
 import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { type ConsoleAccess, createConsoleAccess } from '#console/access/console-access.ts';
 import { consoleHeader } from '#console/access/refuse-forgery.ts';
-import { actionOriginOf, operatorOf, viewerOf } from '#console/access/viewer.ts';
+import { operatorOf, viewerOf } from '#console/access/viewer.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { silentLogger } from '#platform/log.ts';
@@ -66,7 +66,7 @@ export async function startConsole(
     (_request, response) => void response.json({ seen: viewerOf(response).name, role: viewerOf(response).role }),
   );
   application.express.get('/who', (_request, response) => void response.json(viewerOf(response)));
-  application.express.post('/change', (_request, response) => void response.json(actionOriginOf(operatorOf(response))));
+  application.express.post('/change', (_request, response) => void response.json(operatorOf(response)));
   const streams: Request[] = [];
   application.express.get('/stream', (opened, response) => {
     streams.push(opened);
