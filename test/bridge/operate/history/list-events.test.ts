@@ -45,7 +45,7 @@ test('a page in the middle of the list reads no row of a page beyond it', async 
     ...database,
     query: async (text, params) => {
       const [row] = await database.query<{ 'QUERY PLAN': readonly { Plan: Plan }[] }>(
-        `explain (analyze, format json) ${text}`,
+        `explain (analyze, format json) ${typeof text === 'string' ? text : text.text}`,
         params,
       );
       read = row?.['QUERY PLAN'][0] ? rowsRead(row['QUERY PLAN'][0].Plan) : Number.NaN;
