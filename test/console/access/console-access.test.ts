@@ -376,7 +376,7 @@ describe('a request of another site', () => {
     expect((await victim.submit('/login', { name: 'anna', password, form_token, next: '/' })).status).toBe(403);
   });
 
-  test('may not lead to a call of the console, which the audit log would have under the name of the person', async () => {
+  test('may not lead to a call, which the audit log would have under the name of the person', async () => {
     expect((await browser.open('/api/awards', { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
     expect((await browser.open('/api/awards')).status).toBe(404);
   });

@@ -1,8 +1,8 @@
 /** Tables as CSV (RFC 4180), for spreadsheets. */
 
 /**
- * A spreadsheet would run a text that begins so; a number may begin with a sign. Where the decimal sign is a comma, it
- * takes a semicolon or a line end, also within quotation marks, for the end of a cell: the rest of the text begins another.
+ * A spreadsheet would run a text that begins so; a number may begin with a sign. Where the decimal sign is a comma, a
+ * semicolon or a line end also ends a cell, within quotation marks, too: the rest of the text begins another.
  */
 const formulaStart = /(^|[;\t\r\n])(?=[=+\-@\t\r])/g;
 const isNumber = /^-?\d+(\.\d+)?$/;

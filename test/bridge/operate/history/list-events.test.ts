@@ -8,7 +8,8 @@ import { createTestDatabase } from '../../../harness/test-database.ts';
 const { database } = await createTestDatabase();
 await database.query(
   `insert into bridge.mirror (source, feed, record_id, modified, content_hash, body, seen)
-   select source, 'sourcing-events', 'event ' || n, '2030-01-01'::timestamptz + n / 2 * interval '1 second', '', '{}', now()
+   select source, 'sourcing-events', 'event ' || n, '2030-01-01'::timestamptz + n / 2 * interval '1 second', '', '{}',
+     now()
    from generate_series(1, 4000) n, unnest(array['east', 'west']) as s (source)`,
 );
 await database.query('analyze bridge.mirror');
