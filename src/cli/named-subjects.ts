@@ -106,7 +106,7 @@ export async function findOne(
   if (documents.length === 0) throw new AppError('not-found', nothingFound(text, subjects));
   const lines = documents.map(
     (document) =>
-      `  ${document.flow}  ${document.kind}  ${document.key}  ${[eventText(document), supplierText(document)].filter(Boolean).join(' / ')}`,
+      `  ${document.flow}  ${document.kind}  ${oneLine(document.key)}  ${[eventText(document), supplierText(document)].filter(Boolean).join(' / ')}`,
   );
   throw new AppError(
     'invalid',

@@ -14,7 +14,7 @@ export interface OutputOptions {
 
 /** Prints `value` as JSON for programs, or the result of `text` for people. */
 export function print(options: OutputOptions, value: unknown, text: () => string): void {
-  console.log(options.json ? JSON.stringify(value, null, 2) : text());
+  console.log(options.json ? JSON.stringify(value, null, 2) : printable(text()));
 }
 
 /**
@@ -53,6 +53,11 @@ function textOf(cell: TableCell): string {
   if (cell === null || cell === undefined || cell === '') return '-';
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
   return oneLine(String(cell));
+}
+
+/** Text with foreign words in it, without the characters that could control a terminal; its lines stay. */
+export function printable(text: string): string {
+  return text.replace(/(?!\n)[\p{Cc}\p{Cf}]/gu, ' ');
 }
 
 /** Foreign text in one line, without the characters that could control a terminal. */

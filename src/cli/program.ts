@@ -23,6 +23,7 @@ import type { ServiceOptions } from './commands/service.ts';
 import type { SimulateOptions } from './commands/simulate.ts';
 import type { StartOptions } from './commands/start.ts';
 import type { VerifyReportOptions } from './commands/verify-report.ts';
+import { printable } from './output.ts';
 
 const profile = () =>
   new Option('--profile <name>', 'how the service speaks: spec, as documented here, or public, as public pages say')
@@ -266,6 +267,6 @@ function report(error: unknown): number {
     console.error(fullText(error).replace(/\.$/, ` (${portSettings}).`));
     return 2;
   }
-  console.error(known ? fullText(error) : error);
+  console.error(known ? printable(fullText(error)) : error);
   return known && error.code === 'invalid' ? 2 : 1;
 }

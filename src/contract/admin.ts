@@ -68,9 +68,11 @@ export const webhookDeliveriesQuery = z.strictObject({
    * will be attempted again.
    */
   status: z
-    .union([z.enum(deliveryStates), z.string().regex(/^[1-5]\d\d$/)], {
-      error: `must be one of ${deliveryStates.join(', ')}, or an HTTP status such as 500`,
-    })
+    .union([
+      z.enum(deliveryStates),
+      // `abort`: else zod takes the fault of this branch for that of the whole.
+      z.string().regex(/^[1-5]\d\d$/, { abort: true, error: 'must be an HTTP status, such as 500' }),
+    ])
     .optional(),
 });
 

@@ -2,9 +2,12 @@
  * The commands that follow a document: find, history, show, and names for replay, plan and dead-letters. The deliveries
  * are made by the pusher of the push tests with an ERP that refuses, hangs and comes back; their clock stands in 2030.
  */
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createSecretRedactor } from '#bridge/connectors/secret-redactor.ts';
 import { pauseFlow, resumeFlow } from '#bridge/ledger/flows/control-flows.ts';
 import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
@@ -143,6 +146,8 @@ async function json(...args: readonly string[]) {
   return { code, value: JSON.parse(stdout) as Record<string, unknown> };
 }
 
+const withoutLineEnds = (text: string) => text.replaceAll('\n', '');
+
 const keysOf = ({ value }: Awaited<ReturnType<typeof json>>) =>
   (value['documents'] as { key: string }[]).map((document) => document.key);
 
@@ -237,6 +242,11 @@ describe('history', () => {
     ]);
   });
 
+  test('says by which option older attempts are shown', async () => {
+    expect((await bridge('history', key(steel, meyer), '--limit', '1')).stdout).toMatch(/--limit shows it\.\n$/);
+    expect((await bridge('history', key(steel, meyer))).stdout).not.toContain('--');
+  });
+
   test('without words shows the latest attempts of all documents', async () => {
     const { value } = await json('history', '--limit', '2');
     expect(value['attempts']).toMatchObject([
@@ -282,6 +292,46 @@ describe('show', () => {
     expect(stdout).toContain('It does not differ from version 2, which the ERP has.');
     expect(stdout).toContain(orderUrl);
   });
+});
+
+describe('words of an ERP', () => {
+  /** Clears the screen, sets the title of the window, begins a line, and turns the direction of what follows. */
+  const hostile = '\u001b[2J\u001b]0;owned\u0007\u009b31m no such vendor\r\n  state       delivered\u202e';
+  test.each([
+    ['find', ['find', key(sheets, meyer)]],
+    ['history', ['history', key(sheets, meyer)]],
+    ['show', ['show', key(sheets, meyer)]],
+    ['dead-letters', ['dead-letters']],
+    ['status', ['status']],
+  ])('cannot control the terminal, nor forge a line: %s', async (_what, command) => {
+    await db.database.query(
+      'update bridge.flow_documents set dead_since = now(), due = null, last_error = $2 where key = $1',
+      [key(sheets, meyer), hostile],
+    );
+    const { stdout } = await bridge(...command);
+    expect(stdout).toContain('no such vendor');
+    expect(withoutLineEnds(stdout)).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+    expect(stdout).not.toMatch(/^ {2}state +delivered/m);
+  });
+});
+
+test('words of a source that a command ends with cannot control the terminal', async () => {
+  const source = createServer((_request, response) => {
+    response.writeHead(400, { 'Content-Type': 'application/problem+json' });
+    response.end(JSON.stringify({ title: 'Bad request', status: 400, detail: '\u001b[2Jno such host\u009b31m' }));
+  });
+  source.listen(0, '127.0.0.1');
+  await once(source, 'listening');
+  onTestFinished(() => void source.close());
+  const { port } = source.address() as AddressInfo;
+  const file = join(folder, 'hostile.yaml');
+  const [main] = configuration.bridge.sources;
+  const own = { ...main, base_url: `http://127.0.0.1:${port}`, api_key: 'key' };
+  await writeFile(file, JSON.stringify({ bridge: { sources: [own] } }));
+  const command = ['bridge', 'webhooks', 'register', '--source', 'main', '--config', file, '--data', folder];
+  const { stderr } = await runHere(command, { DATABASE_URL: db.url });
+  expect(stderr).toContain('no such host');
+  expect(withoutLineEnds(stderr)).not.toMatch(/\p{Cc}/u);
 });
 
 describe('names', () => {

@@ -118,7 +118,8 @@ test('a file without its header is refused whole, and status, doctor and alerts 
 });
 
 test('pause holds an intake, and resume lets it go on', async () => {
-  expect((await bridge('pause', 'vendors', '--reason', 'month end')).code).toBe(0);
+  const paused = await bridge('pause', 'vendors', '--reason', 'month end', '--json');
+  expect(JSON.parse(paused.stdout)).toEqual({ intake: 'vendors', paused: true, reason: 'month end' });
   drop('V-1,Acme Ltd,no,ann@acme.example');
   const run = await json('run', '--patience', '2');
   expect([run.code, await held()]).toEqual([1, expect.arrayContaining(['V-1 Acme'])]);

@@ -47,7 +47,8 @@ test('with every secret at hand it writes, checks against the service, and says 
 /** A service that shows one event with these columns in its bid sheet. */
 async function serviceWithColumns() {
   const source = await startFeedSource();
-  const columns = [{ name: 'Volume' }, { name: 'Unit Price' }];
+  // Whoever names a column at the service cannot control the terminal.
+  const columns = [{ name: 'Volume' }, { name: 'Unit Price' }, { name: '\u001b[2JNote\u009b31m' }];
   source.append('sourcing-events', eventRecord(idOf(1), [], { columns }));
   return source.url;
 }

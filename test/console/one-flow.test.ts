@@ -14,6 +14,8 @@ beforeAll(async () => {
   await database.query(
     `insert into bridge.flows (name, source, kinds) values ('foreign-flow', 'foreign-source', '{award}')`,
   );
+  await database.query(`update bridge.lost_commits set lost = now(), why = 'restored', caught_up = null`);
+  await database.query('update bridge.intakes set configured = true, last_read = null');
   const { sources, flows, ...others } = seededSettings;
   const source = { name: 'foreign-source', base_url: 'https://foreign.example.com', api_key: 'key' };
   const flow = { name: 'foreign-flow', source: 'foreign-source', connector: 'file', settings: { directory: 'out' } };
@@ -22,7 +24,9 @@ beforeAll(async () => {
   server.viewer = { name: 'Vera', role: 'viewer', flows: ['archive'] };
 });
 
-test('no answer names what belongs to others', async () => {
+test('no answer names what belongs to others, also while lost commits are caught up with', async () => {
+  const { lostCommits } = (await (await fetch(`${server.url}/status.json`)).json()) as { lostCommits: object | null };
+  expect(lostCommits).not.toBeNull();
   const reads = consoleApi({ settings: { sources: [] } } as never).filter(({ method }) => method === 'GET');
   for (const { path } of [...reads, { path: '/status.json' }]) {
     const query = path === '/api/search' ? '?q=RFQ' : path === '/api/webhooks' ? '?source=foreign-source' : '';

@@ -10,7 +10,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
 import { type BridgeCommand, findFlow, isIntake, withBridge } from '../bridge-command.ts';
 import { eventText, type FindCommandOptions, findForCommand, findOne, supplierText } from '../named-subjects.ts';
-import { moreText, print, shortTime, tableOf } from '../output.ts';
+import { moreText, oneLine, print, shortTime, tableOf } from '../output.ts';
 import { referenceText } from './bridge-find.ts';
 
 export interface HistoryOptions extends FindCommandOptions {
@@ -39,8 +39,7 @@ export function runHistory(options: HistoryOptions, words: readonly string[]): P
           timeline.entries.map(({ at, step, text: what }) => [at.replace(/\d{3}Z$/, 'Z'), step, what]),
           'Nothing was tried with it yet.',
         );
-        const older = timeline.before === undefined ? [] : [`Earlier attempts: --before ${timeline.before}`];
-        return [headOf(document, url), '', table, ...older].join('\n');
+        return [headOf(document, url), '', table, ...(timeline.before === undefined ? [] : [moreText])].join('\n');
       },
     );
     return isWell(document) ? 0 : 1;
@@ -68,7 +67,7 @@ async function intakeRecordOf(
   const exact = found.filter(({ erpKey, key }) => erpKey === text || key === text);
   const [only, second] = exact.length > 0 ? exact : found;
   if (!second || (!ofIntake && !only)) return only;
-  const lines = found.map(({ intake, erpKey, name }) => `  ${intake}  ${erpKey}  ${name ?? ''}`);
+  const lines = found.map(({ intake, erpKey, name }) => `  ${intake}  ${oneLine(erpKey)}  ${oneLine(name ?? '')}`);
   throw new AppError(
     'invalid',
     `"${text}" fits several records of intakes; name one by its number:\n${lines.join('\n')}`,
@@ -84,12 +83,12 @@ async function showRecord(
   const entries = await readIntakeHistory(database, { intake, erpKey, limit: options.limit });
   print(options, { record, entries }, () =>
     [
-      `${stream} ${erpKey}`,
-      `  name            ${name ?? 'not known'}`,
+      `${stream} ${oneLine(erpKey)}`,
+      `  name            ${oneLine(name ?? 'not known')}`,
       `  intake          ${intake}`,
-      `  at the service  ${key ?? 'not known yet'}`,
+      `  at the service  ${oneLine(key ?? 'not known yet')}`,
       `  state           ${state} since ${shortTime(since)}`,
-      ...(why === null ? [] : [`  why             ${why}`]),
+      ...(why === null ? [] : [`  why             ${oneLine(why)}`]),
       '',
       tableOf(
         ['time', 'step', 'what'],
@@ -158,13 +157,13 @@ export function headOf(document: ShownDocument, url: string | undefined): string
   const about = [eventText(document), supplierText(document)].filter(Boolean).join(' / ');
   const since = document.since === null ? '' : ` since ${shortTime(document.since)}`;
   const lines = [
-    `${document.kind} ${document.key}`,
+    `${document.kind} ${oneLine(document.key)}`,
     `  about       ${about === '' ? 'its key only: no name is known' : about}`,
     `  flow        ${document.flow}, from ${document.source}`,
     `  state       ${document.state}${since}`,
-    ...(document.why === null ? [] : [`  why         ${document.why}`]),
+    ...(document.why === null ? [] : [`  why         ${oneLine(document.why)}`]),
     ...(document.until === null ? [] : [`  until       ${shortTime(document.until)}`]),
-    ...(document.reference === null ? [] : [`  in the ERP  ${referenceText(document.reference, url)}`]),
+    ...(document.reference === null ? [] : [`  in the ERP  ${oneLine(referenceText(document.reference, url) ?? '')}`]),
   ];
   return lines.join('\n');
 }

@@ -21,13 +21,12 @@ export function runPause(options: PauseOptions, flow: string): Promise<number> {
   return withBridge(
     options,
     async ({ settings, database, clock, perform }) => {
-      const ofIntake = isIntake(settings, flow);
+      const what = isIntake(settings, flow) ? 'intake' : 'flow';
       const reason = options.reason ?? 'paused by an operator';
-      const object = `${ofIntake ? 'intake' : 'flow'} ${flow}`;
-      await perform({ what: ofIntake ? 'intake.pause' : 'flow.pause', object, details: { reason } }, () =>
-        (ofIntake ? pauseIntake : pauseFlow)(database, flow, reason, timestampNow(clock)),
+      await perform({ what: `${what}.pause`, object: `${what} ${flow}`, details: { reason } }, () =>
+        (what === 'intake' ? pauseIntake : pauseFlow)(database, flow, reason, timestampNow(clock)),
       );
-      print(options, { flow, paused: true, reason }, () => `${flow} is paused: ${reason}`);
+      print(options, { [what]: flow, paused: true, reason }, () => `${flow} is paused: ${reason}`);
       return 0;
     },
     { withoutSecrets: true },

@@ -110,14 +110,9 @@ function versionsText(versions: readonly SentVersion[]): string[] {
 }
 
 function shownText({ what, document, note }: Shown): string[] {
-  const head = `The document ${what}${note === undefined ? '' : `: ${note}`}`;
-  // JSON escapes control characters, but not those that change the direction of text.
-  const body = document === undefined ? [] : [JSON.stringify(document, null, 2).split('\n').map(printable).join('\n')];
+  const head = `The document ${what}${note === undefined ? '' : `: ${oneLine(note)}`}`;
+  const body = document === undefined ? [] : [JSON.stringify(document, null, 2)];
   return ['', head, ...body];
-}
-
-function printable(line: string): string {
-  return line.replace(/[\p{Cf}]/gu, ' ');
 }
 
 function differencesText(other: SentVersion | undefined, differences: readonly string[] | null): string[] {

@@ -1,7 +1,7 @@
 /** `connector new`: makes a connector's folder from the template, and says what to do next. */
 
 import { join, relative } from 'node:path';
-import { commandLine, packageDir } from '#platform/own-package.ts';
+import { commandLine, packageDir, runsFromRepository } from '#platform/own-package.ts';
 import { makeConnector, type NewConnector } from '../connector-template.ts';
 import { type OutputOptions, print } from '../output.ts';
 
@@ -26,7 +26,7 @@ function nextSteps(name: string, { folder, inRepository, needsInstall }: NewConn
   1. Run its tests:      ${test}
   2. Edit mapping.ts:    what each document becomes in the ERP. Then index.ts: the settings, and how documents are sent.
   3. See its settings:   ${commandLine} connector show ${inRepository ? name : place}
-  4. Start its ERP:      ${inRepository ? 'npx node' : 'node'} ${place}/memory-erp.ts
+  4. Start its ERP:      ${runsFromRepository ? 'npx node' : 'node'} ${place}/memory-erp.ts
   5. See documents in it, from another terminal:
      ERP_CLIENT_SECRET=secret ${commandLine} start --demo --config ${place}/settings.example.yaml
 

@@ -16,6 +16,7 @@ import { createClient } from '#client/create-client.ts';
 import { AppError } from '#platform/errors.ts';
 import { commandLine } from '#platform/own-package.ts';
 import { localSource } from '../local-settings.ts';
+import { printable } from '../output.ts';
 import { readHidden } from '../read-password.ts';
 import { runDoctor } from './bridge-doctor.ts';
 import { connectorNames } from './connector-list.ts';
@@ -193,7 +194,8 @@ async function columnsAt({ source }: Chosen, apiKey: string | undefined): Promis
   try {
     const { records } = await client.readFeed('sourcing-events', { pageSize: eventsLooked });
     const names = records.flatMap((record) => (sheet.safeParse(record).data?.columns ?? []).map(({ name }) => name));
-    return [...new Set(names)];
+    // One that a terminal cannot show is chosen in the file alone.
+    return [...new Set(names)].filter((name) => name === printable(name));
   } catch {
     return [];
   } finally {

@@ -75,7 +75,8 @@ export async function runErasePerson(options: ErasePersonOptions, address: strin
   const person = personOf(installation, address);
   const programs = await programsOf(database);
   if (programs.includes('bridge')) await migrateBridge(database);
-  const question = `Everything that the ${programs.join(' and the ')} of this database hold of ${person.address} is erased for good. ${eraseThereFirst} Go on?`;
+  const all = `All data of ${person.address} in this database (${programs.join(', ')})`;
+  const question = `${all} is erased for good. ${eraseThereFirst} Go on?`;
   if (!(await confirm(question, options))) return 1;
   const interrupted = await interruptedTables(database, programs, person);
   const removed: Record<string, number> = {};

@@ -44,7 +44,7 @@ import {
   useCallback,
 } from './sessions.ts';
 import { findUser, hasUsers, noteLogin } from './users.ts';
-import { noteAddress, operatorOf, type Viewer } from './viewer.ts';
+import { operatorOf, type Viewer } from './viewer.ts';
 
 export interface ConsoleAccessDeps {
   readonly settings: BridgeSettings;
@@ -331,7 +331,6 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
     if (viewer) {
       response.locals.viewer = viewer;
       if (found) response.locals.session = found.session;
-      noteAddress(viewer, addressOf(request));
       if (!isReading(request) && viewer.role !== 'operator' && !request.path.startsWith(ownPaths)) {
         await record.overstepped({ name: viewer.name, from: addressOf(request) }, `${request.method} ${request.path}`);
         operatorOf(response);

@@ -3,7 +3,6 @@
  * it lets through; pages and JSON calls read it here and nowhere else.
  */
 import type { Response } from 'express';
-import type { ActionOrigin } from '#platform/audit-log.ts';
 import { AppError } from '#platform/errors.ts';
 
 /** An operator changes things; the two others only see, and one of them sees no prices. */
@@ -33,18 +32,6 @@ declare module 'express-serve-static-core' {
     /** Where a session lets the viewer in. */
     session?: OwnSession;
   }
-}
-
-const addresses = new WeakMap<Viewer, string>();
-
-/** For the access check: where the request of this viewer comes from. */
-export function noteAddress(viewer: Viewer, address: string | null): void {
-  if (address !== null) addresses.set(viewer, address);
-}
-
-/** Who does something, and from where, for the audit log. Take the viewer of the request itself, not a copy. */
-export function actionOriginOf(viewer: Viewer): ActionOrigin {
-  return { who: { kind: 'user', name: viewer.name }, from: addresses.get(viewer) ?? null };
 }
 
 /** Returns who asks. Throws `unauthorized` for a request that has not passed the access check. */

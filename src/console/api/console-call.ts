@@ -16,6 +16,7 @@ import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
+import { parseJson } from '#platform/http/body.ts';
 import { type Endpoint, endpoint } from '#platform/http/endpoint.ts';
 import type { Logger } from '#platform/log.ts';
 import type { SecretBox } from '#platform/secrets.ts';
@@ -144,7 +145,7 @@ export function pagePlace<Place extends z.ZodType>(place: Place) {
     .max(4_000)
     .transform((text, context) => {
       try {
-        return place.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
+        return place.parse(parseJson(Buffer.from(text, 'base64url')));
       } catch {
         context.addIssue({ code: 'custom', message: 'must be the "next" of another page' });
         return z.NEVER;

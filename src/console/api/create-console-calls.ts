@@ -2,8 +2,8 @@
 import { createObjectUrls } from '#bridge/connectors/object-urls.ts';
 import { type BridgeStatus, readStatus } from '#bridge/operate/status/status.ts';
 import { type ActionOutcome, type ActionSubject, recordAction } from '#platform/audit-log.ts';
-import { timestampNow } from '#platform/clock.ts';
-import { errorText } from '#platform/errors.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import { AppError, errorText } from '#platform/errors.ts';
 import type { Answer } from '#platform/http/endpoint.ts';
 import { maySeePrices } from '../access/viewer.ts';
 import { readForAll } from '../reading.ts';
@@ -23,7 +23,9 @@ export function createConsoleCalls(deps: ConsoleDeps): ConsoleCalls {
   const { settings, reading, clock, certificates } = deps;
   const look = () => readStatus(reading, { settings, now: timestampNow(clock), ...certificates?.() });
   const status = shareRead(() => readForAll(look), clock);
+  const countNote = createNoteBound(clock);
   const note: ConsoleApiDeps['note'] = async (caller, subject) => {
+    countNote(caller);
     await record(deps, caller, subject, 'allowed');
     caller.noted.push(subject);
   };
@@ -46,6 +48,32 @@ export function createConsoleCalls(deps: ConsoleDeps): ConsoleCalls {
         if (caller.noted.length > 0) status.forget();
       }
     },
+  };
+}
+
+/** Entries of the audit log cannot be deleted: so many a minute of each person who may change nothing. */
+const notesPerMinute = 120;
+const minuteMs = 60_000;
+
+/** Returns a function that throws AppError `too-many` beyond the bound. */
+function createNoteBound(clock: Clock): (caller: ConsoleCaller) => void {
+  const counts = new Map<string, number>();
+  let minute = Number.NaN;
+  return ({ name, role }) => {
+    if (role === 'operator') return;
+    const now = Math.floor(clock.nowMs() / minuteMs);
+    if (now !== minute) counts.clear();
+    minute = now;
+    const count = (counts.get(name) ?? 0) + 1;
+    if (count > notesPerMinute)
+      throw new AppError(
+        'too-many',
+        `The audit log takes ${notesPerMinute} entries a minute of a viewer. Wait a minute.`,
+        {
+          recovery: { do: 'retry', afterMs: minuteMs },
+        },
+      );
+    counts.set(name, count);
   };
 }
 

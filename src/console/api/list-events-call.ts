@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type AwardedEvent, listAwards } from '#bridge/operate/history/list-awards.ts';
 import { findEventPage, type ListedEvent } from '#bridge/operate/history/list-events.ts';
 import { eventLink } from '#bridge/settings/event-link.ts';
-import { timestampInQuery } from '#contract/scalars.ts';
+import { timestamp, timestampInQuery } from '#contract/scalars.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Viewer } from '../access/viewer.ts';
@@ -29,7 +29,7 @@ const eventFilter = z.strictObject({
   to: timestampInQuery.optional(),
 });
 const eventQuery = eventFilter.extend({
-  after: pagePlace(z.object({ modified: z.string(), source: z.string(), id: z.string() })),
+  after: pagePlace(z.object({ modified: timestamp, source: z.string(), id: z.string() })),
 });
 /** A spreadsheet opens so many at once; more would hold the reader's connection for minutes. */
 const exportRowsMax = 10_000;

@@ -54,7 +54,11 @@ export async function statusFor(
     feeds: status.feeds.filter(ofSource),
     flows: status.flows.filter(ofFlow),
     comparisons: status.comparisons.filter(ofFlow),
-    lostCommits: status.lostCommits && { ...status.lostCommits, flows: status.lostCommits.flows.filter(ofFlow) },
+    lostCommits: status.lostCommits && {
+      ...status.lostCommits,
+      flows: status.lostCommits.flows.filter(ofFlow),
+      unreadIntakes: [],
+    },
     intakes: [],
     backfills: status.backfills.filter(ofSource),
     audits: status.audits.filter(ofSource),

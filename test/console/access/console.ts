@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { bridgeSettings } from '#bridge/settings/settings.ts';
 import { type ConsoleAccess, createConsoleAccess } from '#console/access/console-access.ts';
 import { consoleHeader } from '#console/access/refuse-forgery.ts';
-import { actionOriginOf, operatorOf, viewerOf } from '#console/access/viewer.ts';
+import { operatorOf, viewerOf } from '#console/access/viewer.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { silentLogger } from '#platform/log.ts';
@@ -63,7 +63,7 @@ export async function startConsole(
     (_request, response) => void response.json({ seen: viewerOf(response).name, role: viewerOf(response).role }),
   );
   application.express.get('/who', (_request, response) => void response.json(viewerOf(response)));
-  application.express.post('/change', (_request, response) => void response.json(actionOriginOf(operatorOf(response))));
+  application.express.post('/change', (_request, response) => void response.json(operatorOf(response)));
   application.finish();
   const server = await listen(application.listener, { host: '127.0.0.1', port });
   closeAtEnd(() => server.close(0));

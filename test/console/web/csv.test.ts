@@ -14,6 +14,9 @@ test.each([
   ['12.50', '12.50'],
   ['Meyer, Söhne & "Co"', '"Meyer, Söhne & ""Co"""'],
   ['two\nlines', '"two\nlines"'],
+  ['Meyer;=1+1;x', "Meyer;'=1+1;x"],
+  ['Meyer\n@SUM(A1)', `"Meyer\n'@SUM(A1)"`],
+  ['Meyer; Söhne; -2', 'Meyer; Söhne; -2'],
   [null, ''],
 ])('the cell %j is written as %j', (text, written) => {
   expect(cell(text)).toBe(written);

@@ -158,6 +158,18 @@ describe('the log', () => {
     const answer = await service.operator('GET', `/admin/organisations/${id}/deliveries?${query}`);
     expect([answer.status, answer.body.errors[0].path]).toEqual([400, path]);
   });
+
+  test('a refused status is told all that it may be', async () => {
+    const { id } = await service.organisation();
+    const { body } = await service.operator('GET', `/admin/organisations/${id}/deliveries?status=lost`);
+    expect(body.errors).toEqual([
+      {
+        path: 'status',
+        message:
+          'must be one of pending, sending, delivered, failed, superseded, or must be an HTTP status, such as 500',
+      },
+    ]);
+  });
 });
 
 describe('a resend', () => {

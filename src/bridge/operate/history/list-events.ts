@@ -39,7 +39,7 @@ export async function findEventPage(
 ): Promise<{ events: ListedEvent[]; hasMore: boolean }> {
   const params: unknown[] = [filter.sources];
   const param = (value: unknown) => `$${params.push(value)}`;
-  const conditions = ['m.source = any($1)', `m.feed = 'sourcing-events'`, 'm.gone is null'];
+  const conditions = ['m.source = s.source', `m.feed = 'sourcing-events'`, 'm.gone is null'];
   if (filter.id !== undefined) conditions.push(`m.record_id = ${param(filter.id)}`);
   if (filter.status !== undefined) conditions.push(`${bodyJson('m.body')} ->> 'status' = ${param(filter.status)}`);
   if (filter.from !== undefined) conditions.push(`m.modified >= ${param(filter.from)}`);
@@ -54,7 +54,10 @@ export async function findEventPage(
       `(m.modified, m.source, m.record_id) < (${param(after.modified)}, ${param(after.source)}, ${param(after.id)})`,
     );
   const rows = await sql.query<ListedEvent>(
-    `with p as (select m.* from bridge.mirror m where ${conditions.join(' and ')}
+    // Each source by itself: its events are read in their order over an index, however many come before the page.
+    `with p as (select m.* from unnest($1::text[]) as s (source) cross join lateral (
+         select m.* from bridge.mirror m where ${conditions.join(' and ')}
+         order by m.modified desc, m.record_id desc limit ${Math.trunc(limit) + 1}) m
        order by m.modified desc, m.source desc, m.record_id desc limit ${Math.trunc(limit) + 1})
      select p.source, p.record_id as id, coalesce(nullif(s.name, ''), p.record_id) as name,
        coalesce(s.reference, '') as reference, ${bodyJson('p.body')} ->> 'status' as status,

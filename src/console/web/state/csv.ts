@@ -1,10 +1,13 @@
 /** Tables as CSV (RFC 4180), for spreadsheets. */
 
-/** A spreadsheet would run a text that begins so; a number may begin with a sign. */
-const isFormula = /^[=+\-@\t\r]/;
+/**
+ * A spreadsheet would run a text that begins so; a number may begin with a sign. Where the decimal sign is a comma, a
+ * semicolon or a line end also ends a cell, within quotation marks, too: the rest of the text begins another.
+ */
+const formulaStart = /(^|[;\t\r\n])(?=[=+\-@\t\r])/g;
 const isNumber = /^-?\d+(\.\d+)?$/;
 
-/** Returns the rows under the names of the columns; a text that a spreadsheet would run begins with an apostrophe. */
+/** Returns the rows under the names of the columns; before what a spreadsheet would run stands an apostrophe. */
 export function csvOf(
   columns: readonly (readonly [member: string, name: string])[],
   rows: readonly Readonly<Record<string, string | null | undefined>>[],
@@ -14,6 +17,6 @@ export function csvOf(
 }
 
 function cellText(text: string): string {
-  const safe = isFormula.test(text) && !isNumber.test(text) ? `'${text}` : text;
+  const safe = isNumber.test(text) ? text : text.replace(formulaStart, "$1'");
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
