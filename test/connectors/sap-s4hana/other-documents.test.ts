@@ -231,6 +231,20 @@ describeSap('in SAP', () => {
       expect(await prices('STEEL-3')).toMatchObject([{ ConditionRecord: '99' }]);
     });
 
+    test.each(['PATCH', 'DELETE', 'POST'])(
+      'is for no day too many, where a change of its days was cut off at its %s',
+      async (method) => {
+        const material = `STEEL-${method}`;
+        const award = awardOf({ fields, lines: [lineFor(material, '2.5')] });
+        const reference = await created(session, award);
+        const later = operationOf('amend', { ...award, fields: { ...fields, valid_from: '2030-02-01' } }, reference);
+        system.inject({ method, path: /A_PurgInfoRecdOrgPlantData\(|A_PurgPrcgConditionRecord/u, status: 503 });
+        expect((await write(session, later)).status).not.toBe('updated');
+        expect((await write(session, later)).status).toBe('updated');
+        expect(await prices(material)).toMatchObject([{ ConditionValidityStartDate: '/Date(1896134400000)/' }]);
+      },
+    );
+
     test('of which SAP refuses the second stays withdrawable: the first is deleted with the award', async () => {
       const again = { ...lineFor('STEEL-4', '3', { plant: '1020' }), lot: 'Again' };
       const lines = [lineFor('STEEL-4', '2.5'), again];
