@@ -451,6 +451,19 @@ describeSap('in SAP', () => {
       expect((await namesAt(number.padStart(10, '0'))).filter((name) => name.includes(mark))).toHaveLength(1);
     });
 
+    test('of which SAP keeps other bytes is taken away and refused, however often it is tried', async () => {
+      const document = answersOf(randomUUID(), 'S235');
+      system.behave({ cutsAttachments: true });
+      for (const _attempt of [1, 2])
+        expect(await write(session, operationOf('create', document))).toMatchObject({
+          status: 'rejected',
+          error: { type: 'data', message: expect.stringMatching(/^SAP keeps \d+ bytes of the attachment/u) },
+        });
+      expect(await session.lookup([document], never)).toEqual([]);
+      system.behave({ cutsAttachments: false });
+      expect((await write(session, operationOf('create', document))).status).toBe('created');
+    });
+
     test('of a file without a supplier, and of an event, goes where the mapping says, or is refused', async () => {
       const bytes = Uint8Array.from([0, 255, 13, 10]);
       const file = { name: 'Zeichnung ü.pdf', read: async () => bytes };
