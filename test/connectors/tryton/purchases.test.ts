@@ -273,7 +273,7 @@ describeTryton('purchases in Tryton', () => {
     expect(purchase.invoice_address).not.toBeNull();
   });
 
-  test('purchases become quotations if the settings say so; one that cannot become a quotation leaves nothing', async () => {
+  test('purchases become quotations if the settings say so; one that cannot leaves nothing, or says so', async () => {
     const quoting = await openSession(database, { purchase_state: 'quotation' });
     const created = await write(quoting, 'create', awardOf([chairs]));
     expect(await purchaseOf(idOf(created))).toMatchObject({ state: 'quotation', number: expect.stringMatching(/\d/) });
@@ -290,6 +290,16 @@ describeTryton('purchases in Tryton', () => {
     expect(messageOf(refused)).toContain('warehouse');
     expect(await undecided.lookup([award], never)).toEqual([]);
     expect(await admin.search('purchase.purchase', [['description', '=', 'No warehouse']], ['id'])).toEqual([]);
+    // The prices were there before the purchase was refused: they go with the award.
+    const both = await openSession(database, { awards: 'both', purchase_state: 'quotation' });
+    const priced = awardOf([{ ...desks, lot: 'Priced before' }]);
+    const prices = () => admin.search('purchase.product_supplier', [['name', '=', 'Priced before']], ['id']);
+    expect(await write(both, 'create', priced)).toMatchObject({ status: 'rejected', partial: true });
+    expect(await prices()).toHaveLength(1);
+    const [found] = await both.lookup([priced], never);
+    expect((await write(both, 'cancel', withLots(priced, []), referenceOf(found))).status).toBe('cancelled');
+    expect(await prices()).toEqual([]);
+    await both.close();
     await admin.call('stock.location', 'write', [[warehouse], { active: false }]);
     await undecided.close();
     await quoting.close();
