@@ -201,6 +201,18 @@ describeTryton('purchases in Tryton', () => {
     expect((await purchaseOf(id))['lines.']).toEqual(before['lines.']);
   });
 
+  test('a withdrawal that Tryton refuses after it was recorded says that it had begun', async () => {
+    const award = awardOf([chairs]);
+    const created = await write(session, 'create', award);
+    const proxy = await startTrytonProxy(server.url, [], (method) => method === 'model.purchase.purchase.cancel');
+    const through = await openSession(database, { url: proxy.url });
+    const refused = await write(through, 'cancel', withLots(award, []), referenceOf(created));
+    expect(refused).toMatchObject({ status: 'rejected', partial: true });
+    await through.close();
+    await proxy.close();
+    expect((await write(session, 'cancel', withLots(award, []), referenceOf(created))).status).toBe('cancelled');
+  });
+
   test('a purchase that a user has cancelled is not created again; one that was cancelled with its award is', async () => {
     const award = awardOf([chairs]);
     const created = await write(session, 'create', award);
