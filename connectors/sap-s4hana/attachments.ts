@@ -7,6 +7,7 @@
 import {
   answersPage,
   ConflictError,
+  ConnectorError,
   DataError,
   type DocumentOf,
   type Found,
@@ -153,7 +154,10 @@ function decideOn(deps: Deps, operation: Operation<AttachedKind>, all: Held): De
     reference,
     run: async (signal) => {
       if (!current) await upload(deps, operation, { target, name }, signal);
-      await remove(deps, others, signal);
+      await remove(deps, others, signal).catch((error: unknown) => {
+        if (error instanceof ConnectorError) error.partial = !current;
+        throw error;
+      });
       return reference;
     },
   };

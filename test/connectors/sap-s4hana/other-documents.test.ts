@@ -451,6 +451,17 @@ describeSap('in SAP', () => {
       expect((await namesAt(number.padStart(10, '0'))).filter((name) => name.includes(mark))).toHaveLength(1);
     });
 
+    test('whose old one SAP does not delete says that the change had begun', async () => {
+      const key = randomUUID();
+      const reference = await created(session, answersOf(key, 'S235'));
+      system.inject({ method: 'DELETE', path: 'AttachmentContentSet', status: 400, message: 'It is archived' });
+      expect(await write(session, operationOf('amend', answersOf(key, 'S355'), reference))).toMatchObject({
+        status: 'rejected',
+        error: { type: 'data' },
+        partial: true,
+      });
+    });
+
     test('of which SAP keeps other bytes is taken away and refused, however often it is tried', async () => {
       const document = answersOf(randomUUID(), 'S235');
       system.behave({ cutsAttachments: true });
