@@ -74,7 +74,7 @@ export async function planAlternatives(
     if (alternatives.length === 0) continue;
     const cancellations = alternatives.map((held): Cancellation => {
       const step = { do: 'cancel', held, mark: notAwardedMark } as const;
-      return { reference: referenceTo(shape.model, held.id), error: undefined, step };
+      return { reference: referenceTo(shape.model, held.id), error: undefined, isBegun: false, step };
     });
     for (const task of dueOf(awards)) task.alternatives = cancellations;
     first.steps.push(...alternatives.map(cancellation));

@@ -1,7 +1,7 @@
 /**
  * Documents of the kinds `rfi-answers` and `file`: they become attachments of the vendor; a file of a question, which has
- * no supplier, becomes one of the company's own contact. The description holds the marker and the hash of the content
- * written last.
+ * no supplier, becomes one of the company's own contact. The description holds the marker, the hash of the content written
+ * last and the SHA-1 of its bytes, which Odoo keeps of those that it holds.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -24,14 +24,21 @@ import { answersText } from './answers-text.ts';
 import { externalId, markerOf } from './external-ids.ts';
 import { loadRecords, removeRecords } from './load.ts';
 import type { OrderDeps } from './read-named.ts';
-import { anyOf, id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
+import { anyOf, fieldsOf, id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
 import { noVendor, partnerModel, type Vendor } from './vendors.ts';
 
 type AttachedKind = 'rfi-answers' | 'file';
 
 const model = 'ir.attachment';
 const rowsForm = z.array(
-  z.object({ id, name: text, description: text, res_model: text, res_id: z.union([z.int(), z.literal(false)]) }),
+  z.object({
+    id,
+    name: text,
+    description: text,
+    checksum: text,
+    res_model: text,
+    res_id: z.union([z.int(), z.literal(false)]),
+  }),
 );
 type HeldAttachment = z.output<typeof rowsForm>[number];
 const checksumRows = z.array(z.object({ id, checksum: text }));
@@ -47,8 +54,8 @@ export function createAttachments({ odoo, vendors }: OrderDeps): Kind<AttachedKi
   async function find(documents: readonly DocumentOf<AttachedKind>[], signal: AbortSignal) {
     const markers = new Map(documents.map(({ kind, key }) => [key, markerOf(kind, key)]));
     const domain = anyOf([...markers.values()].map((marker) => ['description', '=like', `%${marker}%`]));
-    const fields = ['name', 'description', 'res_model', 'res_id'];
-    const rows = await odoo.ask(model, 'search_read', { domain, fields, order: 'id asc' }, rowsForm, signal);
+    const args = { domain, fields: fieldsOf(rowsForm), order: 'id asc' };
+    const rows = await odoo.ask(model, 'search_read', args, rowsForm, signal);
     return new Map(
       [...markers].map(([key, marker]) => [key, rows.filter(({ description }) => description.includes(marker))]),
     );
@@ -86,10 +93,11 @@ export function createAttachments({ odoo, vendors }: OrderDeps): Kind<AttachedKi
       document.kind === 'rfi-answers'
         ? answersText(document)
         : ((await fileBytes(operation, signal)) ?? new Uint8Array());
+    const checksum = createHash('sha1').update(bytes).digest('hex');
     const cells = {
       id: externalId(prefixOf(document.kind), document.key),
       name: nameOf(operation),
-      description: descriptionOf(operation),
+      description: descriptionOf(operation, checksum),
       res_model: partnerModel,
       res_id: String(vendor.id ?? 0),
       datas: Buffer.from(bytes).toString('base64'),
@@ -98,20 +106,20 @@ export function createAttachments({ odoo, vendors }: OrderDeps): Kind<AttachedKi
     const [result] = await loadRecords(odoo, model, [{ cells }], signal);
     if (typeof result !== 'number') throw result;
     task.reference = referenceTo(model, result);
-    await checkBytes(result, bytes, signal);
+    task.isBegun = true;
+    await checkBytes(result, checksum, signal);
   }
 
-  /** Odoo takes bytes that it cannot decode without a word; it keeps the SHA-1 of what it has. */
-  async function checkBytes(attachment: number, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+  /** Odoo takes bytes that it cannot decode without a word, and a module may change them. */
+  async function checkBytes(attachment: number, wanted: string, signal: AbortSignal): Promise<void> {
     const args = { ids: [attachment], fields: ['checksum'] };
     const [row] = await odoo.ask(model, 'read', args, checksumRows, signal).catch((error: unknown) => {
       throw new UnknownOutcome(asConnectorError(error).message, { cause: error });
     });
-    const wanted = createHash('sha1').update(bytes).digest('hex');
     if (row?.checksum !== wanted)
-      throw new UnknownOutcome(`Odoo holds other bytes of ${referenceTo(model, attachment)} than were sent.`, {
-        answered: true,
-      });
+      throw new DataError(
+        `Odoo holds other bytes of ${referenceTo(model, attachment)} than were sent: look for an automation or a module that changes them, and replay.`,
+      );
   }
 
   async function send(tasks: readonly AttachmentTask[], signal: AbortSignal): Promise<void> {
@@ -181,7 +189,7 @@ function nameOf({ document, file }: Operation<AttachedKind>): string {
   return document.kind === 'file' ? oneLine(file?.name ?? 'file') : `Answers ${oneLine(document.event.name)}.txt`;
 }
 
-function descriptionOf({ document, contentHash }: Operation<AttachedKind>): string {
+function descriptionOf({ document, contentHash }: Operation<AttachedKind>, checksum: string): string {
   const { event, kind, key } = document;
   const question =
     document.kind === 'file'
@@ -190,10 +198,12 @@ function descriptionOf({ document, contentHash }: Operation<AttachedKind>): stri
   return [
     `Sourcing event "${oneLine(event.name)}"${event.reference_id === undefined ? '' : ` (${event.reference_id})`}`,
     ...(question === '' ? [] : [question]),
-    `Kept by the sourcing bridge: ${markerOf(kind, key)} ${contentHash}`,
+    `Kept by the sourcing bridge: ${markerOf(kind, key)} ${contentHash} ${checksum}`,
   ].join('\n');
 }
 
-function hashIn({ description }: HeldAttachment): string | undefined {
-  return /SB-[0-9A-Z]{16} ([0-9a-f]{64})$/mu.exec(description)?.[1];
+/** Undefined where Odoo holds other bytes than were sent with this hash. */
+function hashIn({ description, checksum }: HeldAttachment): string | undefined {
+  const [, hash, sent] = /SB-[0-9A-Z]{16} ([0-9a-f]{64}) ([0-9a-f]{40})$/mu.exec(description) ?? [];
+  return sent === checksum ? hash : undefined;
 }

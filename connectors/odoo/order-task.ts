@@ -24,7 +24,7 @@ export interface OrderTask extends Task<OrderDocument['kind']> {
   alternatives: readonly Cancellation[];
 }
 
-export interface Cancellation extends Pick<Task<'award'>, 'reference' | 'error'> {
+export interface Cancellation extends Pick<Task<'award'>, 'reference' | 'error' | 'isBegun'> {
   readonly step: Extract<OrderStep, { do: 'cancel' }>;
 }
 

@@ -158,6 +158,7 @@ export async function sendOrders(
         stopIfAborted();
         const args = { ids: [held.id], vals: { [shape.sourceField]: `${held.source}${mark}` } };
         await odoo.change(model, 'write', args, z.literal(true), signal);
+        task.isBegun = true;
       } catch (error) {
         task.error = partlyDone(asConnectorError(error), 'the cancellation');
       }
@@ -171,7 +172,7 @@ export async function sendOrders(
    * open alternatives, and ask about them.
    */
   async function runAction(
-    all: readonly Pick<OrderTask, 'reference' | 'error'>[],
+    all: readonly Pick<OrderTask, 'reference' | 'error' | 'isBegun'>[],
     method: string,
     isDone: (state: string) => boolean,
   ): Promise<void> {
@@ -184,7 +185,8 @@ export async function sendOrders(
       const rows = await odoo.ask(model, 'read', { ids, fields: ['name', 'state'] }, stateRows, signal);
       for (const task of own) {
         const row = rows.find((candidate) => referenceTo(model, candidate.id) === task.reference);
-        if (!row || !isDone(row.state))
+        if (row && isDone(row.state)) task.isBegun = true;
+        else
           task.error = new UnknownOutcome(
             `${task.reference} is ${row?.state ?? 'not shown'} in Odoo after ${method}, which did not do what it says.`,
             { answered: true },

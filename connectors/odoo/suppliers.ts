@@ -127,13 +127,8 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
       const keys = documents.map(({ key }) => key);
       const partners = await readPartners(odoo, keys, signal);
       const countries = await countriesOf(documents, signal);
-      const unknown = operations.filter(({ document, action }) => action !== 'cancel' && !partners.has(document.key));
-      const matches = await matchPartners(
-        odoo,
-        settings.match,
-        unknown.map(({ document }) => document),
-        signal,
-      );
+      const unknown = documents.filter(({ key }) => !partners.has(key));
+      const matches = await matchPartners(odoo, settings.match, unknown, signal);
       const matched = [...matches.values()].map(({ partner }) => partner);
       const children = await childrenOf([...[...partners.values()].flat(), ...matched], signal);
       const isAnyArchived = [...partners.values(), matched].flat().some(({ active }) => !active);
@@ -153,9 +148,7 @@ export function createSuppliers({ odoo, settings }: { odoo: Odoo; settings: Sett
             task.steps.push(`Take the contact "${match.partner.name}" (id ${match.partner.id}), found by ${match.by}.`);
           task.held = match?.partner ?? singlePartner(key, partners.get(key));
           if (task.held) task.reference = referenceTo(partnerModel, task.held.id);
-          if (operation.action === 'cancel') planArchive(task);
-          else if (task.held && isArchivedByPerson(task.held, operation.document, user))
-            throw archivedByPerson(task.held);
+          if (task.held && isArchivedByPerson(task.held, operation.document, user)) throw archivedByPerson(task.held);
           else if (task.held) planAmend(task, task.held, children.get(task.held.id) ?? [], countries);
           else planCreate(task, countries);
         });
@@ -192,13 +185,6 @@ function archivedByPerson({ name, id: partner, write_uid }: HeldPartner): Confli
   return new ConflictError(
     `The vendor "${name}" (id ${partner}) was archived in Odoo by a person (${write_uid?.name ?? 'unknown'} changed it last), and nothing was written: unarchive it there and replay, or archive the supplier at the service.`,
   );
-}
-
-function planArchive(task: SupplierTask): void {
-  if (!task.held?.active) return;
-  task.action = 'cancel';
-  task.values['active'] = false;
-  task.steps.push(`Archive the vendor ${task.held.ref} "${task.held.name}".`);
 }
 
 function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>): void {

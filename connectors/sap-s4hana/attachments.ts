@@ -7,6 +7,7 @@
 import {
   answersPage,
   ConflictError,
+  ConnectorError,
   DataError,
   type DocumentOf,
   type Found,
@@ -14,7 +15,6 @@ import {
   type Kind,
   LockedError,
   type Operation,
-  UnknownOutcome,
   z,
 } from 'sourcing-bridge/connector';
 import { literal } from './batch.ts';
@@ -154,7 +154,10 @@ function decideOn(deps: Deps, operation: Operation<AttachedKind>, all: Held): De
     reference,
     run: async (signal) => {
       if (!current) await upload(deps, operation, { target, name }, signal);
-      await remove(deps, others, signal);
+      await remove(deps, others, signal).catch((error: unknown) => {
+        if (error instanceof ConnectorError) error.partial = !current;
+        throw error;
+      });
       return reference;
     },
   };
@@ -176,8 +179,9 @@ function removal(deps: Deps, { document, reference }: Operation<AttachedKind>, a
   };
 }
 
+/** Its name says that it has the content, so one with other bytes is taken away again. */
 async function upload(
-  { odata }: Deps,
+  deps: Deps,
   operation: Operation<AttachedKind>,
   { target, name }: { target: Target; name: string },
   signal: AbortSignal,
@@ -189,13 +193,14 @@ async function upload(
     businessobjecttypename: target.type,
     linkedsapobjectkey: target.key,
   };
-  const entity = await odata.upload(attachmentService, 'AttachmentContentSet', { bytes, headers }, signal);
+  const entity = await deps.odata.upload(attachmentService, 'AttachmentContentSet', { bytes, headers }, signal);
   const { data } = attachmentForm.safeParse(entity);
   const size = Number(data?.FileSize === '' ? Number.NaN : data?.FileSize);
-  if (!Number.isNaN(size) && size !== bytes.byteLength)
-    throw new UnknownOutcome(`SAP keeps ${size} bytes of the attachment "${name}", which has ${bytes.byteLength}`, {
-      answered: true,
-    });
+  if (!data || Number.isNaN(size) || size === bytes.byteLength) return;
+  await remove(deps, [data], signal);
+  throw new DataError(
+    `SAP keeps ${size} bytes of the attachment "${name}", which has ${bytes.byteLength}: find out what changes it on its way, and replay`,
+  );
 }
 
 async function remove({ odata }: Deps, attachments: readonly HeldAttachment[], signal: AbortSignal): Promise<void> {

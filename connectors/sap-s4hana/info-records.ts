@@ -228,11 +228,15 @@ function priceTaskOf(
   return { mark, wanted, price, place, record, organization, conditions, since, from, to };
 }
 
-/** A new info record alone, whose own condition is seen when it is read back; else its mark and its price. */
+/**
+ * A new info record alone, whose own condition is seen when it is read back; else its mark and its price. The prices of
+ * other days go before the mark names the new first day: after it, a kill would leave them without their award.
+ */
 function priceSteps(deps: Deps, task: PriceTask): Step[] {
-  return task.organization
-    ? [...takeOver(task, task.organization), ...conditionSteps(deps, task, task.organization)]
-    : [newRecord(task)];
+  const { organization } = task;
+  if (!organization) return [newRecord(task)];
+  const { superfluous, set } = conditionSteps(deps, task, organization);
+  return [...superfluous, ...takeOver(task, organization), ...set];
 }
 
 function newRecord({ mark, wanted, price, place, record, from }: PriceTask): Step {
@@ -281,7 +285,11 @@ function organizationChange(what: string, organization: HeldOrganization, body: 
 }
 
 /** Exactly one condition of the award: one that a person has given scales is made anew. */
-function conditionSteps({ settings }: Deps, task: PriceTask, organization: HeldOrganization): Step[] {
+function conditionSteps(
+  { settings }: Deps,
+  task: PriceTask,
+  organization: HeldOrganization,
+): { superfluous: Step[]; set: Step[] } {
   const { wanted, price, place, conditions, since, from, to } = task;
   const isStill = (condition: HeldCondition) => validityOf(condition).from === from && validityOf(condition).to === to;
   const [current, ...twins] = conditions.filter(isStill);
@@ -292,18 +300,18 @@ function conditionSteps({ settings }: Deps, task: PriceTask, organization: HeldO
       (isOwn(condition) || isAutomatic(condition, since === undefined ? undefined : organization)),
   );
   const superfluous = [...others, ...twins].map((condition) => deletion(condition, price.material));
-  if (current && isAsWanted(current, wanted, price)) return superfluous;
+  if (current && isAsWanted(current, wanted, price)) return { superfluous, set: [] };
   const what = `set the price of ${price.material} (${price.lot}) to ${shownPrice(wanted, price)}, from ${from} to ${to}`;
   if (current && current.to_PurgPricingCndnRecdScale.length === 0) {
     const change = { what, method: 'PATCH', ...conditionEntity(current), body: rateOf(wanted, price) } as const;
-    return [...superfluous, { service: conditionService, change }];
+    return { superfluous, set: [{ service: conditionService, change }] };
   }
   const body = conditionBody({ wanted, price, supplier: place.supplier, from, to }, settings);
   const set: Step = {
     service: conditionService,
     change: { what, method: 'POST', set: 'A_PurgPrcgConditionRecord', body },
   };
-  return [...superfluous, ...(current ? [deletion(current, price.material)] : []), set];
+  return { superfluous, set: [...(current ? [deletion(current, price.material)] : []), set] };
 }
 
 function deletion(condition: HeldCondition, material: string): Step {

@@ -95,6 +95,7 @@ async function send<K extends DocumentKind, Held>(
     changed,
     async (task) => {
       task.reference = (await task.run?.(limits.signal)) ?? task.reference;
+      task.isBegun = true;
     },
     limits,
   );

@@ -106,7 +106,7 @@ const stateRows = z.array(z.object({ id, state: z.string() }));
  */
 export async function runWorkflowStep(
   tryton: Tryton,
-  tasks: readonly Pick<Progress, 'reference' | 'error'>[],
+  tasks: readonly Pick<Progress, 'reference' | 'error' | 'isBegun'>[],
   { model, method, to }: { model: string; method: string; to: string | readonly string[] },
   signal: AbortSignal,
 ): Promise<void> {
@@ -121,7 +121,8 @@ export async function runWorkflowStep(
     {
       signal,
       done: (task, state) => {
-        if (![to].flat().includes(state))
+        if ([to].flat().includes(state)) task.isBegun = true;
+        else
           task.error = new LockedError(
             `${task.reference} is ${state} in Tryton and could not become ${[to].flat()[0]}: a user may be working on it.`,
           );

@@ -293,7 +293,7 @@ async function cancelPurchases(tasks: readonly PurchaseTask[], { tryton }: Deps,
       await tryton.change('ir.attachment.write', pairs, z.unknown(), signal);
       return batch;
     },
-    { signal },
+    { signal, done: begun },
   );
   await sendTasks(
     cancelled,
@@ -305,7 +305,7 @@ async function cancelPurchases(tasks: readonly PurchaseTask[], { tryton }: Deps,
       );
       return batch;
     },
-    { signal },
+    { signal, done: begun },
   );
   await runWorkflowStep(tryton, cancelled, { model: purchaseModel, method: 'cancel', to: 'cancelled' }, signal);
 }

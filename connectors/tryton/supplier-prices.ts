@@ -9,7 +9,7 @@ import { markerOf } from './markers.ts';
 import type { SupplierAward } from './purchase-values.ts';
 import type { ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
-import { sendTasks } from './send-batch.ts';
+import { begun, sendTasks } from './send-batch.ts';
 import {
   decimal,
   decimalOf,
@@ -161,6 +161,7 @@ export async function sendPrices(
     },
     {
       signal,
+      done: begun,
       findCreated: async (batch) => {
         const keys = batch.map(({ operation }) => operation.document.key);
         const found = await findPrices(tryton, keys, signal);
@@ -185,7 +186,7 @@ export async function sendPrices(
       await tryton.change('purchase.product_supplier.write', pairs, z.unknown(), signal, context);
       return batch;
     },
-    { signal },
+    { signal, done: begun },
   );
 }
 

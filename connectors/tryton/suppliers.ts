@@ -75,7 +75,7 @@ export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'
       },
     );
     await sendTasks(
-      tasks.filter(({ action }) => action === 'amend' || action === 'cancel'),
+      tasks.filter(({ action }) => action === 'amend'),
       async (batch) => {
         const pairs = batch.flatMap(({ held, values }) => [[held?.id], values]);
         const context = ifUnchanged(batch.flatMap(({ held }) => (held ? recordsOfParty(held) : [])));
@@ -166,17 +166,9 @@ function planOne(
       throw new ConflictError(
         `The party ${held.code} "${held.name}" was merged into another party in Tryton: set the supplier's external id to that party's code.`,
       );
-    if (operation.action === 'cancel') planArchive(task);
-    else if (held) planAmend(task, held, countries);
+    if (held) planAmend(task, held, countries);
     else planCreate(task, countries);
   });
-}
-
-function planArchive(task: SupplierTask): void {
-  if (!task.held?.active) return;
-  task.action = 'cancel';
-  task.steps.push(`Archive the party ${task.held.code} "${task.held.name}".`);
-  task.values = { active: false };
 }
 
 function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>): void {

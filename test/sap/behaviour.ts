@@ -16,6 +16,8 @@ export interface Behaviour {
   readonly makesConditions: boolean;
   /** A contract that starts later shows the net price 0.00 (KBA 3703619). */
   readonly hidesLaterPrices: boolean;
+  /** The last byte of an attachment is lost: none is known that does so. */
+  readonly cutsAttachments: boolean;
   /** Whether the system has API_PURCHASEORDER_2 (V4); older releases of it change no texts of orders (its metadata). */
   readonly v4: 'none' | 'whole' | 'without changes of notes';
 }
@@ -29,6 +31,7 @@ export const usualBehaviour: Behaviour = {
   marksHeader: false,
   makesConditions: true,
   hidesLaterPrices: true,
+  cutsAttachments: false,
   v4: 'whole',
 };
 

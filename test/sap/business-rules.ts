@@ -223,7 +223,8 @@ export function businessRules(ask: Ask, behaviour: Behaviour) {
   }
 
   /** Keeps the bytes beside the entity. */
-  async function attach({ headers, bytes }: Write): Promise<Performed> {
+  async function attach({ headers, bytes: sent }: Write): Promise<Performed> {
+    const bytes = behaviour.cutsAttachments ? sent.subarray(0, -1) : sent;
     const { slug, businessobjecttypename: type, linkedsapobjectkey: object } = headers;
     if (slug === undefined || type === undefined || object === undefined)
       return { status: 400, message: 'Slug, BusinessObjectTypeName and LinkedSAPObjectKey are mandatory' };

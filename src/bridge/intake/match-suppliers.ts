@@ -30,7 +30,8 @@ function valuesOf({ name, contacts, fields }: SupplierView, rules: readonly stri
 }
 
 function folded(text: string): string {
-  return caseless(text.trim().replaceAll(/\s+/g, ' ')).slice(0, 300);
+  // The database cannot hold half a character, which a cut may leave, here or in the ERP.
+  return caseless(text.trim().replaceAll(/\s+/g, ' ')).slice(0, 300).toWellFormed();
 }
 
 export type Match =

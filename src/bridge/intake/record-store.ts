@@ -14,13 +14,17 @@ import { type BadRecord, erpKeyOf } from './read-erp.ts';
 /** What a record is to become at the source. */
 export type IntakeAction = 'create' | 'update' | 'archive';
 
-/** Of an object with members in any order: a connector may return them in another order at each read. */
+/**
+ * Of an object with members in any order: a connector may return them in another order at each read. Half a character, as
+ * of a text that was cut in the middle of an emoji, becomes U+FFFD: PostgreSQL reads no member of a JSON with one.
+ */
 function stableJson(value: unknown): string {
-  return JSON.stringify(value, (_name, member: unknown) =>
-    typeof member === 'object' && member !== null && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : member,
-  );
+  return JSON.stringify(value, (_name, member: unknown) => {
+    if (typeof member === 'string') return member.toWellFormed();
+    if (typeof member !== 'object' || member === null || Array.isArray(member)) return member;
+    const members = Object.entries(member).map(([name, own]) => [name.toWellFormed(), own] as const);
+    return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
 }
 
 /**

@@ -2,12 +2,13 @@
  * The identity that a process stores with its work, so that another process can tell whether it has certainly ended. An
  * old heartbeat proves less: a process that cannot reach the database may go on.
  */
+import { randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { hasErrorCode } from '#platform/errors.ts';
 
 export interface ProcessIdentity {
-  /** This process: a text that no other process on any machine has. */
+  /** This bridge in this process: a text that no other process on any machine has, nor the bridge before in this one. */
   readonly own: string;
   /** True when the process with this identity has ended for certain; false when that cannot be seen from here. */
   isOver(identity: string): boolean;
@@ -16,16 +17,16 @@ export interface ProcessIdentity {
 /**
  * Creates the identity of an operating system's process. A process number means the same only on the same machine,
  * since the same boot, and in the same namespace of process numbers: only there is a process seen to have ended. A
- * process of another container or machine is never seen to have ended.
+ * process of another container or machine is never seen to have ended. Each call makes another identity: a changed
+ * configuration starts the bridge anew in its process, and a call of a connector that does not stop goes on there.
  */
 export function createProcessIdentity(pid = process.pid): ProcessIdentity {
   const place = placeOf();
-  const own = [String(pid), statOf(pid).start ?? '', place].join(' ');
+  const own = [String(pid), statOf(pid).start ?? '', randomUUID(), place].join(' ');
   return {
     own,
     isOver: (identity) => {
-      if (identity === own) return false;
-      const [, otherPid = '', otherStart = '', otherPlace] = /^(\d+) (\d*) (.*)$/.exec(identity) ?? [];
+      const [, otherPid = '', otherStart = '', otherPlace] = /^(\d+) (\d*) \S+ (.*)$/.exec(identity) ?? [];
       if (otherPlace !== place) return false;
       if (!isRunning(Number(otherPid))) return true;
       const { state, start } = statOf(Number(otherPid));

@@ -508,6 +508,29 @@ test('a zero character in what the service shows keeps no news from the ERP', as
   expect(news()).toEqual([['PR-1', 'awarded', 'Steel for 1']]);
 });
 
+test('a character that was cut in half in what the service shows keeps no news from the ERP', async () => {
+  await begin();
+  world.save(requisition(1));
+  await settle();
+  const { id = '' } = anEvent() ?? {};
+  await mirror('sourcing-events', id, id, { id, status: 'CLOSED', description: 'Screws \ud83d' });
+  await mirror('awards', 'a1', id, { lot_name: 'Bolt', awards: [{ supplier_name: 'Acme \udd29' }] });
+  await settle();
+  expect(news()).toEqual([['PR-1', 'awarded', 'Steel for 1']]);
+});
+
+test('an award whose winners are null or no list keeps no news from the ERP', async () => {
+  await begin();
+  world.save(requisition(1));
+  await settle();
+  const { id = '' } = anEvent() ?? {};
+  await mirror('sourcing-events', id, id, { id, status: 'CLOSED' });
+  await mirror('awards', 'a1', id, { lot_name: 'Bolt', awards: null });
+  await mirror('awards', 'a2', id, { lot_name: 'Nut', awards: 'none' });
+  await settle();
+  expect(news()).toEqual([['PR-1', 'closed', 'Steel for 1']]);
+});
+
 test('the ERP is told what the service refuses, in its words, and what was taken out of its event', async () => {
   await begin();
   world.save(requisition(1, { items: [{ line: '10', name: refusedItems.named }] }));

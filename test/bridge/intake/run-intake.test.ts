@@ -229,6 +229,17 @@ test('a supplier found by its name is changed and not made again; one that may b
   );
 });
 
+test('a text that was cut in the middle of a character, in the ERP or for the match, holds no supplier up', async () => {
+  await worldOf({ intake: { match: ['fields.City'] } });
+  await world.pullList();
+  world.saveErp(supplier(1, { name: 'Acme \ud83d' }));
+  world.saveErp(supplier(2, { fields: { City: `R${'\u{1f529}'.repeat(200)}` } }));
+  save(3);
+  await settle();
+  expect([...world.held.keys()].sort()).toEqual(['E-1', 'E-2', 'E-3']);
+  expect(world.held.get('E-1')?.name).toBe('Acme \ufffd');
+});
+
 test('two suppliers of the ERP that fit one of the service by different rules are both for a person', async () => {
   await worldOf({ intake: { match: ['name', 'email'] } });
   const contacts = [{ name: 'Ann', email: 'ann@acme' }];

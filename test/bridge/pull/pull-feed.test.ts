@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { registerFlows } from '#bridge/ledger/flows/register-flows.ts';
-import { openCheckpoints } from '#bridge/pull/feed/checkpoint-store.ts';
+import { openCheckpoints, saveOrderBroken } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -591,6 +591,23 @@ describe('a feed that breaks the order of commits', () => {
     clock.advance(31_000);
     await pull('awards', never);
     expect((await checkpoint())?.watermark).toBe(made.get(12)?.modified);
+  });
+
+  test('is read from the beginning although a pull still follows the order while an audit finds that', async () => {
+    const { pull } = await startPuller();
+    source.append('awards', award(10), award(11), award(12));
+    let found = false;
+    source.onRequest = async (query) => {
+      if (found || !query.has('cursor')) return undefined;
+      found = true;
+      const feed = { source: 'main', feed: 'awards' };
+      const broken = { why: 'an audit has found a record', now: timestampNow(clock) };
+      await db.database.transaction((tx) => saveOrderBroken(tx, feed, broken));
+      return undefined;
+    };
+    await pull('awards', never);
+    expect(await mirrored()).toEqual([idOf(10), idOf(11), idOf(12)]);
+    expect((await checkpoint())?.watermark).toBeNull();
   });
 });
 

@@ -1,7 +1,7 @@
 /** When the ERP is asked what it holds: not before the effect of every earlier call is visible in it. */
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { replayDocuments } from '#bridge/ledger/flows/control-flows.ts';
-import type { ProcessIdentity } from '#bridge/settings/process-identity.ts';
+import { createProcessIdentity, type ProcessIdentity } from '#bridge/settings/process-identity.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { startProcess } from '../parts.ts';
@@ -170,6 +170,21 @@ test('a call of a process that another machine cannot see is waited for as long 
   await after(0, 6_000, 5_999);
   expect(erp.calls).toEqual(['write create']);
   await after(1);
+  expect(erp.calls).toEqual(['write create', 'lookup 1', 'write create']);
+});
+
+test('a call that outlives its bridge, which was closed and started anew in the same process, is waited for, too', async () => {
+  erp = createFakeErp({ timeoutMs: 5_000 });
+  await pusher.award([1, '10']);
+  await killedDuringCall(createProcessIdentity());
+  const next = createProcessIdentity();
+  for (const ms of [0, 6_000, 5_999]) {
+    pusher.clock.advance(ms);
+    await push(next);
+  }
+  expect(erp.calls).toEqual(['write create']);
+  pusher.clock.advance(1);
+  await push(next);
   expect(erp.calls).toEqual(['write create', 'lookup 1', 'write create']);
 });
 

@@ -1,5 +1,5 @@
 /** Where answers and files are attached, and that people can read them. */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { FileContent } from '#connector/connector.ts';
 import type { DocumentOf } from '#connector/documents.ts';
 import { idOf, never, openSession, operation, startErp, write } from './odoo-session.ts';
@@ -50,4 +50,48 @@ test('a file of a question is attached to the company’s own contact, as the us
       res_id: contact,
     });
   }
+});
+
+describe('the bytes of a file', () => {
+  const document = { kind: 'file', key: 'event-1/q-1/f', event, question } as unknown as DocumentOf<'file'>;
+  const fileOf = (name: string, bytes: Buffer) => ({
+    ...operation('create', document),
+    file: { name, read: async () => bytes },
+  });
+
+  test('stay as they are, also those of a picture that Odoo makes smaller by itself', async () => {
+    const erp = await startErp();
+    const session = await openSession(erp);
+    const picture = Buffer.from('89504e470d0a1a0a0000000d4948445200000fa000000bb8', 'hex');
+    const [outcome] = await session.write([fileOf('scan.png', picture)], never);
+    expect(outcome).toMatchObject({ status: 'created' });
+    const row = erp.rows.find('ir.attachment', idOf(outcome as never));
+    expect(row?.['datas']).toBe(picture.toString('base64'));
+  });
+
+  test('that Odoo changes are refused, and no lookup says that they are in step', async () => {
+    const erp = await startErp({
+      constraints: [
+        (model, row) => {
+          if (model === 'ir.attachment') row['datas'] = Buffer.from('changed by an automation').toString('base64');
+          return undefined;
+        },
+      ],
+    });
+    const session = await openSession(erp);
+    const written = fileOf('plan.txt', Buffer.from('A plan'));
+    for (const action of ['create', 'amend'] as const)
+      expect(await session.write([{ ...written, action }], never)).toEqual([
+        {
+          status: 'rejected',
+          error: {
+            type: 'data',
+            message: expect.stringMatching(/^Odoo holds other bytes of ir\.attachment,\d+ than/u),
+          },
+          partial: true,
+        },
+      ]);
+    const found = await session.lookup?.([document], never);
+    expect(found).toEqual([{ key: document.key, reference: expect.any(String), contentHash: undefined }]);
+  });
 });

@@ -4,7 +4,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { closeAtEnd } from '../../harness/close-at-end.ts';
-import { awardOf, idOf, never, openSession, operation, startErp, write } from './odoo-session.ts';
+import { awardOf, idOf, never, openSession, operation, startErp, withLots, write } from './odoo-session.ts';
+import type { Row } from './stand-in/rows.ts';
 import { users } from './stand-in/seed.ts';
 import type { OdooStandIn } from './stand-in/server.ts';
 
@@ -116,6 +117,28 @@ test('a record that Odoo’s own rules refuse is refused alone, with Odoo’s wo
   expect(outcomes.map(({ status }) => status)).toEqual(['created', 'rejected', 'created']);
   expect(JSON.stringify(outcomes[1])).toContain('Odoo: Not this lot, please.');
   expect(erp.rows.all('purchase.order')).toHaveLength(2);
+});
+
+test('a write that Odoo refuses after its first step says so: an order that was set back to draft, or marked', async () => {
+  const erp = await startErp({
+    constraints: [(_model, row) => (row['name'] === 'Forbidden' ? 'Not this lot, please.' : undefined)],
+  });
+  const session = await openSession(erp);
+  const award = awardOf([chairs]);
+  const id = idOf(await write(session, 'create', award));
+  const order = () => erp.rows.find('purchase.order', id) as Row;
+  await write(session, 'cancel', withLots(award, []));
+  const back = withLots(award, [chairs, { ...chairs, lot: 'Forbidden' }]);
+  await expect(write(session, 'create', back)).resolves.toMatchObject({ status: 'rejected', partial: true });
+  expect(order()).toMatchObject({ state: 'draft' });
+  await expect(write(session, 'create', award)).resolves.toMatchObject({ status: 'updated' });
+  // A bill that is in none of its lines.
+  Object.assign(order(), { invoice_count: 1 });
+  await expect(write(session, 'cancel', withLots(award, []))).resolves.toMatchObject({
+    status: 'rejected',
+    partial: true,
+  });
+  expect(order()).toMatchObject({ state: 'draft', origin: expect.stringMatching(/\(withdrawn\)$/u) });
 });
 
 test('a text that PostgreSQL cannot hold fails its own document only', async () => {

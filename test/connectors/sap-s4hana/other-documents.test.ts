@@ -231,6 +231,20 @@ describeSap('in SAP', () => {
       expect(await prices('STEEL-3')).toMatchObject([{ ConditionRecord: '99' }]);
     });
 
+    test.each(['PATCH', 'DELETE', 'POST'])(
+      'is for no day too many, where a change of its days was cut off at its %s',
+      async (method) => {
+        const material = `STEEL-${method}`;
+        const award = awardOf({ fields, lines: [lineFor(material, '2.5')] });
+        const reference = await created(session, award);
+        const later = operationOf('amend', { ...award, fields: { ...fields, valid_from: '2030-02-01' } }, reference);
+        system.inject({ method, path: /A_PurgInfoRecdOrgPlantData\(|A_PurgPrcgConditionRecord/u, status: 503 });
+        expect((await write(session, later)).status).not.toBe('updated');
+        expect((await write(session, later)).status).toBe('updated');
+        expect(await prices(material)).toMatchObject([{ ConditionValidityStartDate: '/Date(1896134400000)/' }]);
+      },
+    );
+
     test('of which SAP refuses the second stays withdrawable: the first is deleted with the award', async () => {
       const again = { ...lineFor('STEEL-4', '3', { plant: '1020' }), lot: 'Again' };
       const lines = [lineFor('STEEL-4', '2.5'), again];
@@ -435,6 +449,30 @@ describeSap('in SAP', () => {
       expect((await write(session, amend)).status).toBe('updated');
       const mark = keyMarker(`rfi-answers/${key}`);
       expect((await namesAt(number.padStart(10, '0'))).filter((name) => name.includes(mark))).toHaveLength(1);
+    });
+
+    test('whose old one SAP does not delete says that the change had begun', async () => {
+      const key = randomUUID();
+      const reference = await created(session, answersOf(key, 'S235'));
+      system.inject({ method: 'DELETE', path: 'AttachmentContentSet', status: 400, message: 'It is archived' });
+      expect(await write(session, operationOf('amend', answersOf(key, 'S355'), reference))).toMatchObject({
+        status: 'rejected',
+        error: { type: 'data' },
+        partial: true,
+      });
+    });
+
+    test('of which SAP keeps other bytes is taken away and refused, however often it is tried', async () => {
+      const document = answersOf(randomUUID(), 'S235');
+      system.behave({ cutsAttachments: true });
+      for (const _attempt of [1, 2])
+        expect(await write(session, operationOf('create', document))).toMatchObject({
+          status: 'rejected',
+          error: { type: 'data', message: expect.stringMatching(/^SAP keeps \d+ bytes of the attachment/u) },
+        });
+      expect(await session.lookup([document], never)).toEqual([]);
+      system.behave({ cutsAttachments: false });
+      expect((await write(session, operationOf('create', document))).status).toBe('created');
     });
 
     test('of a file without a supplier, and of an event, goes where the mapping says, or is refused', async () => {

@@ -201,6 +201,18 @@ describeTryton('purchases in Tryton', () => {
     expect((await purchaseOf(id))['lines.']).toEqual(before['lines.']);
   });
 
+  test('a withdrawal that Tryton refuses after it was recorded says that it had begun', async () => {
+    const award = awardOf([chairs]);
+    const created = await write(session, 'create', award);
+    const proxy = await startTrytonProxy(server.url, [], (method) => method === 'model.purchase.purchase.cancel');
+    const through = await openSession(database, { url: proxy.url });
+    const refused = await write(through, 'cancel', withLots(award, []), referenceOf(created));
+    expect(refused).toMatchObject({ status: 'rejected', partial: true });
+    await through.close();
+    await proxy.close();
+    expect((await write(session, 'cancel', withLots(award, []), referenceOf(created))).status).toBe('cancelled');
+  });
+
   test('a purchase that a user has cancelled is not created again; one that was cancelled with its award is', async () => {
     const award = awardOf([chairs]);
     const created = await write(session, 'create', award);
@@ -273,7 +285,7 @@ describeTryton('purchases in Tryton', () => {
     expect(purchase.invoice_address).not.toBeNull();
   });
 
-  test('purchases become quotations if the settings say so; one that cannot become a quotation leaves nothing', async () => {
+  test('purchases become quotations if the settings say so; one that cannot leaves nothing, or says so', async () => {
     const quoting = await openSession(database, { purchase_state: 'quotation' });
     const created = await write(quoting, 'create', awardOf([chairs]));
     expect(await purchaseOf(idOf(created))).toMatchObject({ state: 'quotation', number: expect.stringMatching(/\d/) });
@@ -290,6 +302,16 @@ describeTryton('purchases in Tryton', () => {
     expect(messageOf(refused)).toContain('warehouse');
     expect(await undecided.lookup([award], never)).toEqual([]);
     expect(await admin.search('purchase.purchase', [['description', '=', 'No warehouse']], ['id'])).toEqual([]);
+    // The prices were there before the purchase was refused: they go with the award.
+    const both = await openSession(database, { awards: 'both', purchase_state: 'quotation' });
+    const priced = awardOf([{ ...desks, lot: 'Priced before' }]);
+    const prices = () => admin.search('purchase.product_supplier', [['name', '=', 'Priced before']], ['id']);
+    expect(await write(both, 'create', priced)).toMatchObject({ status: 'rejected', partial: true });
+    expect(await prices()).toHaveLength(1);
+    const [found] = await both.lookup([priced], never);
+    expect((await write(both, 'cancel', withLots(priced, []), referenceOf(found))).status).toBe('cancelled');
+    expect(await prices()).toEqual([]);
+    await both.close();
     await admin.call('stock.location', 'write', [[warehouse], { active: false }]);
     await undecided.close();
     await quoting.close();

@@ -52,7 +52,8 @@ const dueNews = `
           select from json_to_recordset(p.made_lots::json) as l (lot text)
           join bridge.mirror a on a.source = $2 and a.feed = 'awards' and a.sourcing_event = p.entity and a.gone is null
           where ${bodyJson('a.body')} ->> 'lot_name' = l.lot
-            and json_array_length(${bodyJson('a.body')} -> 'awards') > 0) then 'awarded'
+            and case json_typeof(${bodyJson('a.body')} -> 'awards') when 'array'
+              then json_array_length(${bodyJson('a.body')} -> 'awards') > 0 end) then 'awarded'
         when s.status = 'CLOSED' then 'closed'
         when coalesce(s.status, 'DRAFT') = 'DRAFT' then 'created'
         else 'published' end,

@@ -18,11 +18,9 @@ import { fingerprintOf } from './flow-fingerprint.ts';
 export type PauseKind = 'operator' | 'auth' | 'config' | 'withdrawals';
 
 /** The state of a flow that may send. */
-export interface FlowState {
-  readonly failuresInRow: number;
+interface SendingFlow {
   /** Whether the circuit is half open: one document is sent as a trial, and nothing else. */
   readonly isHalfOpen: boolean;
-  readonly withdrawalsAgreed: Timestamp | null;
 }
 
 /** SQL: no replica was promoted since a process last looked (`ledger/lost-commits/watch-loss.ts`). */
@@ -50,14 +48,13 @@ export async function readSendingFlow(
   flow: FlowSettings,
   now: Timestamp,
   newestAttempt: string | null = null,
-): Promise<FlowState | undefined> {
-  const [state] = await sql.query<FlowState>(sendingFlow, [flow.name, now, fingerprintOf(flow), newestAttempt]);
+): Promise<SendingFlow | undefined> {
+  const [state] = await sql.query<SendingFlow>(sendingFlow, [flow.name, now, fingerprintOf(flow), newestAttempt]);
   return state;
 }
 
 const sendingFlow = prepared(
-  `select f.failures_in_row as "failuresInRow", f.circuit_until is not null as "isHalfOpen",
-     f.withdrawals_agreed as "withdrawalsAgreed"
+  `select f.circuit_until is not null as "isHalfOpen"
    from bridge.flows f where f.name = $1 and ${maySend('$3')} for share`,
 );
 

@@ -62,7 +62,7 @@ export async function findEventPage(
      select p.source, p.record_id as id, coalesce(nullif(s.name, ''), p.record_id) as name,
        coalesce(s.reference, '') as reference, ${bodyJson('p.body')} ->> 'status' as status,
        ${bodyJson('p.body')} ->> 'type' as type, ${bodyJson('p.body')} ->> 'primary_currency' as currency,
-       coalesce((${bodyJson('p.body')} ->> 'is_test')::boolean, false) as "isTest",
+       coalesce(${bodyJson('p.body')} ->> 'is_test' = 'true', false) as "isTest",
        case when json_typeof(${bodyJson('p.body')} -> 'suppliers') = 'array' then json_array_length(${bodyJson('p.body')} -> 'suppliers')
          else 0 end as suppliers, p.modified
      from p left join bridge.subjects s on s.source = p.source and s.kind = 'event' and s.id = p.record_id

@@ -119,7 +119,10 @@ const lockCheckpointRow = prepared(
   'select generation from bridge.checkpoints where source = $1 and feed = $2 for no key update',
 );
 
-/** An operator has set or reset the checkpoint during the pull: the pages that were read belong to the old position. */
+/**
+ * An operator has set or reset the checkpoint during the pull, or an audit has: the pages that were read belong to the old
+ * position.
+ */
 export class CheckpointMoved extends AppError {
   constructor({ source, feed }: FeedId) {
     super('conflict', `The checkpoint of ${source}/${feed} was set while the feed was read.`, {
@@ -130,8 +133,8 @@ export class CheckpointMoved extends AppError {
 }
 
 /**
- * Locks the checkpoint until the end of the transaction. Throws CheckpointMoved when it no longer has this generation:
- * an operator has set it since.
+ * Locks the checkpoint until the end of the transaction. Throws CheckpointMoved when it no longer has this generation: it
+ * was set since.
  */
 export async function lockCheckpointAt(tx: Sql, feed: FeedId, generation: number): Promise<void> {
   const [row] = await tx.query<{ generation: number }>(lockCheckpointRow, [feed.source, feed.feed]);
@@ -226,7 +229,8 @@ export async function learnProfile(sql: Sql, { source, feed }: FeedId, learnt: S
 
 /**
  * Stores that the feed does not keep the order that it declares: from now on it is read in windows. What was read by
- * following the order may lack records, so the watermark returns to the beginning, and the feed is read once more.
+ * following the order may lack records, so the watermark returns to the beginning, and the feed is read once more. A pull
+ * that still follows the order, while an audit finds this out, stores nothing more: it would set the watermark again.
  */
 export async function saveOrderBroken(
   tx: Sql,
@@ -234,7 +238,7 @@ export async function saveOrderBroken(
   { why, now }: { why: string; now: Timestamp },
 ): Promise<void> {
   await tx.query(
-    `update bridge.checkpoints set
+    `update bridge.checkpoints set generation = generation + 1,
        watermark = case when source_profile ? 'orderProved' then null else watermark end,
        source_profile = source_profile - 'orderProved' || $3
      where source = $1 and feed = $2`,

@@ -5,7 +5,7 @@
  *
  * - **The end of the call.** The process that made the call stores it with the outcome `unknown`. A process that is seen
  *   to be dead makes no call any more. Otherwise nothing is known but the time limit, which counts from the intent: a
- *   process that was frozen finds its limit over when it runs again, and sends nothing more (`calls/deadline.ts`).
+ *   process that was frozen finds its limit over when it runs again, and sends nothing more (`connectors/deadline.ts`).
  * - **What the ERP does after the end.** Nothing, when it has answered: its effect is visible after `visibleAfterMs`. A
  *   request that was cut off may still take effect within `lateEffectMs`.
  * - **The difference of the clocks**, where another machine has written the time.
