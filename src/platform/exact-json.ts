@@ -5,10 +5,13 @@
  */
 import { Decimal } from 'decimal.js';
 
-/** More levels than any document of ours or of an ERP has. */
-const depthMax = 100;
-/** About 60 MB as JavaScript values. */
-const valuesMax = 1_000_000;
+export interface JsonBounds {
+  readonly depthMax: number;
+  readonly valuesMax: number;
+}
+
+/** More levels than any document of ours or of an ERP has, and about 60 MB as JavaScript values. */
+const foreignBounds: JsonBounds = { depthMax: 100, valuesMax: 1_000_000 };
 
 /** The text is JSON, or begins as JSON does, with more than is read. */
 export class JsonBoundError extends Error {}
@@ -30,13 +33,13 @@ const longWholeNumber = /^-?\d{22}/;
  * no JSON, and JsonBoundError for one with more than 100 levels or 1,000,000 values.
  */
 export function parseExactJson(text: string): unknown {
-  checkBounds(text);
+  checkJsonBounds(text, foreignBounds);
   return inexactNumber.test(text) || loneNumber.test(text) ? JSON.parse(text, reviver(keepExact)) : JSON.parse(text);
 }
 
 /** As `parseExactJson`, but each number is returned as its text: 12.50 stays so. */
 export function parseAsWritten(text: string): unknown {
-  checkBounds(text);
+  checkJsonBounds(text, foreignBounds);
   return JSON.parse(text, reviver(keepDigits));
 }
 
@@ -61,7 +64,7 @@ function keepDigits(_value: number, source: string): string {
  * Throws JsonBoundError when the text has too many levels or values. Each value but the first follows an opening bracket
  * or a comma. A text that is no JSON may pass: `JSON.parse` refuses it.
  */
-function checkBounds(text: string): void {
+export function checkJsonBounds(text: string, { depthMax, valuesMax }: JsonBounds): void {
   let depth = 0;
   let values = 1;
   for (let at = 0; at < text.length; at += 1) {
@@ -73,8 +76,8 @@ function checkBounds(text: string): void {
       depth += 1;
       values += 1;
     }
-    if (depth > depthMax) throw new JsonBoundError(`is nested deeper than ${depthMax} levels`);
-    if (values > valuesMax) throw new JsonBoundError(`has more than ${valuesMax} values`);
+    if (depth > depthMax) throw new JsonBoundError(`is nested deeper than ${depthMax} levels (at character ${at})`);
+    if (values > valuesMax) throw new JsonBoundError(`has more than ${valuesMax} values (at character ${at})`);
   }
 }
 

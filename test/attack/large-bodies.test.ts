@@ -84,7 +84,7 @@ test('a body of more than two million values is refused before it is parsed', as
   const answer = await attacker.call('POST', '/api/jobs', `[${'{},'.repeat(2_500_000)}{}]`);
   expect([answer.status, answer.body.detail]).toEqual([
     400,
-    expect.stringMatching(/^The body holds more than 2000000 values \(at byte \d+\)\.$/),
+    expect.stringMatching(/^The body has more than 2000000 values \(at character \d+\)\.$/),
   ]);
 });
 

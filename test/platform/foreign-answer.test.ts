@@ -110,7 +110,7 @@ describe('an answer is refused for good', () => {
   });
 
   test('that is nested too deeply', async () => {
-    const message = 'The answer is nested deeper than 100 levels.';
+    const message = 'The answer is nested deeper than 100 levels (at character 100).';
     expect(await refusal(Buffer.from('['.repeat(500)))).toMatchObject({ message, code: 'too-large' });
   });
 });

@@ -6,10 +6,13 @@
 import type { IncomingMessage } from 'node:http';
 import type { Issue } from '#contract/issue.ts';
 import { AppError, errorText } from '../errors.ts';
+import { checkJsonBounds } from '../exact-json.ts';
 import { pathText } from '../input.ts';
 import type { UnverifiedBody } from './unverified-bytes.ts';
 
 const depthMax = 64;
+/** Memory for one body is bounded by these: ten megabytes may hold more than three million values. */
+const valuesMax = 2_000_000;
 /** One decoder for all bodies: it keeps no state from one text to the next. */
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -179,6 +182,12 @@ export function parseJson(bytes: Uint8Array): unknown {
   } catch (cause) {
     throw new AppError('invalid', 'The body is not valid UTF-8.', { cause });
   }
+  try {
+    checkJsonBounds(text, { depthMax, valuesMax });
+  } catch (cause) {
+    const message = errorText(cause);
+    throw new AppError('invalid', `The body ${message}.`, { cause, issues: [{ path: '', message }] });
+  }
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -189,23 +198,9 @@ export function parseJson(bytes: Uint8Array): unknown {
       message: 'invalid JSON body',
     });
   }
-  if (mayBeUnstorable(text)) refuseUnstorable(value, 'The body');
+  // What was decoded has neither NUL nor half of a surrogate pair but by an escape.
+  if (text.includes('\\')) refuseUnstorable(value, 'The body');
   return value;
-}
-
-/**
- * Whether a JSON text that was decoded and parsed needs to be looked through: without an escape it has neither NUL nor half
- * of a surrogate pair, and without as many brackets it is not nested that deep.
- */
-function mayBeUnstorable(text: string): boolean {
-  if (text.includes('\\')) return true;
-  let opened = 0;
-  for (const bracket of ['{', '['])
-    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) {
-      opened += 1;
-      if (opened > depthMax) return true;
-    }
-  return false;
 }
 
 /** Throws `invalid` with the first place that PostgreSQL or UTF-8 cannot hold. `what` begins the message. */
@@ -222,8 +217,6 @@ export function refuseUnstorable(value: unknown, what: string): void {
 function findUnstorable(value: unknown, path: (string | number)[]): Issue | undefined {
   if (typeof value === 'string') return findInText(value, path);
   if (typeof value !== 'object' || value === null) return undefined;
-  if (path.length >= depthMax)
-    return { path: pathText(path.slice(0, 8)), message: `is nested deeper than ${depthMax} levels` };
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) {
       path.push(index);

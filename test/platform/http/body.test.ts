@@ -261,8 +261,7 @@ describe('what is accepted as JSON', () => {
 
   test('64 levels are accepted, 65 are refused', () => {
     expect(parseJson(Buffer.from(nested(64)))).toHaveLength(1);
-    expect(refusal(nested(65)).publicMessage).toMatch(/ is nested deeper than 64 levels\.$/);
-    expect(refusal(`{"lots":[{"values":${nested(62)}}]}`).issues[0]?.path).toMatch(/^lots\[0\]\.values\[0\]/);
+    expect(refusal(nested(65)).publicMessage).toBe('The body is nested deeper than 64 levels (at character 64).');
   });
 
   test('a million levels are refused, not a crash', () => {
