@@ -116,7 +116,6 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     },
     batchMax: commitMax,
     backlogMax: deps.backlogMax,
-    clock,
   });
   // For each source: two of them may sign with the same key.
   const sources = new Map<string, KnownSource>(

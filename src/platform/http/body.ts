@@ -28,13 +28,7 @@ export interface BodyBounds {
  * with `too-slow` or `unavailable` beyond the other bounds, and with `invalid` when the body breaks off.
  */
 export async function readBody(request: IncomingMessage, bytesMax: number, bounds: BodyBounds = {}): Promise<Buffer> {
-  // One turn later the body is there, if it has come together with its headers: most small ones have.
-  await Promise.resolve();
-  const whole = wholeBody(request, bytesMax, bounds.unverified);
-  if (whole) return whole;
-  const body = openBody(request, bytesMax, bounds);
-  // Awaited, because a promise that is returned takes two more turns.
-  return await body.readAll();
+  return await openBody(request, bytesMax, bounds).readAll();
 }
 
 /** A body that is read in two steps: its beginning shows whether it is small, and the rest waits until it is wanted. */
@@ -121,19 +115,6 @@ export function openBody(
     },
     readAll: () => (hasEnded ? Promise.resolve(whole()) : readUpTo(bytesMax).then(whole)),
   };
-}
-
-/** Undefined when the body has not arrived whole. Throws what the bound of unverified bytes refuses it with. */
-function wholeBody(request: IncomingMessage, bytesMax: number, unverified?: UnverifiedBody): Buffer | undefined {
-  const length = request.readableLength;
-  // Not `request.complete`, which Node sets only when all that has come with the body was read.
-  if (length === 0 || length > bytesMax || length !== announcedBytes(request)) return undefined;
-  let refusal: AppError | undefined;
-  unverified?.add(length, (error) => {
-    refusal = error;
-  });
-  if (refusal) throw refusal;
-  return (request.read() as Buffer | null) ?? undefined;
 }
 
 function announcedBytes({ headers }: IncomingMessage): number | undefined {

@@ -1,8 +1,6 @@
 import * as fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { createSharedCommit } from '#bridge/receive/shared-commit.ts';
-import { systemClock } from '#platform/clock.ts';
-import { createManualClock } from '../../harness/manual-clock.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -37,7 +35,6 @@ test('each item is settled as its write was, a failed write rejects only its ite
           },
           batchMax,
           backlogMax: 1_000,
-          clock: systemClock,
         });
         const added: { id: number; result: Promise<PromiseSettledResult<void>[]> }[] = [];
         for (const burst of bursts) {
@@ -73,7 +70,6 @@ test('items that arrive during a write share the next one', async () => {
     },
     batchMax: 100,
     backlogMax: 100,
-    clock: systemClock,
   });
   const alone = shared.add(1);
   await turn();
@@ -81,67 +77,6 @@ test('items that arrive during a write share the next one', async () => {
   first.resolve();
   await Promise.all([alone, ...together]);
   expect(batches).toEqual([1, 50]);
-});
-
-describe('when a write ends while other items wait, the next write', () => {
-  /** Writes one item, while others wait for the next write. */
-  async function startBusy(others: number, { batchMax = 100, tookMs = 5 } = {}) {
-    const clock = createManualClock();
-    const batches: number[][] = [];
-    const first = Promise.withResolvers<void>();
-    const shared = createSharedCommit<number>({
-      write: async (items) => {
-        batches.push([...items]);
-        if (batches.length === 1) await first.promise;
-      },
-      batchMax,
-      backlogMax: 100,
-      clock,
-    });
-    const answered = shared.add(0);
-    await turn();
-    await turn();
-    const waiting = Array.from({ length: others }, (_, index) => shared.add(index + 1));
-    clock.advance(tookMs);
-    first.resolve();
-    await answered;
-    return { clock, batches, shared, waiting };
-  }
-
-  test('also takes the item of a sender that was answered and sends again at once', async () => {
-    const { batches, shared, waiting } = await startBusy(3);
-    await turn();
-    expect(batches).toEqual([[0]]);
-    await Promise.all([...waiting, shared.add(4)]);
-    expect(batches).toEqual([[0], [1, 2, 3, 4]]);
-  });
-
-  test('starts after a millisecond at the latest', async () => {
-    const { clock, batches, waiting } = await startBusy(3);
-    await turn();
-    expect(batches).toEqual([[0]]);
-    clock.advance(1);
-    await Promise.all(waiting);
-    expect(batches).toEqual([[0], [1, 2, 3]]);
-  });
-
-  test('starts at once when the waiting items fill it', async () => {
-    const { batches, waiting } = await startBusy(3, { batchMax: 3 });
-    await Promise.all(waiting);
-    expect(batches).toEqual([[0], [1, 2, 3]]);
-  });
-
-  test('starts at once when writes are fast', async () => {
-    const { batches, waiting } = await startBusy(3, { tookMs: 4 });
-    await Promise.all(waiting);
-    expect(batches).toEqual([[0], [1, 2, 3]]);
-  });
-
-  test('starts at once when no item waited', async () => {
-    const { batches, shared } = await startBusy(0);
-    await shared.add(1);
-    expect(batches).toEqual([[0], [1]]);
-  });
 });
 
 test('items of one turn of the event loop share a write', async () => {
@@ -152,7 +87,6 @@ test('items of one turn of the event loop share a write', async () => {
     },
     batchMax: 100,
     backlogMax: 100,
-    clock: systemClock,
   });
   // The event loop handles one socket after the other, and runs the microtasks of each in between.
   const added: Promise<void>[] = [];
@@ -174,7 +108,6 @@ test('items beyond the backlog are rejected as unavailable, and earlier items ar
     },
     batchMax: 1,
     backlogMax: 2,
-    clock: systemClock,
   });
   const writing = shared.add(0);
   await turn();

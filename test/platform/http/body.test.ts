@@ -55,13 +55,9 @@ describe('how much is read', () => {
     expect(await connection.until('"params"')).toMatch(/^HTTP\/1\.1 201 /);
   });
 
-  test('small bodies that come with their headers are read without listeners, one after the other on a connection', async () => {
-    const listeners: number[] = [];
+  test('small bodies are read one after the other on a connection, and where two come together', async () => {
     const server = createServer((request, response) => {
-      void readBody(request, 1_000).then((body) => {
-        listeners.push(['data', 'end', 'error'].reduce((sum, event) => sum + request.listenerCount(event), 0));
-        response.end(`<${body.toString()}>`);
-      });
+      void readBody(request, 1_000).then((body) => response.end(`<${body.toString()}>`));
     });
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const connection = await connectRaw((server.address() as AddressInfo).port);
@@ -70,7 +66,6 @@ describe('how much is read', () => {
       connection.send(post(body));
       await connection.until(`<${body}>`);
     }
-    expect(listeners).toEqual([0, 0, 0]);
     connection.send(post('four') + post('five'));
     await connection.until('<four>');
     await connection.until('<five>');
