@@ -208,7 +208,7 @@ test('a withdrawal has no line, and is written where columns of lines are requir
     ],
   });
   const session = await fileConnector.open(settings, testContext({ dataDir }).context);
-  const withdrawal = operation('cancel', {}, awardOf({ lines: [] }));
+  const withdrawal = operation('cancel', { file: undefined }, awardOf({ lines: [] }));
   expect(await session.write([withdrawal], never)).toMatchObject([{ status: 'cancelled' }]);
   const name = (await readdir(join(dataDir, 'out'))).find((entry) => entry.endsWith('.csv')) ?? '';
   expect(await readFile(join(dataDir, 'out', name), 'utf8')).toBe('4711,,withdrawn\r\n');
