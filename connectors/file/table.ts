@@ -25,7 +25,7 @@ interface Column {
   readonly type: CellType;
   /** Whether a document without a value is refused. */
   readonly required: boolean;
-  /** Whether a withdrawn document has no such value: it has neither lines nor bytes. */
+  /** Whether a withdrawn document has no such value: it has no lines, no mapped fields and no bytes. */
   readonly endsWithIt?: boolean;
   readonly valueOf: (row: Row) => string | undefined;
 }
@@ -50,7 +50,7 @@ type GivenColumn = { readonly name: string } & Partial<NonNullable<Options['colu
 function columnOf(kind: DocumentKind, { name, from, value, as, required = false }: GivenColumn): Column {
   if (from === undefined) return { name, type: as ?? 'text', required, valueOf: () => value };
   const { type, read } = cellSource(kind, from);
-  const endsWithIt = /^(?:line|bid|answers|file)[.[]/.test(from);
+  const endsWithIt = /^(?:line|bid|answers|fields|file)[.[]/.test(from);
   return { name, type: as ?? type, required, endsWithIt, valueOf: read };
 }
 
