@@ -389,3 +389,17 @@ describe('the list of open requisitions', () => {
     }
   });
 });
+
+test('a quantity that JSON has with an exponent is the same number without it', async () => {
+  const server = await startPlainServer((response) => {
+    response.setHeader('content-type', 'application/json');
+    response.end('[{"no":"PR-1","items":[{"line":1,"name":"Bolt","quantity":1E+2,"target_price":5e-7}]}]');
+  });
+  const requisition = { path: '/requisitions', record: { reference_id: 'no', items: { at: 'items' } } };
+  const settings = http.settings.parse({ base_url: server.url, read: { requisition } });
+  const session = await http.open(settings, testContext({ clock: createManualClock() }).context);
+  onTestFinished(() => session.close());
+  const pages = [];
+  for await (const page of session.read?.('requisition', undefined, never) ?? []) pages.push(page);
+  expect(pages).toMatchObject([{ faults: [], records: [{ items: [{ quantity: '100', target_price: '0.0000005' }] }] }]);
+});
