@@ -33,6 +33,7 @@ const unfinished = /^\.|\.(?:tmp|temp|part|partial|filepart|crdownload|swp)$|~$/
 const seenMax = 1_000;
 /** So many files are taken at once; the others wait for the next read. */
 const filesMax = 1_000;
+const statsAtOnce = 8;
 /** A larger file is refused: a read has to come to its first page in two minutes. */
 const fileBytesMax = 1024 ** 3;
 
@@ -77,7 +78,7 @@ export async function listTaken({ folder, settings }: Where): Promise<string[]> 
   return (await folder.list(path)).filter(isOurs).toSorted();
 }
 
-/** The names that wait to be taken, in the order in which they are. */
+/** The names that wait to be taken. */
 export async function listWaiting({ folder, settings }: Where): Promise<string[]> {
   await refuseLinkedFolder(folder, settings.folder);
   return matching(await folder.list(settings.folder), settings);
@@ -120,7 +121,7 @@ export async function takeFiles(
   let last = Math.max(numberOf(names.at(-1)), numberOf(stored.file));
   const seen: Checkpoint['seen'] = {};
   const refused: Refused[] = [];
-  for (const name of matching([...present], settings)) {
+  for (const name of await byAge(deps, matching([...present], settings))) {
     if (names.length === namesMax) break;
     const path = joinPath(settings.folder, name);
     const info = await folder.stat(path);
@@ -142,6 +143,21 @@ export async function takeFiles(
   }
   await removeStaleMarkers(deps, present);
   return { names, seen, refused };
+}
+
+/**
+ * Those that were written first come first, as the last one has the last word: v_30112026.csv before v_01122026.csv, and
+ * v_9.csv before v_10.csv. Of one time, their names decide.
+ */
+async function byAge({ folder, settings }: Where, names: readonly string[]): Promise<readonly string[]> {
+  if (names.length < 2) return names;
+  const found: { readonly name: string; readonly modifiedMs: number }[] = [];
+  for (let from = 0; from < names.length; from += statsAtOnce) {
+    const some = names.slice(from, from + statsAtOnce);
+    const infos = await Promise.all(some.map((name) => folder.stat(joinPath(settings.folder, name))));
+    for (const [index, name] of some.entries()) found.push({ name, modifiedMs: infos[index]?.modifiedMs ?? 0 });
+  }
+  return found.toSorted((a, b) => a.modifiedMs - b.modifiedMs).map(({ name }) => name);
 }
 
 function faultOfEntry(name: string, { type, bytes }: FileInfo): string | undefined {

@@ -78,6 +78,22 @@ describe('a file is taken', () => {
     expect((await read(await open())).ids).toEqual(['1', '2']);
   });
 
+  test('after those that were written before it, whatever the names are: what was written last counts', async () => {
+    for (const content of ['delta', 'whole']) {
+      const place = join(folder, content);
+      mkdirSync(place);
+      for (const [name, text, day] of [
+        ['v_30112026.csv', csv('1,Old'), '2026-11-30'],
+        ['v_01122026.csv', csv('1,New'), '2026-12-01'],
+      ] as const) {
+        writeFileSync(join(place, name), text);
+        utimesSync(join(place, name), new Date(day), new Date(day));
+      }
+      const { records } = await read(await open({ content, folder: content }));
+      expect(records.map(({ name }) => name)).toEqual(['New']);
+    }
+  });
+
   test('also after the folder of taken files was emptied: its number goes on', async () => {
     const session = await open();
     drop('v.csv', csv('1,A'));
