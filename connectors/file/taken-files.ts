@@ -11,7 +11,7 @@
  * read ends with an error that names it, until somebody corrects or removes it.
  */
 import { randomBytes } from 'node:crypto';
-import { type Clock, ConfigError, parseCheckpoint, z } from 'sourcing-bridge/connector';
+import { type Clock, ConfigError, composed, parseCheckpoint, z } from 'sourcing-bridge/connector';
 import { type FileInfo, type Folder, joinPath, moveIfThere } from './folder.ts';
 import { nameBytesMax, shownName } from './names.ts';
 import type { DropSettings } from './settings.ts';
@@ -102,9 +102,12 @@ export function filesToRead(names: readonly string[], { file, done }: Checkpoint
 }
 
 function matching(names: readonly string[], { files }: DropSettings): string[] {
-  const parts = files.split('*').map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  // A system may write ü as one character, or as u with a mark above it.
+  const parts = composed(files)
+    .split('*')
+    .map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
   const pattern = new RegExp(`^${parts.join('.*')}$`, 's');
-  return names.filter((name) => pattern.test(name) && !unfinished.test(name)).toSorted();
+  return names.filter((name) => pattern.test(composed(name)) && !unfinished.test(name)).toSorted();
 }
 
 /** Takes what is complete. Returns the taken files in their order, what still waits, and what is refused. */
@@ -125,7 +128,11 @@ export async function takeFiles(
     if (names.length === namesMax) break;
     const path = joinPath(settings.folder, name);
     const info = await folder.stat(path);
-    if (!info) continue;
+    if (!info) {
+      // Such a name leads to no file. Any other was removed just now.
+      if (name.includes('\uFFFD')) refused.push({ name: shownName(name), why: 'its name is not in UTF-8' });
+      continue;
+    }
     const look = isComplete(deps, name, info, present, stored);
     if (look.waits && Object.keys(seen).length < seenMax) seen[name] = look.waits;
     if (!look.isComplete) continue;

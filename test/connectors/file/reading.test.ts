@@ -326,6 +326,23 @@ test('a thousand links in front of a file do not keep it from being read', async
   expect(ids).toEqual(['1']);
 });
 
+test('a name fits the settings in either form of Unicode', async () => {
+  drop('v-Händler.csv'.normalize('NFD'), csv('1,A'));
+  expect((await read(await open({ files: 'v-Händler*.csv'.normalize('NFC') }))).ids).toEqual(['1']);
+});
+
+test('a file whose name is not in UTF-8 is refused by name, and keeps no other from being read', async () => {
+  writeFileSync(Buffer.concat([Buffer.from(`${folder}/v-M`), Buffer.of(0xfc), Buffer.from('ller.csv')]), csv('1,A'));
+  drop('v9.csv', csv('2,B'));
+  const ids: string[] = [];
+  const reading = (async () => {
+    for await (const { records } of (await open()).read?.('supplier', undefined, never) ?? [])
+      ids.push(...records.map(({ external_id }) => external_id));
+  })();
+  expect((await failureOf(TransientError, reading)).message).toContain('v-M\uFFFDller.csv: its name is not in UTF-8');
+  expect(ids).toEqual(['2']);
+});
+
 test('of thousands of files a thousand are taken at once, and the rest by the next reads', async () => {
   const session = await open();
   for (let n = 1_000; n < 2_020; n += 1) drop(`v${n}.csv`, csv(`${n},X`));
