@@ -403,3 +403,24 @@ test('a quantity that JSON has with an exponent is the same number without it', 
   for await (const page of session.read?.('requisition', undefined, never) ?? []) pages.push(page);
   expect(pages).toMatchObject([{ faults: [], records: [{ items: [{ quantity: '100', target_price: '0.0000005' }] }] }]);
 });
+
+test('a person without an e-mail address is no contact, and keeps nothing of the supplier back', async () => {
+  const vendors = [
+    [
+      { name: 'Ann', email: null },
+      { name: 'Bob', email: 'bob@acme.example' },
+      { name: 'Cy', email: ' ' },
+    ],
+    // The addresses have another name: that must not look like none.
+    [{ name: 'Di', mail: 'di@beta.example' }],
+  ].map((people, id) => ({ id, name: 'Acme', blocked: true, people }));
+  const server = await startPlainServer((response) => answerJson(response, 200, vendors));
+  const given = { ...record, archived: 'blocked', contacts: 'people' };
+  const { pages } = await read(await open(server.url, { path: '/v', record: given }));
+  expect(pages).toMatchObject([
+    {
+      records: [{ external_id: '0', archived: true, contacts: [{ name: 'Bob', email: 'bob@acme.example' }] }],
+      faults: [{ key: '1', why: 'contacts are not a list of objects with name and email' }],
+    },
+  ]);
+});
