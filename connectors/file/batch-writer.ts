@@ -257,8 +257,9 @@ function receiptOf({ folder, receiptPath }: Deps, document: Keyed): Promise<Rece
 }
 
 /**
- * What the writer has stored at the path; undefined where nothing is. Throws ConfigError for anything else: a server that
- * does not flush files may lose what is in them in a power cut, and only a person can see what the reader has imported.
+ * What the writer has stored at the path; undefined where nothing is. Throws ConfigError for anything else: a server
+ * that does not flush files may lose what is in them in a power cut, and only a person can see what the reader has
+ * imported.
  */
 async function readOwn<Stored>(folder: Folder, path: string, form: z.ZodType<Stored>): Promise<Stored | undefined> {
   const json = await readJson(folder, path);
@@ -266,7 +267,7 @@ async function readOwn<Stored>(folder: Folder, path: string, form: z.ZodType<Sto
   const read = form.safeParse(json);
   if (read.success) return read.data;
   throw new ConfigError(
-    `${path} in ${folder.place} is damaged: look what the reader has imported last, remove the file, and resume the flow. ` +
-      'What is not known to be written then is written again.',
+    `${path} in ${folder.place} is damaged: look what the reader has imported last, remove the file, and resume the ` +
+      'flow. What is not known to be written then is written again.',
   );
 }

@@ -153,8 +153,8 @@ export async function takeFiles(
 }
 
 /**
- * Those that were written first come first, as the last one has the last word: v_30112026.csv before v_01122026.csv, and
- * v_9.csv before v_10.csv. Of one time, their names decide.
+ * Those that were written first come first, as the last one has the last word: v_30112026.csv before v_01122026.csv,
+ * and v_9.csv before v_10.csv. Of one time, their names decide.
  */
 async function byAge({ folder, settings }: Where, names: readonly string[]): Promise<readonly string[]> {
   if (names.length < 2) return names;

@@ -190,7 +190,7 @@ export function createConnections(
     }
   }
 
-  /** A standby refuses to begin a transaction that writes. It may be promoted, or be left by its name, after a failover. */
+  /** A standby begins no transaction that writes. After a failover it may be promoted, or be left by its name. */
   function refuseStandby(error: unknown): never {
     if (!(error instanceof DatabaseError) || error.code !== notSupported) throw error;
     const message = `PostgreSQL at ${target.name} is a standby, which takes no writes: ${error.message}`;

@@ -47,13 +47,14 @@ export function checkKey({ kind, key }: Document): void {
 }
 
 /**
- * Throws DataError where fewer rows were written than sent: a trigger that returns null drops a row, and PostgreSQL says
- * nothing of it.
+ * Throws DataError where fewer rows were written than sent: a trigger that returns null drops a row, and PostgreSQL
+ * says nothing of it.
  */
 export function refuseDropped(sent: number, written: number, tables: string): void {
   if (written < sent)
     throw new DataError(
-      `PostgreSQL: a trigger has dropped ${sent - written} of ${sent} rows for ${tables}. Let it return the row, or raise an exception.`,
+      `PostgreSQL: a trigger has dropped ${sent - written} of ${sent} rows for ${tables}. ` +
+        'Let it return the row, or raise an exception.',
     );
 }
 

@@ -34,7 +34,7 @@ export function parseExactJson(text: string): unknown {
   return inexactNumber.test(text) || loneNumber.test(text) ? JSON.parse(text, reviver(keepExact)) : JSON.parse(text);
 }
 
-/** As `parseExactJson`, but each number is returned as its text: 12.50 stays so, and 1E+2, as Java writes 100, is 100. */
+/** As `parseExactJson`, but each number is returned as its text: 12.50 stays so. 1E+2, as Java writes 100, is 100. */
 export function parseAsWritten(text: string): unknown {
   checkBounds(text);
   return JSON.parse(text, reviver(keepDigits));

@@ -247,7 +247,7 @@ test('a write that is repeated under its idempotency key changes nothing, in any
   expect(imported).toEqual(expected);
 });
 
-test('a receipt or a waiting batch that a power cut has emptied is named, and nothing is written without it', async () => {
+test('a receipt or waiting batch that a power cut has emptied is named, and nothing is written without it', async () => {
   const sample = sampleOf('award');
   const first = operation('create', sample, sample.versions[0]);
   const amended = operation('amend', sample, sample.versions[1]);
