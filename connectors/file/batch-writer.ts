@@ -23,6 +23,7 @@
  */
 import {
   type Clock,
+  ConfigError,
   type ConnectorContext,
   type Outcome,
   outcomeOf,
@@ -236,8 +237,8 @@ async function finishInterrupted(deps: Deps): Promise<void> {
   await deps.tidy();
   for (const name of (await folder.list(ready)).toSorted()) {
     const id = /^(\d{13}-[0-9a-f]{12})\.json$/.exec(name)?.[1];
-    const json = id === undefined ? undefined : await readJson(folder, joinPath(ready, name));
-    if (id !== undefined && json !== undefined) await finish(deps, id, readyForm.parse(json));
+    const batch = id === undefined ? undefined : await readOwn(folder, joinPath(ready, name), readyForm);
+    if (id !== undefined && batch !== undefined) await finish(deps, id, batch);
   }
 }
 
@@ -251,7 +252,22 @@ async function receiptsOf(deps: Deps, documents: readonly Keyed[]): Promise<Map<
   return found;
 }
 
-async function receiptOf({ folder, receiptPath }: Deps, document: Keyed): Promise<Receipt | undefined> {
-  const json = await readJson(folder, receiptPath(document));
-  return json === undefined ? undefined : receiptForm.parse(json);
+function receiptOf({ folder, receiptPath }: Deps, document: Keyed): Promise<Receipt | undefined> {
+  return readOwn(folder, receiptPath(document), receiptForm);
+}
+
+/**
+ * What the writer has stored at the path; undefined where nothing is. Throws ConfigError for anything else: a server
+ * that does not flush files may lose what is in them in a power cut, and only a person can see what the reader has
+ * imported.
+ */
+async function readOwn<Stored>(folder: Folder, path: string, form: z.ZodType<Stored>): Promise<Stored | undefined> {
+  const json = await readJson(folder, path);
+  if (json === undefined) return undefined;
+  const read = form.safeParse(json);
+  if (read.success) return read.data;
+  throw new ConfigError(
+    `${path} in ${folder.place} is damaged: look what the reader has imported last, remove the file, and resume the ` +
+      'flow. What is not known to be written then is written again.',
+  );
 }

@@ -23,7 +23,10 @@ interface RenderedTable {
 interface Column {
   readonly name: string;
   readonly type: CellType;
+  /** Whether a document without a value is refused. */
   readonly required: boolean;
+  /** Whether a withdrawn document has no such value: it has no lines, no mapped fields and no bytes. */
+  readonly endsWithIt?: boolean;
   readonly valueOf: (row: Row) => string | undefined;
 }
 
@@ -47,7 +50,8 @@ type GivenColumn = { readonly name: string } & Partial<NonNullable<Options['colu
 function columnOf(kind: DocumentKind, { name, from, value, as, required = false }: GivenColumn): Column {
   if (from === undefined) return { name, type: as ?? 'text', required, valueOf: () => value };
   const { type, read } = cellSource(kind, from);
-  return { name, type: as ?? type, required, valueOf: read };
+  const endsWithIt = /^(?:line|bid|answers|fields|file)[.[]/.test(from);
+  return { name, type: as ?? type, required, endsWithIt, valueOf: read };
 }
 
 /**
@@ -118,7 +122,8 @@ function cellOf(column: Column, row: Row, csv: Csv): string {
   const given = column.valueOf(row);
   const where = () => `${placeOf(row)}: column ${column.name}`;
   if (given === undefined || given === '') {
-    if (column.required) throw new DataError(`${where()} needs a value, and the document has none.`);
+    const isRequired = column.required && !(column.endsWithIt === true && row.operation.action === 'cancel');
+    if (isRequired) throw new DataError(`${where()} needs a value, and the document has none.`);
     return '';
   }
   return encodable(typed(given, column.type, csv, where), csv, where);

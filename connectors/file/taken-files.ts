@@ -11,7 +11,7 @@
  * read ends with an error that names it, until somebody corrects or removes it.
  */
 import { randomBytes } from 'node:crypto';
-import { type Clock, ConfigError, parseCheckpoint, z } from 'sourcing-bridge/connector';
+import { type Clock, ConfigError, composed, parseCheckpoint, z } from 'sourcing-bridge/connector';
 import { type FileInfo, type Folder, joinPath, moveIfThere } from './folder.ts';
 import { nameBytesMax, shownName } from './names.ts';
 import type { DropSettings } from './settings.ts';
@@ -33,6 +33,7 @@ const unfinished = /^\.|\.(?:tmp|temp|part|partial|filepart|crdownload|swp)$|~$/
 const seenMax = 1_000;
 /** So many files are taken at once; the others wait for the next read. */
 const filesMax = 1_000;
+const statsAtOnce = 8;
 /** A larger file is refused: a read has to come to its first page in two minutes. */
 const fileBytesMax = 1024 ** 3;
 
@@ -77,7 +78,7 @@ export async function listTaken({ folder, settings }: Where): Promise<string[]> 
   return (await folder.list(path)).filter(isOurs).toSorted();
 }
 
-/** The names that wait to be taken, in the order in which they are. */
+/** The names that wait to be taken. */
 export async function listWaiting({ folder, settings }: Where): Promise<string[]> {
   await refuseLinkedFolder(folder, settings.folder);
   return matching(await folder.list(settings.folder), settings);
@@ -101,9 +102,12 @@ export function filesToRead(names: readonly string[], { file, done }: Checkpoint
 }
 
 function matching(names: readonly string[], { files }: DropSettings): string[] {
-  const parts = files.split('*').map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  // A system may write ü as one character, or as u with a mark above it.
+  const parts = composed(files)
+    .split('*')
+    .map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
   const pattern = new RegExp(`^${parts.join('.*')}$`, 's');
-  return names.filter((name) => pattern.test(name) && !unfinished.test(name)).toSorted();
+  return names.filter((name) => pattern.test(composed(name)) && !unfinished.test(name)).toSorted();
 }
 
 /** Takes what is complete. Returns the taken files in their order, what still waits, and what is refused. */
@@ -120,11 +124,15 @@ export async function takeFiles(
   let last = Math.max(numberOf(names.at(-1)), numberOf(stored.file));
   const seen: Checkpoint['seen'] = {};
   const refused: Refused[] = [];
-  for (const name of matching([...present], settings)) {
+  for (const name of await byAge(deps, matching([...present], settings))) {
     if (names.length === namesMax) break;
     const path = joinPath(settings.folder, name);
     const info = await folder.stat(path);
-    if (!info) continue;
+    if (!info) {
+      // Such a name leads to no file. Any other was removed just now.
+      if (name.includes('\uFFFD')) refused.push({ name: shownName(name), why: 'its name is not in UTF-8' });
+      continue;
+    }
     const look = isComplete(deps, name, info, present, stored);
     if (look.waits && Object.keys(seen).length < seenMax) seen[name] = look.waits;
     if (!look.isComplete) continue;
@@ -142,6 +150,21 @@ export async function takeFiles(
   }
   await removeStaleMarkers(deps, present);
   return { names, seen, refused };
+}
+
+/**
+ * Those that were written first come first, as the last one has the last word: v_30112026.csv before v_01122026.csv,
+ * and v_9.csv before v_10.csv. Of one time, their names decide.
+ */
+async function byAge({ folder, settings }: Where, names: readonly string[]): Promise<readonly string[]> {
+  if (names.length < 2) return names;
+  const found: { readonly name: string; readonly modifiedMs: number }[] = [];
+  for (let from = 0; from < names.length; from += statsAtOnce) {
+    const some = names.slice(from, from + statsAtOnce);
+    const infos = await Promise.all(some.map((name) => folder.stat(joinPath(settings.folder, name))));
+    for (const [index, name] of some.entries()) found.push({ name, modifiedMs: infos[index]?.modifiedMs ?? 0 });
+  }
+  return found.toSorted((a, b) => a.modifiedMs - b.modifiedMs).map(({ name }) => name);
 }
 
 function faultOfEntry(name: string, { type, bytes }: FileInfo): string | undefined {

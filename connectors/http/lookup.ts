@@ -113,7 +113,12 @@ function compileSearch(roots: Roots, settings: SearchSettings, what: 'lookup' | 
 
 function compileEntries({ method, list }: SearchSettings): (response: HttpResponse) => readonly unknown[] {
   if (method === 'HEAD') return () => [undefined];
-  if (list === undefined) return (response) => [jsonOf(response)];
+  if (list === undefined)
+    return (response) => {
+      const found = jsonOf(response);
+      // Many servers answer so where they have found nothing.
+      return found === null ? [] : [found];
+    };
   const read = compileJsonPath(list);
   return (response) => {
     const entries = read(jsonOf(response));

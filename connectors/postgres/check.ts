@@ -13,11 +13,13 @@ import { functionName } from './write-function.ts';
 /** One line per finding. A server that cannot be reached is a line, too; never rejects. */
 export async function checkAll(connections: Connections, settings: Settings): Promise<CheckResult[]> {
   const results: CheckResult[] = [];
+  const { schema, mode } = settings;
+  const { supplier, requisition } = settings.read;
+  // A standby will do for an intake, and not for what writes.
+  const readOnly = (supplier ?? requisition) !== undefined && requisition?.acknowledge !== true;
   try {
-    await connections.read({}, async (tx) => {
+    await connections.read({ readOnly }, async (tx) => {
       results.push(await checkServer(tx, connections.targetName));
-      const { supplier, requisition } = settings.read;
-      const { schema, mode } = settings;
       // An intake only reads, unless it acknowledges: its user need not be able to write documents.
       if (supplier) results.push(...(await checkRead(tx, supplierRead(supplier))));
       if (requisition) results.push(...(await checkRead(tx, requisitionRead(requisition))));

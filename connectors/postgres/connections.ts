@@ -8,7 +8,7 @@
  */
 import { createHash } from 'node:crypto';
 import { Socket } from 'node:net';
-import { Client, type ClientConfig, Pool, type PoolClient, type QueryResult } from 'pg';
+import { Client, type ClientConfig, DatabaseError, Pool, type PoolClient, type QueryResult } from 'pg';
 import { type Clock, type ConnectorLog, TransientError, UnknownOutcome } from 'sourcing-bridge/connector';
 import type { Settings, Target } from './settings.ts';
 import { connectorErrorOf, leavesCommitOpen } from './sql-errors.ts';
@@ -50,6 +50,8 @@ const commitMs = 250;
 /** How long an aborted call waits for a cancelled statement; only a broken network takes longer. */
 const cancelledMs = 50;
 const idleInTransactionMs = 60_000;
+/** Of the statements that begin a transaction, a server refuses only writing by it. */
+const notSupported = '0A000';
 
 /** A pool of at most `settings.connections` connections; it connects at the first use. */
 export function createConnections(
@@ -159,7 +161,7 @@ export function createConnections(
       }
     };
     try {
-      const [begun] = await run<{ pid: number }>(beginStatements(settings, options));
+      const [begun] = await run<{ pid: number }>(beginStatements(settings, options)).catch(refuseStandby);
       pid = begun?.pid;
       const result = await work({ query: run });
       if (signal?.aborted) throw stopped();
@@ -186,6 +188,13 @@ export function createConnections(
       await stopping;
       client.release(isBroken);
     }
+  }
+
+  /** A standby begins no transaction that writes. After a failover it may be promoted, or be left by its name. */
+  function refuseStandby(error: unknown): never {
+    if (!(error instanceof DatabaseError) || error.code !== notSupported) throw error;
+    const message = `PostgreSQL at ${target.name} is a standby, which takes no writes: ${error.message}`;
+    throw new TransientError(message, { cause: error });
   }
 
   return {

@@ -18,7 +18,7 @@ import { relationOf } from './reads.ts';
 import type { RequisitionSettings } from './settings.ts';
 import { connectorErrorOf } from './sql-errors.ts';
 import { storable, tableNames } from './tables.ts';
-import { compareKeys } from './write-tables.ts';
+import { compareKeys, refuseDropped } from './write-tables.ts';
 
 interface NewsRow {
   readonly requisition: string;
@@ -40,9 +40,10 @@ export function createAcknowledge(connections: Connections, schema: string, sett
     known: `select distinct trim(${number}::text) as requisition from ${relationOf(settings)}
       where trim(${number}::text) = any($1::text[])`,
     // An insert that finds a row would run the insert triggers of the customer, too.
-    update: `update ${table} as held set ${setFrom('input')} from ${input} where held.requisition = input.requisition`,
+    update: `update ${table} as held set ${setFrom('input')} from ${input} where held.requisition = input.requisition
+      returning 1`,
     insert: `insert into ${table} (${names.join(', ')}) select ${names.join(', ')} from ${input}
-      on conflict (requisition) do update set ${setFrom('excluded')}`,
+      on conflict (requisition) do update set ${setFrom('excluded')} returning 1`,
   };
 
   async function apply(tx: Tx, rows: readonly NewsRow[]): Promise<readonly Outcome[]> {
@@ -75,7 +76,7 @@ export function createAcknowledge(connections: Connections, schema: string, sett
     async function writeRows(statement: string, due: readonly NewsRow[]): Promise<void> {
       if (due.length === 0) return;
       const columns = names.map((_, index) => due.map((row) => row.cells[index] ?? null));
-      await tx.query(statement, columns);
+      refuseDropped(due.length, (await tx.query(statement, columns)).length, table);
     }
   }
 

@@ -46,6 +46,18 @@ export function checkKey({ kind, key }: Document): void {
   storable('the key', key);
 }
 
+/**
+ * Throws DataError where fewer rows were written than sent: a trigger that returns null drops a row, and PostgreSQL
+ * says nothing of it.
+ */
+export function refuseDropped(sent: number, written: number, tables: string): void {
+  if (written < sent)
+    throw new DataError(
+      `PostgreSQL: a trigger has dropped ${sent - written} of ${sent} rows for ${tables}. ` +
+        'Let it return the row, or raise an exception.',
+    );
+}
+
 /** A writer for the tables of one kind. */
 export function createTableWriter(kind: DocumentKind, { schema, history }: Settings): Writer<DocumentRows> {
   const [head, ...parts] = tablesOf(kind);
@@ -104,15 +116,17 @@ export function createTableWriter(kind: DocumentKind, { schema, history }: Setti
       if (wanted.length > 0) {
         const keys = keysOf(wanted);
         const heads = wanted.map((rows) => rows.head);
-        await tx.query(sql.heads, arraysOf(heads, { ...managedColumns, ...headColumns }));
+        const written = await tx.query(sql.heads, arraysOf(heads, { ...managedColumns, ...headColumns }));
+        refuseDropped(heads.length, written.length, headTable);
         if (partTables.length > 0) {
           await tx.query(sql.clear, [keys]);
           const rows = partTables.map((_, index) => wanted.flatMap(({ parts }) => parts[index] ?? []));
-          if (rows.some(({ length }) => length > 0))
-            await tx.query(
-              sql.fill,
-              partTables.flatMap(({ columns }, index) => arraysOf(rows[index] ?? [], columns)),
-            );
+          const sent = rows.reduce((sum, { length }) => sum + length, 0);
+          if (sent > 0) {
+            const columns = partTables.flatMap((part, index) => arraysOf(rows[index] ?? [], part.columns));
+            const [filled] = await tx.query<{ rows: number }>(sql.fill, columns);
+            refuseDropped(sent, filled?.rows ?? 0, partTables.map(({ table }) => table).join(', '));
+          }
         }
         if (history) await tx.query(sql.remember, [kind, keys, wanted.map(({ json }) => json ?? null)]);
       }
@@ -148,19 +162,20 @@ function upsert(table: string, columns: Readonly<Record<string, SqlType>>): stri
       ${names
         .slice(1)
         .map((column) => `${column} = excluded.${column}`)
-        .join(', ')}`;
+        .join(', ')} returning 1`;
 }
 
+/** Inserts the rows of all tables, and returns how many were written. */
 function insertAll(tables: readonly { table: string; columns: Readonly<Record<string, SqlType>> }[]): string {
   let next = 1;
-  return joined(
-    tables.map(({ table, columns }) => {
-      const first = next;
-      next += Object.keys(columns).length;
-      return `insert into ${table} (${Object.keys(columns).join(', ')})
-        select ${casts('input', columns)} from ${inputOf('input', columns, first)}`;
-    }),
-  );
+  const inserts = tables.map(({ table, columns }, index) => {
+    const first = next;
+    next += Object.keys(columns).length;
+    return `part_${index} as (insert into ${table} (${Object.keys(columns).join(', ')})
+        select ${casts('input', columns)} from ${inputOf('input', columns, first)} returning 1)`;
+  });
+  const counts = tables.map((_, index) => `(select count(*) from part_${index})`);
+  return `with ${inserts.join(', ')} select (${counts.join(' + ')})::int as rows`;
 }
 
 /** Each column is sent as an array of texts (`bytea` as an array of bytes) and cast by the statement. */

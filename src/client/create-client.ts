@@ -9,6 +9,7 @@
 import type { FeedName } from '#contract/feed.ts';
 import type { JobType } from '#contract/job.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import type { JobInput, SubmittedJob } from './job-calls.ts';
 import { readPages } from './list-page.ts';
@@ -89,10 +90,17 @@ export function createClient(options: ClientOptions): SourcingClient {
 
   async function* feed(name: FeedName, window: Partial<FeedWindow> = {}, signal?: AbortSignal) {
     let page = await client.readFeed(name, { pageSize: pageSizeDefault, ...window }, signal);
-    for (;;) {
+    for (let asked = ''; ; ) {
       yield* page.records;
-      if (page.next === undefined) return;
-      page = await client.readFeed(name, { next: page.next }, signal);
+      const { next, records } = page;
+      // A service that always has a cursor repeats it on the empty page behind the last one.
+      if (next === undefined || (next === asked && records.length === 0)) return;
+      if (next === asked)
+        throw new AppError('unavailable', 'The pages of the feed loop: "next" returns to the same page.', {
+          recovery: { do: 'halt' },
+        });
+      asked = next;
+      page = await client.readFeed(name, { next }, signal);
     }
   }
 

@@ -18,3 +18,8 @@ export function caseless(text: string): string {
 export function bothForms(text: string): string[] {
   return [...new Set([composed(text), text.normalize('NFD')])];
 }
+
+/** At most so many UTF-16 units, and no half of a character at the end: the service refuses a text with one. */
+export function shortened(text: string, unitsMax: number): string {
+  return text.length <= unitsMax ? text : text.slice(0, unitsMax).replace(/[\uD800-\uDBFF]$/, '');
+}

@@ -53,8 +53,8 @@ export function compileFlag<Row>(
 }
 
 /**
- * Reads JSON; each number becomes the text that stands there: 12.50 stays so. Returns undefined for another text, and
- * for one with more levels or values than are read.
+ * Reads JSON; each number becomes the text that stands there, without an exponent: 12.50 stays so. Returns undefined
+ * for another text, and for one with more levels or values than are read.
  */
 export function parseWithDigits(text: string): unknown {
   try {

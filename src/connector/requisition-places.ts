@@ -15,6 +15,7 @@ import { z } from 'zod';
 import { parseTimestamp } from '#contract/timestamp.ts';
 import { startOfDay } from './dates.ts';
 import { DataError } from './errors.ts';
+import { shortened } from './human-text.ts';
 import { readDecimal } from './numbers.ts';
 import {
   compileFlag,
@@ -105,7 +106,7 @@ export function compileRequisitionPlaces<Row>(
       const read = recordSchemas.requisition.safeParse({
         reference_id,
         ...present(head, row),
-        name: cut(head.name(row) ?? reference_id, 120),
+        name: shortened(head.name(row) ?? reference_id, 120),
         tags: tags.flatMap(([name, at]) => {
           const value = at(row);
           return value === undefined ? [] : [{ name, value }];
@@ -177,14 +178,9 @@ function compileTexts<Row>(valueAt: ValueAt<Row>, zone: string) {
       if (what === 'needed_by') return timeOf(text, zone);
       if (decimals.has(what)) return readDecimal(text, what).toFixed();
       const line = what === 'name' ? text.replaceAll(/\s+/g, ' ') : text;
-      return cut(line, lengthMax[what] ?? Number.POSITIVE_INFINITY);
+      return shortened(line, lengthMax[what] ?? Number.POSITIVE_INFINITY);
     };
   };
-}
-
-/** At most so many UTF-16 units, and no half of a character at the end. */
-function cut(text: string, most: number): string {
-  return text.length <= most ? text : text.slice(0, most).replace(/[\uD800-\uDBFF]$/, '');
 }
 
 /** The begin of a day in the zone, or a time with an offset, in UTC. `2030-12-31 08:00:00+01` is PostgreSQL's form. */

@@ -95,7 +95,8 @@ export function compileSupplierPlaces<Row>(
     });
 }
 
-const contactList = z.array(z.object({ name: z.string().nullish(), email: z.string() }));
+/** An entry has to say that it has no address: else a list whose addresses have another name would be empty. */
+const contactList = z.array(z.object({ name: z.string().nullish(), email: z.string().nullable() }));
 
 function compileContacts<Row>(given: SupplierPlaces['contacts'], valueAt: ValueAt<Row>) {
   type Contacts = SupplierRecord['contacts'];
@@ -114,6 +115,10 @@ function compileContacts<Row>(given: SupplierPlaces['contacts'], valueAt: ValueA
     if (value === undefined || value === null || value === '') return [];
     const read = contactList.safeParse(typeof value === 'string' ? parseWithDigits(value) : value);
     if (!read.success) throw new DataError('contacts are not a list of objects with name and email');
-    return read.data.map(({ name, email }) => ({ name: (name ?? '').trim() || email.trim(), email: email.trim() }));
+    return read.data.flatMap(({ name, email: address }) => {
+      const email = (address ?? '').trim();
+      // The service has no contacts without one.
+      return email === '' ? [] : [{ name: (name ?? '').trim() || email, email }];
+    });
   };
 }

@@ -8,7 +8,7 @@
  * found if the delay is at most the overlap; changes within the overlap are read twice. A deletion leaves no trace.
  */
 import { z } from 'zod';
-import { ConfigError } from './errors.ts';
+import { parseCheckpoint } from './read-from.ts';
 import type { ReadPage, ReadStream } from './records.ts';
 
 /** The bridge stores checkpoints as JSON: the member names stay as they are. Times are milliseconds since 1970. */
@@ -83,13 +83,6 @@ export async function* pagesById<Row extends WithId>(
 /** Throws ConfigError for one with ids of another type, too. */
 function checkpointOf(connector: string, stored: string | undefined, typeOfId: string): Checkpoint {
   if (stored === undefined) return {};
-  try {
-    const isOfType = ({ walk }: Checkpoint) => walk === undefined || typeof walk.after === typeOfId;
-    return checkpointSchema.refine(isOfType).parse(JSON.parse(stored));
-  } catch (cause) {
-    throw new ConfigError(
-      `The checkpoint was not written by the ${connector} connector: start this read from the beginning.`,
-      { cause },
-    );
-  }
+  const isOfType = ({ walk }: Checkpoint) => walk === undefined || typeof walk.after === typeOfId;
+  return parseCheckpoint(stored, checkpointSchema.refine(isOfType), connector);
 }

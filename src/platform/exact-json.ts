@@ -37,7 +37,7 @@ export function parseExactJson(text: string): unknown {
   return inexactNumber.test(text) || loneNumber.test(text) ? JSON.parse(text, reviver(keepExact)) : JSON.parse(text);
 }
 
-/** As `parseExactJson`, but each number is returned as its text: 12.50 stays so. */
+/** As `parseExactJson`, but each number is returned as its text: 12.50 stays so. 1E+2, as Java writes 100, is 100. */
 export function parseAsWritten(text: string): unknown {
   checkJsonBounds(text, foreignBounds);
   return JSON.parse(text, reviver(keepDigits));
@@ -56,8 +56,11 @@ function keepExact(value: number, source: string): number | string {
   return new Decimal(source).equals(value) ? value : source;
 }
 
+/** A longer one would make a text of many zeros. */
+const shortExponent = /[eE][+-]?\d{1,2}$/;
+
 function keepDigits(_value: number, source: string): string {
-  return source;
+  return shortExponent.test(source) ? new Decimal(source).toFixed() : source;
 }
 
 /**

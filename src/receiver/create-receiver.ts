@@ -20,7 +20,12 @@ import { errorText } from '#platform/errors.ts';
 import { aFunction, anObjectWith, aPositiveNumber, checkOptions, isObject, kindOf } from './check-options.ts';
 import { memoryStore } from './memory-store.ts';
 import { type NotificationStore, newToken } from './notification-store.ts';
-import { type NotificationHandlers, payloadSchemaOf, type VerifiedNotification } from './notifications.ts';
+import {
+  documentedTrigger,
+  type NotificationHandlers,
+  payloadSchemaOf,
+  type VerifiedNotification,
+} from './notifications.ts';
 
 /** An entry that is unset or empty does not count, nor does white space round a key. */
 type SigningKeys = readonly (string | null | undefined)[];
@@ -203,7 +208,8 @@ function parse(body: Uint8Array): VerifiedNotification | string {
   }
   const read = notification.safeParse(json);
   if (!read.success) return `The notification is not as documented: ${pathsOf(read.error.issues)}.`;
-  const { trigger, timestamp } = read.data;
+  const { timestamp } = read.data;
+  const trigger = documentedTrigger(read.data.trigger);
   const payload = payloadSchemaOf(trigger)?.safeParse(read.data.payload);
   if (payload?.success === false) return `The payload is not as documented: ${pathsOf(payload.error.issues)}.`;
   const id = createHash('sha256').update(body).digest('hex');

@@ -4,6 +4,7 @@ import { type FeedName, feedNames } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import {
   feedNotificationPayload,
+  feedOfTrigger,
   feedTriggers,
   jobNotificationPayload,
   testNotificationPayload,
@@ -19,6 +20,12 @@ const payloadSchemas = {
 
 /** The triggers of the documents. */
 export type KnownTrigger = keyof typeof payloadSchemas;
+
+/** The trigger by the name of the documents: another service says AWARD_FEED_UPDATED for AWARDS_FEED_UPDATED. */
+export function documentedTrigger(trigger: string): string {
+  const feed = feedOfTrigger(trigger);
+  return feed === undefined ? trigger : feedTriggers[feed];
+}
 
 /** A verified notification. `payload` is checked for the triggers of the documents, and passed on as it is for others. */
 export interface VerifiedNotification<Trigger extends string = string, Payload = Record<string, unknown>> {

@@ -8,6 +8,7 @@ import { createManualClock } from '../harness/manual-clock.ts';
 import { createEvent, createSuppliers, eventPayload } from '../harness/sourcing.ts';
 import type { TestOrganisation } from '../harness/test-organisation.ts';
 import { startTestService } from '../harness/test-service.ts';
+import { json, startScriptedService } from './scripted-service.ts';
 
 let organisation: TestOrganisation;
 let client: SourcingClient;
@@ -54,6 +55,19 @@ test('a limit of the documents is kept: 60 requests to a feed a minute, and the 
   expect(waitMs).toBeLessThanOrEqual(61_000);
   clock.advance(waitMs);
   await quotas.take('feeds.awards');
+});
+
+test('a feed whose last page names itself as the next one ends; one that repeats its records is an error', async () => {
+  const scripted = await startScriptedService();
+  closeAtEnd(() => scripted.close());
+  const own = createClient({ baseUrl: scripted.url, apiKey: 'key' });
+  closeAtEnd(() => own.close());
+  const page = (ids: readonly string[], next: string) => json({ data: ids.map((id) => ({ id })), next });
+  scripted.answers = [page(['1', '2'], '/api/feeds/awards?cursor=a'), page([], '/api/feeds/awards?cursor=a')];
+  expect(await collect(own.feed('awards'))).toEqual([{ id: '1' }, { id: '2' }]);
+  expect(scripted.requests).toHaveLength(2);
+  scripted.answers = [page(['1'], '/api/feeds/awards?cursor=b'), page(['2'], '/api/feeds/awards?cursor=b')];
+  await expect(collect(own.feed('awards'))).rejects.toThrow('The pages of the feed loop');
 });
 
 async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {

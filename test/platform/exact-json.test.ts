@@ -66,8 +66,13 @@ describe.each([
   });
 });
 
-test('each number can be read as it is written', () => {
-  expect(parseAsWritten('{"a":12.50,"b":[1e2,"3"]}')).toEqual({ a: '12.50', b: ['1e2', '3'] });
+test('each number can be read as it is written, without an exponent', () => {
+  expect(parseAsWritten('{"a":12.50,"b":[1E+2,5e-7,-1.5e3,"3","1E+2"]}')).toEqual({
+    a: '12.50',
+    b: ['100', '0.0000005', '-1500', '3', '1E+2'],
+  });
+  // It would take megabytes to write it down.
+  expect(parseAsWritten('1e999999')).toBe('1e999999');
 });
 
 test('no digit of a number is lost, at any place in the JSON', () => {

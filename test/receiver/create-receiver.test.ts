@@ -56,6 +56,13 @@ test('a notification with the right signature reaches the handler of its trigger
   expect([seen, errors]).toEqual([[award.payload.sourcing_event], []]);
 });
 
+test('a trigger that another service names otherwise reaches the handler of the documented name', async () => {
+  const { answerTo, seen } = receiverOf();
+  const body = JSON.stringify({ ...award, trigger: 'AWARD_FEED_UPDATED' });
+  expect(await answerTo(post(body))).toEqual([200, 'accepted']);
+  expect(seen).toEqual([award.payload.sourcing_event]);
+});
+
 test('while a key is rotated, both keys are right; a wrong, short or missing signature is refused', async () => {
   const { answerTo, seen } = receiverOf({ signingKeys: async () => ['new', key] });
   const body = JSON.stringify(award);

@@ -290,7 +290,9 @@ export function createRequisitionWorld(options: {
     const about = events.get(String(body['sourcing_event']));
     if (name === 'update-sourcing-event' && about && about.status !== 'DRAFT')
       if (clock.nowMs() - about.modifiedMs > feedLagMs) violations.push('a published event is to be updated');
-    if (JSON.stringify(body).includes(`"${refusedItems.atOnce}"`)) throw answerError(400);
+    const text = JSON.stringify(body);
+    const hasHalfCharacter = /\\ud[89a-f]/.test(text);
+    if (text.includes(`"${refusedItems.atOnce}"`) || hasHalfCharacter) throw answerError(400);
     const end = nextPost ?? (random.chance(chaos.post) ? random.pick(postEnds) : undefined);
     nextPost = undefined;
     if (end !== undefined)

@@ -98,6 +98,19 @@ test('each requisition becomes one event, with a lot for each line, and stays it
   expect(world.posts.length).toBe(posts);
 });
 
+test('names that are cut to what the service takes are cut between characters', async () => {
+  await worldOf({ intake: { group: { by: '{category}', most: 5, wait_minutes: 30 }, poll_seconds: 60 } });
+  await begin();
+  const [name, item] = [`${'n'.repeat(108)}😀${'n'.repeat(10)}`, `${'i'.repeat(244)}😀${'i'.repeat(9)}`];
+  for (const n of [1, 2])
+    world.save(requisition(n, { name, category: 'Steel', items: [{ line: '10', name: item, quantity: '4' }] }));
+  await settle();
+  world.clock.advance(30 * 60_000);
+  await settle();
+  expect(anEvent()?.name).toBe(`${'n'.repeat(108)} and 1 more`);
+  expect(shape()).toEqual([['PR-1, PR-2', [`${'i'.repeat(244)} (PR-1/10)`, `${'i'.repeat(244)} (PR-2/10)`]]]);
+});
+
 test('requisitions of a group share an event when its time has come, and a late one has the next', async () => {
   await worldOf({ intake: { group: { by: '{category}', most: 5, wait_minutes: 30 }, poll_seconds: 60 } });
   await begin();

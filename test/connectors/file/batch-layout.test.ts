@@ -3,7 +3,7 @@
  * aborted during a write.
  */
 import { createHash } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
@@ -245,6 +245,24 @@ test('a write that is repeated under its idempotency key changes nothing, in any
   expect(await statuses(await fresh())).toEqual(['unchanged', 'unchanged', 'cancelled']);
   await importAll(imported);
   expect(imported).toEqual(expected);
+});
+
+test('a receipt or waiting batch that a power cut has emptied is named, and nothing is written without it', async () => {
+  const sample = sampleOf('award');
+  const first = operation('create', sample, sample.versions[0]);
+  const amended = operation('amend', sample, sample.versions[1]);
+  await (await fresh()).write([first]);
+  const known = join(root, '.sourcing-bridge', 'known');
+  const [receipt = ''] = await readdir(known);
+  const waiting = join(root, '.sourcing-bridge', 'ready', '0000000000001-000000000000.json');
+  for (const emptied of [join(known, receipt), waiting]) {
+    await writeFile(emptied, '');
+    const message = expect.stringContaining(`${emptied.slice(root.length + 1)} in ${root} is damaged`) as string;
+    const layout = await fresh();
+    expect(await layout.write([amended])).toEqual([{ status: 'retry', error: { type: 'config', message } }]);
+    await expect(layout.lookup([first.document])).rejects.toThrow('is damaged');
+    await rm(emptied);
+  }
 });
 
 test('a newer version of a document has the later name, also where the clock of its process is behind', async () => {

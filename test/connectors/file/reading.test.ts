@@ -78,6 +78,22 @@ describe('a file is taken', () => {
     expect((await read(await open())).ids).toEqual(['1', '2']);
   });
 
+  test('after those that were written before it, whatever the names are: what was written last counts', async () => {
+    for (const content of ['delta', 'whole']) {
+      const place = join(folder, content);
+      mkdirSync(place);
+      for (const [name, text, day] of [
+        ['v_30112026.csv', csv('1,Old'), '2026-11-30'],
+        ['v_01122026.csv', csv('1,New'), '2026-12-01'],
+      ] as const) {
+        writeFileSync(join(place, name), text);
+        utimesSync(join(place, name), new Date(day), new Date(day));
+      }
+      const { records } = await read(await open({ content, folder: content }));
+      expect(records.map(({ name }) => name)).toEqual(['New']);
+    }
+  });
+
   test('also after the folder of taken files was emptied: its number goes on', async () => {
     const session = await open();
     drop('v.csv', csv('1,A'));
@@ -308,6 +324,23 @@ test('a thousand links in front of a file do not keep it from being read', async
   })();
   expect((await failureOf(TransientError, reading)).message).toContain('; and 1007 more.');
   expect(ids).toEqual(['1']);
+});
+
+test('a name fits the settings in either form of Unicode', async () => {
+  drop('v-Händler.csv'.normalize('NFD'), csv('1,A'));
+  expect((await read(await open({ files: 'v-Händler*.csv'.normalize('NFC') }))).ids).toEqual(['1']);
+});
+
+test('a file whose name is not in UTF-8 is refused by name, and keeps no other from being read', async () => {
+  writeFileSync(Buffer.concat([Buffer.from(`${folder}/v-M`), Buffer.of(0xfc), Buffer.from('ller.csv')]), csv('1,A'));
+  drop('v9.csv', csv('2,B'));
+  const ids: string[] = [];
+  const reading = (async () => {
+    for await (const { records } of (await open()).read?.('supplier', undefined, never) ?? [])
+      ids.push(...records.map(({ external_id }) => external_id));
+  })();
+  expect((await failureOf(TransientError, reading)).message).toContain('v-M\uFFFDller.csv: its name is not in UTF-8');
+  expect(ids).toEqual(['2']);
 });
 
 test('of thousands of files a thousand are taken at once, and the rest by the next reads', async () => {

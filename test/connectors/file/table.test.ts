@@ -195,6 +195,26 @@ test('a withdrawn document is a row with its state, and each bid of an auction i
   );
 });
 
+test('a withdrawal has no lines and no mapped fields, and is written where columns of them are required', async () => {
+  const dataDir = await scratchFolder();
+  const settings = fileConnector.settings.parse({
+    directory: 'out',
+    layout: 'batch',
+    csv: { header: false },
+    columns: [
+      { name: 'LIFNR', from: 'supplier.external_id', required: true },
+      { name: 'MENGE', from: 'line.quantity', required: true },
+      { name: 'EKORG', from: 'fields.Org', required: true },
+      { name: 'STATE', from: 'state' },
+    ],
+  });
+  const session = await fileConnector.open(settings, testContext({ dataDir }).context);
+  const withdrawal = operation('cancel', { file: undefined }, awardOf({ lines: [], fields: undefined }));
+  expect(await session.write([withdrawal], never)).toMatchObject([{ status: 'cancelled' }]);
+  const name = (await readdir(join(dataDir, 'out'))).find((entry) => entry.endsWith('.csv')) ?? '';
+  expect(await readFile(join(dataDir, 'out', name), 'utf8')).toBe('4711,,,withdrawn\r\n');
+});
+
 test('JSON Lines have one whole document per line', async () => {
   const { files } = await written({ format: 'jsonl' }, awardOf(), awardOf({ key: 'e1/s2' }));
   const lines = (files.get('award_<sequence>.jsonl')?.toString() ?? '').split('\n');

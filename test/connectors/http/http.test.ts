@@ -415,6 +415,20 @@ describe('a lookup', () => {
     expect(await lookUp(answer)).toEqual([unclear(reason)]);
   });
 
+  test('for one object finds none where the answer is null', async () => {
+    const one = { path: '/orders/{key}', list: undefined, where: {}, reference: undefined };
+    const settings = { ...orders, reference: 'key', lookup: { ...orders.lookup, ...one } };
+    const server = await startPlainServer((response, { method }) =>
+      method === 'GET'
+        ? response.setHeader('content-type', 'application/json').end('null')
+        : answerJson(response, 404, {}),
+    );
+    const session = await open(server.url, { documents: { award: settings } });
+    expect(await session.lookup([award], never)).toEqual([]);
+    const cancel = operationOf(award, { action: 'cancel', reference: award.key });
+    expect(await session.write(cancel)).toEqual([{ status: 'cancelled', reference: award.key }]);
+  });
+
   test('that fails for one document does not affect the others', async () => {
     const other: AwardDocument = { ...award, key: 'ev-2/su-1' };
     const server = await startPlainServer((response, { url }) =>

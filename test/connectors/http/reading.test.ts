@@ -389,3 +389,38 @@ describe('the list of open requisitions', () => {
     }
   });
 });
+
+test('a quantity that JSON has with an exponent is the same number without it', async () => {
+  const server = await startPlainServer((response) => {
+    response.setHeader('content-type', 'application/json');
+    response.end('[{"no":"PR-1","items":[{"line":1,"name":"Bolt","quantity":1E+2,"target_price":5e-7}]}]');
+  });
+  const requisition = { path: '/requisitions', record: { reference_id: 'no', items: { at: 'items' } } };
+  const settings = http.settings.parse({ base_url: server.url, read: { requisition } });
+  const session = await http.open(settings, testContext({ clock: createManualClock() }).context);
+  onTestFinished(() => session.close());
+  const pages = [];
+  for await (const page of session.read?.('requisition', undefined, never) ?? []) pages.push(page);
+  expect(pages).toMatchObject([{ faults: [], records: [{ items: [{ quantity: '100', target_price: '0.0000005' }] }] }]);
+});
+
+test('a person without an e-mail address is no contact, and keeps nothing of the supplier back', async () => {
+  const vendors = [
+    [
+      { name: 'Ann', email: null },
+      { name: 'Bob', email: 'bob@acme.example' },
+      { name: 'Cy', email: ' ' },
+    ],
+    // The addresses have another name: that must not look like none.
+    [{ name: 'Di', mail: 'di@beta.example' }],
+  ].map((people, id) => ({ id, name: 'Acme', blocked: true, people }));
+  const server = await startPlainServer((response) => answerJson(response, 200, vendors));
+  const given = { ...record, archived: 'blocked', contacts: 'people' };
+  const { pages } = await read(await open(server.url, { path: '/v', record: given }));
+  expect(pages).toMatchObject([
+    {
+      records: [{ external_id: '0', archived: true, contacts: [{ name: 'Bob', email: 'bob@acme.example' }] }],
+      faults: [{ key: '1', why: 'contacts are not a list of objects with name and email' }],
+    },
+  ]);
+});

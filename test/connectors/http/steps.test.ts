@@ -39,7 +39,7 @@ const kind = {
   lookup: { path: '/lookup?key={key}', list: 'found', where: { key: '{key}' }, reference: 'id' },
 };
 
-type Answers = Readonly<Record<string, readonly [status: number, body: object]>>;
+type Answers = Readonly<Record<string, readonly [status: number, body: object | null]>>;
 
 /** The answers of a target that holds nothing yet, by request. */
 const fresh: Answers = {
@@ -100,6 +100,24 @@ describe('a list of steps', () => {
     const { write, sent } = await start({ ...fresh, ...known });
     expect(await write({ action: 'amend', reference: 'old' })).toEqual({ status: 'updated', reference: '9' });
     expect(sent()).toEqual(Object.keys(fresh).filter((line) => line !== 'POST /bidders'));
+  });
+
+  test('sends a step whose find for one object is answered with null', async () => {
+    const publish = {
+      name: 'publish',
+      find: { path: '/publications/{key}' },
+      method: 'POST',
+      path: '/publications',
+      body: { json: { key: '{key}' } },
+    };
+    const answers: Answers = {
+      ...fresh,
+      'GET /publications/ev-1%2Fsu-1': [200, null],
+      'POST /publications': [201, {}],
+    };
+    const { write, sent } = await start(answers, { create: [...kind.create, publish] });
+    expect(await write()).toEqual({ status: 'created', reference: '9' });
+    expect(sent().at(-1)).toBe('POST /publications');
   });
 
   test('leaves out a step whose condition does not hold, on the document or on what was captured', async () => {

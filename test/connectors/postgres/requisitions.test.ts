@@ -107,6 +107,18 @@ test('news is one row; a repetition runs no trigger again; what the database ref
   ]);
 });
 
+test('news whose row a trigger drops are refused: nobody was told', async () => {
+  await raise('R-1');
+  const session = await openSession(db.url, settings());
+  await session.acknowledge?.([news('R-1')], never);
+  await db.database.query(`create function erp.swallow() returns trigger language plpgsql as 'begin return null; end';
+    create trigger swallow before insert or update on sourcing.requisition_news
+      for each row execute function erp.swallow()`);
+  const outcomes = (await session.acknowledge?.([news('R-1', 'published')], never)) ?? [];
+  expect(statuses(outcomes)).toEqual(['data']);
+  expect(outcomes.map(messageOf)).toEqual([expect.stringContaining('a trigger has dropped 1 of 1 rows')]);
+});
+
 test('a requisition that the ERP deleted after it was told of it is told again', async () => {
   await raise('R-1');
   const session = await openSession(db.url, settings());

@@ -168,6 +168,34 @@ describe('a document that PostgreSQL refuses', () => {
     expect(await sql('select count(distinct key)::int as count from sourcing.award_line')).toEqual([{ count: 55 }]);
   });
 
+  test('by a trigger that drops a row and says nothing fails alone, too: no document is half there', async () => {
+    await sql(`create function public.drop_row() returns trigger language plpgsql as $$ begin
+        if to_jsonb(new) ->> 'cost' = '13' or to_jsonb(new) ->> 'total_cost' = '9' then return null; end if;
+        return new; end $$`);
+    for (const table of ['award', 'award_line'])
+      await sql(`create trigger drop_row before insert or update on sourcing.${table}
+        for each row execute function public.drop_row()`);
+    const outcomes = await write(
+      operationOf(award(0, ['9'])),
+      operationOf(award(1)),
+      operationOf(award(2, ['1', '13'])),
+      operationOf(award(3)),
+    );
+    expect(statuses(outcomes)).toEqual(['data', 'created', 'data', 'created']);
+    expect(messageOf(outcomes[0])).toContain('a trigger has dropped 1 of 1 rows for "sourcing"."award"');
+    expect(messageOf(outcomes[2])).toContain('a trigger has dropped 1 of 4 rows for "sourcing"."award_line"');
+    expect(await sql('select key, total_cost from sourcing.award order by key')).toEqual([
+      { key: 'event/0000', total_cost: '12.50' },
+      { key: 'event/0001', total_cost: '12.50' },
+      { key: 'event/0003', total_cost: '12.50' },
+    ]);
+    expect(await sql('select key from sourcing.award_line order by key')).toEqual([
+      { key: 'event/0000' },
+      { key: 'event/0001' },
+      { key: 'event/0003' },
+    ]);
+  });
+
   test('for a reason that concerns every document is a config error, which pauses the flow', async () => {
     await sql('drop table sourcing.award_value');
     expect(statuses(await write(operationOf(award(1)), operationOf(award(2))))).toEqual(['config', 'config']);

@@ -16,6 +16,7 @@ import { retrySchedules, retryWaitMs } from '#bridge/settings/retry-schedules.ts
 import type { SourceSettings } from '#bridge/settings/settings.ts';
 import type { Acknowledgement } from '#connector/acknowledgements.ts';
 import type { Outcome } from '#connector/connector.ts';
+import { shortened } from '#connector/human-text.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
@@ -91,7 +92,7 @@ async function settle(tx: Sql, work: IntakeWork, due: DueNews, outcome: Outcome 
 /** What the connector is given of the news. */
 function acknowledgementOf(source: SourceSettings, { erpKey, id, news }: DueNews): Acknowledgement {
   const { status, make = '', entity, name, reference, reason } = news;
-  const base = { requisition: erpKey, status, idempotencyKey: id, text: newsText(source, news).slice(0, textMax) };
+  const base = { requisition: erpKey, status, idempotencyKey: id, text: shortened(newsText(source, news), textMax) };
   if (entity === undefined) return reason == null ? base : { ...base, reason };
   const url = entity === null ? undefined : eventLink(source, entity);
   const kind = make === 'request' ? 'request' : 'event';

@@ -4,6 +4,7 @@
  */
 import { defaultMembers } from '#bridge/settings/default-bid-sheet.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
+import { shortened } from '#connector/human-text.ts';
 import { type RequisitionRecord, recordSchemas } from '#connector/records.ts';
 import type { Need, NeededLot } from './requisition-need.ts';
 
@@ -33,7 +34,7 @@ export function eventContent({ mapping, make }: Pick<IntakeSettings, 'mapping' |
   const more = needs.length - 1;
   const head = first?.head;
   const suffix = more > 0 && head?.isNamed !== true ? ` and ${more} more` : '';
-  const name = `${(head?.name ?? '').slice(0, nameMax - suffix.length)}${suffix}`;
+  const name = `${shortened(head?.name ?? '', nameMax - suffix.length)}${suffix}`;
   const named = namedLots(needs);
   const given: Readonly<Record<string, unknown>> = mapping.event?.with ?? {};
   const sheet = (given['bid_sheet'] as Record<string, unknown> | undefined) ?? {};
@@ -140,7 +141,7 @@ function referenceOf(references: readonly string[]): string {
     if (text.length <= referenceMax) return text;
   }
   const [first = ''] = references;
-  return references.length > 1 ? `${first.slice(0, referenceMax - 20)} and ${references.length - 1} more` : first;
+  return references.length > 1 ? `${shortened(first, referenceMax - 20)} and ${references.length - 1} more` : first;
 }
 
 /** Lot names are unique in an event: one that stands twice gets its requisition and line. */
@@ -151,11 +152,11 @@ function namedLots(needs: readonly Need[]): { name: string; erpKey: string; of: 
   const used = new Set<string>();
   return all.map(({ erpKey, of }) => {
     const suffix = ` (${erpKey}/${of.line})`;
-    const full = `${of.name.slice(0, lotNameMax - suffix.length)}${suffix}`;
+    const full = `${shortened(of.name, lotNameMax - suffix.length)}${suffix}`;
     const isFree = (name: string) => !used.has(name);
     const name = count.get(of.name) === 1 && isFree(of.name) ? of.name : full;
     let unique = name;
-    for (let n = 2; !isFree(unique); n += 1) unique = `${name.slice(0, lotNameMax - 6)} #${n}`;
+    for (let n = 2; !isFree(unique); n += 1) unique = `${shortened(name, lotNameMax - 6)} #${n}`;
     used.add(unique);
     return { name: unique, erpKey, of };
   });

@@ -5,6 +5,7 @@ import { defaultColumns } from '#bridge/settings/default-bid-sheet.ts';
 import type { IntakeSettings } from '#bridge/settings/intake-settings.ts';
 import { compileRequisitionField, isChosen } from '#bridge/settings/record-mapping.ts';
 import type { Dialect } from '#client/dialect.ts';
+import { shortened } from '#connector/human-text.ts';
 import type { RequisitionRecord } from '#connector/records.ts';
 import { sha256 } from '#platform/sha256.ts';
 
@@ -69,7 +70,7 @@ export function createWishOf(
 
   const lotOf = (record: RequisitionRecord, item: RequisitionRecord['items'][number]): NeededLot => ({
     line: item.line,
-    name: ((lotName && textOf(lotName, record, item)) || item.name).trim().slice(0, lotNameMax) || item.line,
+    name: shortened(((lotName && textOf(lotName, record, item)) || item.name).trim(), lotNameMax) || item.line,
     values: columns.flatMap((column) => {
       const value = textOf(column, record, item);
       return value === '' ? [] : [{ column: column.name, value }];
@@ -81,8 +82,9 @@ export function createWishOf(
       rule ? textOf(rule, record) || undefined : fallback;
     // The pages of the public service show neither a category nor a currency of a new event.
     const isShown = source?.dialect !== 'public';
+    const about = of(description, record.description);
     const head = {
-      description: of(description, record.description)?.slice(0, descriptionMax),
+      description: about === undefined ? undefined : shortened(about, descriptionMax),
       category: of(category, isShown ? record.category : undefined),
       currency: of(currency, isShown ? record.items.find((item) => item.currency !== undefined)?.currency : undefined),
       deadline: of(deadline, undefined),
@@ -91,7 +93,7 @@ export function createWishOf(
     return {
       reference: record.reference_id,
       head: {
-        name: name.slice(0, nameMax),
+        name: shortened(name, nameMax),
         isNamed: named !== undefined,
         ...Object.fromEntries(Object.entries(head).filter(([, value]) => value !== undefined)),
       },
