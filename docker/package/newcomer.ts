@@ -265,7 +265,7 @@ import { conformance } from 'sourcing-bridge/connector/testing';
 import { lotAward } from 'sourcing-bridge/contract';
 import { createReceiver } from 'sourcing-bridge/receiver';
 const name: string = lotAward.parse({}).lot_name;
-createReceiver({ signingKeys: [name], on: { AWARDS_FEED_UPDATED: ({ payload }) => payload.sourcing_event satisfies string } });
+createReceiver({ signingKeys: [name], on: { AWARDS_FEED_UPDATED: ({ payload }) => payload.sourcing_event satisfies string | undefined } });
 // @ts-expect-error -- there is no such feed
 createClient({ baseUrl: '', apiKey: '' }).feed('nonsense');
 export default [defineConnector, conformance];
@@ -280,7 +280,7 @@ function useLibraryTypes(): void {
     join(libraryPlace, 'program.ts'),
     `import { createClient } from 'sourcing-bridge-library/client';
 import { createReceiver } from 'sourcing-bridge-library/receiver';
-createReceiver({ signingKeys: [process.env['KEY']], on: { AWARDS_FEED_UPDATED: ({ payload }) => payload.sourcing_event satisfies string } });
+createReceiver({ signingKeys: [process.env['KEY']], on: { AWARDS_FEED_UPDATED: ({ payload }) => payload.sourcing_event satisfies string | undefined } });
 // @ts-expect-error -- there is no such feed
 createClient({ baseUrl: '', apiKey: '' }).feed('nonsense');
 `,

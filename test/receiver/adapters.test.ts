@@ -40,7 +40,7 @@ const Koa = require('koa') as new () => {
 /** test/receiver/library-examples.test.ts has every framework. */
 test('what the service signs is received over HTTPS', async () => {
   const service = await startTestService();
-  const seen: string[] = [];
+  const seen: unknown[] = [];
   let signingKey = '';
   const receiver = createReceiver({
     signingKeys: () => [signingKey],

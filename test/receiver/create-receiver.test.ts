@@ -63,6 +63,18 @@ test('a trigger that another service names otherwise reaches the handler of the 
   expect(seen).toEqual([award.payload.sourcing_event]);
 });
 
+test('the payloads that the documents show are enough: without an event, with a detail alone, and empty', async () => {
+  const { answerTo } = receiverOf();
+  const payloads = {
+    LATEST_BIDS_FEED_UPDATED: { sourcing_request: award.payload.sourcing_event, sourcing_event_name: 'Chairs' },
+    TEST: { detail: 'It works' },
+    AWARDS_FEED_UPDATED: {},
+    JOB_UPDATED: {},
+  };
+  for (const [trigger, payload] of Object.entries(payloads))
+    expect(await answerTo(post(JSON.stringify({ ...award, trigger, payload })))).toEqual([200, 'accepted']);
+});
+
 test('while a key is rotated, both keys are right; a wrong, short or missing signature is refused', async () => {
   const { answerTo, seen } = receiverOf({ signingKeys: async () => ['new', key] });
   const body = JSON.stringify(award);
