@@ -15,28 +15,6 @@ export function dayIn(time: string, zone: string): string {
 }
 
 /**
- * When a day begins in a time zone: midnight, or the first moment after it where clocks skip midnight. For a day that
- * the zone skipped as a whole it is the beginning of the next one. Throws DataError for an invalid day, ConfigError for
- * an unknown zone.
- */
-export function startOfDay(day: string, zone: string): Timestamp {
-  const start = /^\d{4}-\d{2}-\d{2}$/.test(day) ? parseTimestamp(day) : undefined;
-  if (start === undefined) throw new DataError(`${JSON.stringify(day.slice(0, 60))} is not a day like 2030-12-31`);
-  const utcMs = msFromTimestamp(start);
-  const midnights = momentsOf(utcMs, zone);
-  if (midnights.length > 0) return timestampFromMs(Math.min(...midnights));
-  // The zone skips this midnight: find the moment at which its clocks change.
-  let early = utcMs - zoneMostMs;
-  let late = utcMs + zoneMostMs;
-  while (late - early > 1) {
-    const middle = Math.floor((early + late) / 2);
-    if (wallMs(middle, zone) < utcMs) early = middle;
-    else late = middle;
-  }
-  return timestampFromMs(late);
-}
-
-/**
  * By how many milliseconds clocks in a time zone went back through this time (`2026-10-25 02:58`), which they therefore
  * showed twice; 0 for any other time, and for a text that is none. What was stamped later may have a time that is so much
  * earlier. Throws ConfigError for an unknown zone.

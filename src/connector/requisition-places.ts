@@ -13,7 +13,6 @@
  */
 import { z } from 'zod';
 import { parseTimestamp } from '#contract/timestamp.ts';
-import { startOfDay } from './dates.ts';
 import { DataError } from './errors.ts';
 import { shortened } from './human-text.ts';
 import { readDecimal } from './numbers.ts';
@@ -59,11 +58,6 @@ export const requisitionPlaces = z.strictObject({
   files: place
     .optional()
     .describe('Where the files are: a list of {file_name, content_type, content, url}, also as JSON text'),
-  time_zone: z
-    .string()
-    .regex(/^[A-Za-z0-9_+/-]{1,64}$/)
-    .default('UTC')
-    .describe('The zone in which a day of `needed_by` begins: Europe/Berlin'),
 });
 
 export type RequisitionPlaces = z.output<typeof requisitionPlaces>;
@@ -87,7 +81,7 @@ export function compileRequisitionPlaces<Row>(
   valueInItem: ValueAt<unknown> = memberAt,
 ): ReadRequisition<Row> {
   const keyAt = valueAt(places.reference_id);
-  const textAt = compileTexts(valueAt, places.time_zone);
+  const textAt = compileTexts(valueAt);
   const head = {
     name: textAt('name', places.name),
     description: textAt('description', places.description),
@@ -144,7 +138,7 @@ export function compileMayBeOpen<Row>(...given: Parameters<typeof compileOpen<Ro
 
 function compileItem<Row>(places: RequisitionPlaces, valueAt: ValueAt<Row>): (item: Row, index: number) => object {
   const { at: _, ...parts } = places.items;
-  const textAt = compileTexts(valueAt, places.time_zone);
+  const textAt = compileTexts(valueAt);
   const compiled = Object.fromEntries(Object.entries(parts).map(([part, at]) => [part, textAt(part, at)]));
   return (item, index) => {
     try {
@@ -168,14 +162,14 @@ const lengthMax: Readonly<Record<string, number>> = {
 const decimals: ReadonlySet<string> = new Set(['quantity', 'target_price']);
 
 /** Compiles texts: trimmed, undefined where there is none, times in UTC. */
-function compileTexts<Row>(valueAt: ValueAt<Row>, zone: string) {
+function compileTexts<Row>(valueAt: ValueAt<Row>) {
   return (what: string, at: string | undefined): ((row: Row) => string | undefined) => {
     if (at === undefined) return () => undefined;
     const value = valueAt(at);
     return (row) => {
       const text = singleText(value(row), what).trim();
       if (text === '') return undefined;
-      if (what === 'needed_by') return timeOf(text, zone);
+      if (what === 'needed_by') return timeOf(text);
       if (decimals.has(what)) return readDecimal(text, what).toFixed();
       const line = what === 'name' ? text.replaceAll(/\s+/g, ' ') : text;
       return shortened(line, lengthMax[what] ?? Number.POSITIVE_INFINITY);
@@ -183,9 +177,11 @@ function compileTexts<Row>(valueAt: ValueAt<Row>, zone: string) {
   };
 }
 
-/** The begin of a day in the zone, or a time with an offset, in UTC. `2030-12-31 08:00:00+01` is PostgreSQL's form. */
-function timeOf(text: string, zone: string): string {
-  if (/^\d{4}-\d{2}-\d{2}$/.test(text)) return startOfDay(text, zone);
+/**
+ * A time with an offset, in UTC; `2030-12-31 08:00:00+01` is PostgreSQL's form. A day is 00:00 UTC in every zone: the event
+ * shows the day of that time.
+ */
+function timeOf(text: string): string {
   const time = parseTimestamp(text.replace(/^(\S{10}) (?=\d)/, '$1T'));
   if (time === undefined)
     throw new DataError(

@@ -1,7 +1,7 @@
 /** Source of the expected days and offsets: the IANA time zone database, looked up by hand. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cutToMs, dayIn, repeatedMs, startOfDay, timeFromMs, timeToMs } from '#connector/dates.ts';
+import { cutToMs, dayIn, repeatedMs, timeFromMs, timeToMs } from '#connector/dates.ts';
 import { ConfigError, DataError } from '#connector/errors.ts';
 
 describe('the day in a time zone', () => {
@@ -22,46 +22,6 @@ describe('the day in a time zone', () => {
   test('needs a known zone and a valid time', () => {
     expect(() => dayIn('2030-01-01T00:00:00Z', 'Europe/Berln')).toThrow(ConfigError);
     expect(() => dayIn('yesterday', 'UTC')).toThrow(DataError);
-  });
-});
-
-describe('the start of a day', () => {
-  test.each([
-    ['2030-12-31', 'UTC', '2030-12-31T00:00:00.000000Z'],
-    ['2030-01-01', 'Europe/Berlin', '2029-12-31T23:00:00.000000Z'],
-    ['2030-07-01', 'Europe/Berlin', '2030-06-30T22:00:00.000000Z'],
-    ['2030-01-01', 'Asia/Kolkata', '2029-12-31T18:30:00.000000Z'],
-    // Clocks went from 00:00 to 01:00 (Brazil, until 2018).
-    ['2018-11-04', 'America/Sao_Paulo', '2018-11-04T03:00:00.000000Z'],
-    // At 00:01 clocks went back to 23:01: that day began twice.
-    ['2010-11-07', 'America/St_Johns', '2010-11-07T02:30:00.000000Z'],
-    // Samoa skipped 30 December: the 31st followed the 29th.
-    ['2011-12-30', 'Pacific/Apia', '2011-12-30T10:00:00.000000Z'],
-    ['2011-12-31', 'Pacific/Apia', '2011-12-30T10:00:00.000000Z'],
-  ])('%s in %s is %s', (day, zone, time) => {
-    expect(startOfDay(day, zone)).toBe(time);
-  });
-
-  test.each(['2030-02-30', '2030-1-1', '2030-01-01T00:00:00Z', ''])('rejects %j, which is not a day', (day) => {
-    expect(() => startOfDay(day, 'UTC')).toThrow(DataError);
-  });
-
-  const zones = ['UTC', 'Europe/Berlin', 'America/New_York', 'Asia/Kathmandu', 'Pacific/Apia', 'Australia/Lord_Howe'];
-  test('is within that day, and the millisecond before it is not', () => {
-    const times = fc.date({
-      min: new Date('1970-01-02T00:00:00Z'),
-      max: new Date('2037-12-31T00:00:00Z'),
-      noInvalidDate: true,
-    });
-    fc.assert(
-      fc.property(times, fc.constantFrom(...zones), (date, zone) => {
-        const day = dayIn(date.toISOString(), zone);
-        const start = startOfDay(day, zone);
-        expect(dayIn(start, zone)).toBe(day);
-        expect(dayIn(timeFromMs(timeToMs(start) - 1), zone) < day).toBe(true);
-        expect(timeToMs(start) <= date.getTime()).toBe(true);
-      }),
-    );
   });
 });
 
