@@ -30,18 +30,21 @@ import { noVendor, partnerModel, type Vendor } from './vendors.ts';
 type AttachedKind = 'rfi-answers' | 'file';
 
 const model = 'ir.attachment';
+const sha1 = (bytes: Uint8Array) => createHash('sha1').update(bytes).digest('hex');
+/** Odoo has none of an attachment that was made without bytes. */
+const checksum = text.transform((held) => held || sha1(new Uint8Array()));
 const rowsForm = z.array(
   z.object({
     id,
     name: text,
     description: text,
-    checksum: text,
+    checksum,
     res_model: text,
     res_id: z.union([z.int(), z.literal(false)]),
   }),
 );
 type HeldAttachment = z.output<typeof rowsForm>[number];
-const checksumRows = z.array(z.object({ id, checksum: text }));
+const checksumRows = z.array(z.object({ id, checksum }));
 const companyRows = z.array(z.object({ id, partner_id: relation }));
 
 interface AttachmentTask extends Task<AttachedKind> {
@@ -93,11 +96,11 @@ export function createAttachments({ odoo, vendors }: OrderDeps): Kind<AttachedKi
       document.kind === 'rfi-answers'
         ? answersText(document)
         : ((await fileBytes(operation, signal)) ?? new Uint8Array());
-    const checksum = createHash('sha1').update(bytes).digest('hex');
+    const wanted = sha1(bytes);
     const cells = {
       id: externalId(prefixOf(document.kind), document.key),
       name: nameOf(operation),
-      description: descriptionOf(operation, checksum),
+      description: descriptionOf(operation, wanted),
       res_model: partnerModel,
       res_id: String(vendor.id ?? 0),
       datas: Buffer.from(bytes).toString('base64'),
@@ -107,7 +110,7 @@ export function createAttachments({ odoo, vendors }: OrderDeps): Kind<AttachedKi
     if (typeof result !== 'number') throw result;
     task.reference = referenceTo(model, result);
     task.isBegun = true;
-    await checkBytes(result, checksum, signal);
+    await checkBytes(result, wanted, signal);
   }
 
   /** Odoo takes bytes that it cannot decode without a word, and a module may change them. */
@@ -189,7 +192,7 @@ function nameOf({ document, file }: Operation<AttachedKind>): string {
   return document.kind === 'file' ? oneLine(file?.name ?? 'file') : `Answers ${oneLine(document.event.name)}.txt`;
 }
 
-function descriptionOf({ document, contentHash }: Operation<AttachedKind>, checksum: string): string {
+function descriptionOf({ document, contentHash }: Operation<AttachedKind>, sent: string): string {
   const { event, kind, key } = document;
   const question =
     document.kind === 'file'
@@ -198,7 +201,7 @@ function descriptionOf({ document, contentHash }: Operation<AttachedKind>, check
   return [
     `Sourcing event "${oneLine(event.name)}"${event.reference_id === undefined ? '' : ` (${event.reference_id})`}`,
     ...(question === '' ? [] : [question]),
-    `Kept by the sourcing bridge: ${markerOf(kind, key)} ${contentHash} ${checksum}`,
+    `Kept by the sourcing bridge: ${markerOf(kind, key)} ${contentHash} ${sent}`,
   ].join('\n');
 }
 

@@ -43,6 +43,20 @@ describe('a create that is refused after it has begun', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null, dead_since: null });
   });
 
+  test('is cancelled also after a second refusal, which did nothing', async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = beginAndRefuse('rejected', refused);
+    await push();
+    erp.onWrite = async (operations) => operations.map(() => ({ status: 'rejected', error: refused }));
+    await pusher.award([1, '11']);
+    await push();
+    erp.onWrite = take;
+    await pusher.award();
+    await push();
+    expect(erp.living()).toEqual([]);
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'write amend', 'write cancel']);
+  });
+
   test('for the login keeps what it did in mind until the flow is resumed, and amends it then', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = beginAndRefuse('retry', { type: 'auth', message: 'who are you?' });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { FileContent } from '#connector/connector.ts';
 import type { DocumentOf } from '#connector/documents.ts';
-import { idOf, never, openSession, operation, startErp, write } from './odoo-session.ts';
+import { idOf, never, openSession, operation, referenceOf, startErp, write } from './odoo-session.ts';
 
 const event = { id: 'event-1', name: 'Chairs', type: 'RFQ', is_test: false, tags: [] };
 const question = { id: 'q-1', identifier: '1.2', text: 'Are you certified?' };
@@ -67,6 +67,27 @@ describe('the bytes of a file', () => {
     expect(outcome).toMatchObject({ status: 'created' });
     const row = erp.rows.find('ir.attachment', idOf(outcome as never));
     expect(row?.['datas']).toBe(picture.toString('base64'));
+  });
+
+  test('of an empty file are in step, although Odoo has no checksum of an attachment that is made without bytes', async () => {
+    const erp = await startErp();
+    const session = await openSession(erp);
+    const empty = fileOf('empty.txt', Buffer.alloc(0));
+    const filled = { ...fileOf('empty.txt', Buffer.from('A plan')), contentHash: 'f'.repeat(64) };
+    for (const [status, written] of [
+      ['created', empty],
+      ['unchanged', empty],
+      ['updated', filled],
+      ['updated', empty],
+      ['unchanged', empty],
+    ] as const) {
+      const [outcome] = await session.write([written], never);
+      expect(outcome).toMatchObject({ status });
+      const reference = referenceOf(outcome as never);
+      expect(await session.lookup?.([document], never)).toEqual([
+        { key: document.key, reference, contentHash: written.contentHash },
+      ]);
+    }
   });
 
   test('that Odoo changes are refused, and no lookup says that they are in step', async () => {

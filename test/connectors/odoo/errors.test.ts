@@ -132,7 +132,7 @@ test('a write that Odoo refuses after its first step says so: an order that was 
   await expect(write(session, 'create', back)).resolves.toMatchObject({ status: 'rejected', partial: true });
   expect(order()).toMatchObject({ state: 'draft' });
   await expect(write(session, 'create', award)).resolves.toMatchObject({ status: 'updated' });
-  // A bill that is in none of its lines.
+  // A bill and its refund: nothing is billed, and Odoo refuses all the same.
   Object.assign(order(), { invoice_count: 1 });
   await expect(write(session, 'cancel', withLots(award, []))).resolves.toMatchObject({
     status: 'rejected',

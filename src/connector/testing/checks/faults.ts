@@ -195,8 +195,11 @@ export const serverFaults: readonly InjectedFault[] = [
   { what: '200 with an HTML page answers request', action: { status: 200, headers: html, body: page } },
   { what: '200 with half of a JSON answers request', action: jsonAnswer('{"result": [{') },
   // A JSON that does not say what the ERP has done.
-  ...['{}', 'null', '[]'].map((body) => ({ what: `200 with ${body} answers request`, action: jsonAnswer(body) })),
+  ...['{}', 'null'].map((body) => ({ what: `200 with ${body} answers request`, action: jsonAnswer(body) })),
 ];
+
+/** To a search of an ERP without an envelope it is an answer: nothing was found. To a write it says nothing. */
+const emptyList: InjectedFault = { what: '200 with [] answers request', action: jsonAnswer('[]') };
 
 export const serverErrors: Check = {
   name: 'server errors',
@@ -214,7 +217,7 @@ export const serverErrors: Check = {
     ];
     // To save time, each request gets every other fault of the first list: a write has several requests.
     await atEachPoint(stage, healthy, proxy, (point) => [
-      ...serverFaults.filter((_, n) => n % 2 === point % 2),
+      ...[...serverFaults, emptyList].filter((_, n) => n % 2 === point % 2),
       ...doneAllTheSame,
     ]);
   },

@@ -271,9 +271,9 @@ function askAbout(alternatives: readonly number[], { ids }: Call): object {
 
 /** Also one that was received. */
 function cancelOrder(order: Row, { caller }: Call, { rows, orm }: MethodDeps): void {
-  const refusal = `Unable to cancel purchase order(s): ${String(order['name'])}`;
-  if (order['locked']) throw userError(`${refusal} since it is locked.`);
-  if (Number(order['invoice_count']) > 0) throw userError(`${refusal}. You must first cancel their bills.`);
+  const refusal = `Unable to cancel purchase order(s): ${String(order['name'])}. You must first`;
+  if (order['locked']) throw userError(`${refusal} unlock them.`);
+  if (Number(order['invoice_count']) > 0) throw userError(`${refusal} cancel their related vendor bills.`);
   rows.update('purchase.order', order, { state: 'cancel' }, caller.user);
   orm.purchases.cancelled(order, caller.user);
 }

@@ -78,7 +78,10 @@ export function createOrm(rows: Rows, constraints: readonly Constraint[]) {
 
   function create(model: string, values: Record<string, unknown>, caller: Caller): Row {
     const { own, commands } = split(model, values);
-    if (model === 'ir.attachment') neutralise(own, caller);
+    if (model === 'ir.attachment') {
+      neutralise(own, caller);
+      if (!own['datas']) delete own['datas'];
+    }
     const filled = { ...defaultsOf(model, own, caller), ...own };
     fillIn(model, filled);
     if (model === 'purchase.order.line' && filled['product_id'] && own['price_unit'] === undefined)
