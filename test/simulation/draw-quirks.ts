@@ -15,7 +15,7 @@ type Drawn = Partial<Quirks>;
 interface Given {
   readonly quirks: Quirks;
   readonly settings: { readonly latenessS: number };
-  readonly story: { readonly chaosMs: number };
+  readonly story: { readonly chaosMs: number; readonly lots: number };
 }
 
 const quirksMost = 2;
@@ -67,6 +67,7 @@ export function drawQuirks(random: Random, { quirks, settings, story }: Given): 
     isSecondCrowded ||
     // The lots of one event are awarded at one time, and a few pages of a few rows do not show them.
     all.pageMaxLater !== undefined ||
+    (cursorPages !== null && cursorPages * pageMax < story.lots) ||
     // Pages of a few rows, of which only the first can be read, do not show a millisecond with the lots of an event.
     (stamps === 'millis' && (shrinksEvery !== null || pageMax < 10));
   // Coarse stamps may be those of records that were read before. Where a chain of cursors shows them in order, only an audit

@@ -90,4 +90,10 @@ export const failedSeeds: readonly { readonly seed: `v${number}:${number}`; read
       'The end of a job was dropped as older than what a process with a clock that was ahead had read before, and the job was ' +
       'not read again.',
   },
+  {
+    seed: 'v5:823727',
+    cause:
+      'The simulated world asked too much: seven lots were awarded at one time, a page held five rows, and no second page ' +
+      'could be read.',
+  },
 ];
