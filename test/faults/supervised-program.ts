@@ -77,10 +77,7 @@ export function superviseProgram(
 
 const isReady = ({ lines }: Program) => lines.some((line) => / ready /.test(line));
 
-/**
- * A program that was ready must survive the loss of its database. Before that it may end, and then its last lines are
- * this text and the reason.
- */
+/** A program that was ready must survive the loss of its database. Before that it may end with exit code 1, and says so. */
 function couldNotStart(program: Program): boolean {
-  return !isReady(program) && program.ended?.code === 1 && program.errors.slice(-2).includes(databaseAway);
+  return !isReady(program) && program.ended?.code === 1 && program.errors.includes(databaseAway);
 }
