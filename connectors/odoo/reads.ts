@@ -9,6 +9,7 @@ import {
   type ReadStream,
   type RequisitionRecord,
   type SupplierRecord,
+  shortened,
   walkById,
   z,
 } from 'sourcing-bridge/connector';
@@ -196,7 +197,7 @@ function supplierOf(
   country: string,
 ): SupplierRecord {
   const { ref, active, vat, phone, website, street, street2, city, zip, email } = row;
-  const name = (oneLine(row.name) || ref).slice(0, 255);
+  const name = shortened(oneLine(row.name) || ref, 255);
   const fields = Object.entries({ vat, phone, website, street, street2, city, zip, country }).filter(
     ([, value]) => value !== '',
   );
@@ -205,11 +206,11 @@ function supplierOf(
     external_id: ref.slice(0, 255),
     name,
     archived: !active,
-    fields: Object.fromEntries(fields.map(([field, value]) => [field, value.slice(0, 10_000)])),
+    fields: Object.fromEntries(fields.map(([field, value]) => [field, shortened(value, 10_000)])),
     contacts: [
       ...own,
       ...people.map((person) => ({
-        name: (oneLine(person.name) || person.email).slice(0, 255),
+        name: shortened(oneLine(person.name) || person.email, 255),
         email: person.email,
       })),
     ],
@@ -247,22 +248,22 @@ function requisitionOf(
   const currency = row.currency_id?.name;
   return {
     reference_id: numberOf(row),
-    name: (oneLine(row.reference) || `Purchase agreement ${row.name}`).slice(0, 120),
-    ...(description === '' ? {} : { description: description.slice(0, 1_000) }),
-    ...(row.user_id === undefined ? {} : { requested_by: row.user_id.name.slice(0, 255) }),
+    name: shortened(oneLine(row.reference) || `Purchase agreement ${row.name}`, 120),
+    ...(description === '' ? {} : { description: shortened(description, 1_000) }),
+    ...(row.user_id === undefined ? {} : { requested_by: shortened(row.user_id.name, 255) }),
     ...(row.date_start === '' ? {} : { needed_by: `${row.date_start}T00:00:00.000000Z` }),
     tags: [],
     items: lines.map((line) => ({
       line: String(line.id),
-      name: (oneLine(line.product_id?.name ?? '') || oneLine(line.product_description_variants) || 'Item').slice(
-        0,
+      name: shortened(
+        oneLine(line.product_id?.name ?? '') || oneLine(line.product_description_variants) || 'Item',
         255,
       ),
       ...(line.product_description_variants === ''
         ? {}
-        : { description: line.product_description_variants.slice(0, 1_000) }),
+        : { description: shortened(line.product_description_variants, 1_000) }),
       quantity: plainOf(line.product_qty),
-      ...(line.product_uom_id === undefined ? {} : { unit: line.product_uom_id.name.slice(0, 50) }),
+      ...(line.product_uom_id === undefined ? {} : { unit: shortened(line.product_uom_id.name, 50) }),
       ...(line.price_unit === 0 ? {} : { target_price: plainOf(line.price_unit) }),
       ...(line.price_unit === 0 || currency === undefined ? {} : { currency }),
     })),

@@ -8,6 +8,7 @@ import {
   type ReadStream,
   type RequisitionRecord,
   type SupplierRecord,
+  shortened,
   walkById,
   z,
 } from 'sourcing-bridge/connector';
@@ -206,12 +207,12 @@ function supplierOf(row: PartyRow): SupplierRecord[] {
   return [
     {
       external_id: code.slice(0, 255),
-      name: name.slice(0, 255),
+      name: shortened(name, 255),
       archived: !active,
-      fields: Object.fromEntries(fields.map(([field, value]) => [field, value.slice(0, 10_000)])),
+      fields: Object.fromEntries(fields.map(([field, value]) => [field, shortened(value, 10_000)])),
       contacts: live
         .filter(({ type }) => type === 'email')
-        .map((mechanism) => ({ name: (oneLine(mechanism.name) || name).slice(0, 255), email: mechanism.value })),
+        .map((mechanism) => ({ name: shortened(oneLine(mechanism.name) || name, 255), email: mechanism.value })),
     },
   ];
 }
@@ -228,17 +229,17 @@ function requisitionOf(row: RequisitionRow): RequisitionRecord[] {
   return [
     {
       reference_id: number.slice(0, 255),
-      name: (oneLine(description) || `Requisition ${number}`).slice(0, 120),
-      ...(description === '' ? {} : { description: description.slice(0, 1_000) }),
-      ...(requester === '' ? {} : { requested_by: requester.slice(0, 255) }),
+      name: shortened(oneLine(description) || `Requisition ${number}`, 120),
+      ...(description === '' ? {} : { description: shortened(description, 1_000) }),
+      ...(requester === '' ? {} : { requested_by: shortened(requester, 255) }),
       ...(due === null ? {} : { needed_by: `${due}T00:00:00.000000Z` }),
       tags: warehouse === '' ? [] : [{ name: 'Warehouse', value: warehouse }],
       items: lines.map((line) => ({
         line: String(line.id),
-        name: (oneLine(line['product.']?.rec_name ?? '') || oneLine(line.description) || 'Item').slice(0, 255),
-        ...(line.description === '' ? {} : { description: line.description.slice(0, 1_000) }),
+        name: shortened(oneLine(line['product.']?.rec_name ?? '') || oneLine(line.description) || 'Item', 255),
+        ...(line.description === '' ? {} : { description: shortened(line.description, 1_000) }),
         ...(line.quantity === null ? {} : { quantity: plainDecimal(String(line.quantity)) }),
-        ...(line['unit.'] ? { unit: line['unit.'].symbol.slice(0, 50) } : {}),
+        ...(line['unit.'] ? { unit: shortened(line['unit.'].symbol, 50) } : {}),
         ...(line.unit_price === null ? {} : { target_price: line.unit_price }),
         ...(line.unit_price === null || currency === undefined ? {} : { currency }),
       })),

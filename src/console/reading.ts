@@ -11,7 +11,7 @@ import type { Logger } from '#platform/log.ts';
 /** Calls at once, of all people and of one of them; one connection more is for what they share, such as the status. */
 const turns = 3;
 const turnsEach = 2;
-/** Pages ask for a few things at once, and again when they hear of a change. */
+/** Pages ask for a few things at once, and again every few seconds. */
 const waitingEach = 20;
 /** Below the 10 s that a call waits for a connection. */
 const statementMs = 5_000;

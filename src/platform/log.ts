@@ -94,7 +94,7 @@ function loggedError(error: unknown, causesLeft = causesMax, seen: readonly unkn
   if (typeof error !== 'object' || error === null) return shortText(error, messageMax);
   const type = shortText(attempted(() => (error.constructor as { name?: unknown } | undefined)?.name) || 'Error', 100);
   const [stack, code, cause] = (['stack', 'code', 'cause'] as const).map((name) =>
-    attempted(() => Reflect.get(error, name)),
+    attempted(() => (error as Readonly<Record<string, unknown>>)[name]),
   );
   const isShown = cause !== undefined && cause !== null && causesLeft > 0 && !seen.includes(cause) && cause !== error;
   return {

@@ -270,6 +270,17 @@ test('templates of agreements are no requisitions, and a description has no enti
   expect(open).toEqual([wanted['name']]);
 });
 
+test('the name of a requisition is cut between characters: the service refuses half of one', async () => {
+  const own = await startErp();
+  const session = await openSession(own);
+  const line_ids = [[0, 0, { product_id: 1, product_qty: 2 }]];
+  const reference = `${'x'.repeat(119)}🪑`;
+  own.installed.create('purchase.requisition', { reference, description: `<p>${'x'.repeat(999)}🪑</p>`, line_ids });
+  const records: object[] = [];
+  for await (const page of session.read?.('requisition', undefined, never) ?? []) records.push(...page.records);
+  expect(records).toMatchObject([{ name: 'x'.repeat(119), description: 'x'.repeat(999) }]);
+});
+
 describe('what Odoo takes in silence', () => {
   const line = (fields: Record<string, string>) => awardOf([{ ...chairs, fields }]);
 

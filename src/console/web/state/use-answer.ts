@@ -11,7 +11,7 @@ export interface LoadedAnswer<Answer> {
   readonly reload: () => void;
 }
 
-/** Calls when the path or a parameter changes, and, with `live`, when something has changed at the bridge. */
+/** Calls when the path or a parameter changes, and, with `live`, every few seconds while the page is in front. */
 export function useAnswer<Answer>(
   path: string | undefined,
   parameters: Parameters = {},
